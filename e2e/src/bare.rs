@@ -84,10 +84,17 @@ impl Bare {
             .filter_map(|line| line.strip_prefix("export ")?.split_once('='))
             .map(|(variable, value)| (variable.to_owned(), value.to_owned()))
             .collect();
-        let kubeconfig = environment.get("KUBECONFIG").context("the cluster has no kubeconfig")?;
+        let kubeconfig = environment
+            .get("KUBECONFIG")
+            .context("the cluster has no kubeconfig")?;
         let management = Management::of(Path::new(kubeconfig)).await?;
         let more = more.iter().map(|&word| word.to_owned()).collect();
-        Ok(Self { management, name: name.to_owned(), more, environment })
+        Ok(Self {
+            management,
+            name: name.to_owned(),
+            more,
+            environment,
+        })
     }
 
     /// Restarts managers that have ended or whose Deployments have been replaced, as a node would, and waits until all are
@@ -97,7 +104,11 @@ impl Bare {
     ///
     /// When a manager does not become ready, with the end of its log.
     pub async fn follow_deployments(&self) -> anyhow::Result<()> {
-        bring_up(&self.name, &self.more.iter().map(String::as_str).collect::<Vec<_>>()).await
+        bring_up(
+            &self.name,
+            &self.more.iter().map(String::as_str).collect::<Vec<_>>(),
+        )
+        .await
     }
 
     /// Kills the manager of a provider. [`Bare::follow_deployments`] restarts it.
@@ -137,7 +148,11 @@ impl Bare {
     /// When there is no program.
     pub fn manager(&self, kubeconfig: &Path, args: &[String]) -> anyhow::Result<Manager> {
         let mut command = Command::new(variable("NEPHELE_PROGRAM")?);
-        command.arg("manager").args(args).arg("--kubeconfig").arg(kubeconfig);
+        command
+            .arg("manager")
+            .args(args)
+            .arg("--kubeconfig")
+            .arg(kubeconfig);
         Manager::start(command, kubeconfig.with_extension("log"))
     }
 
@@ -155,7 +170,13 @@ impl Bare {
         let args = args.context("the manager has no arguments")?;
         let mut command = Command::new(variable("NEPHELE_PROGRAM")?);
         command.arg("manager").args(args.iter().filter_map(Value::as_str));
-        command.env("KUBECONFIG", self.state().join("managers").join(provider.label()).join("kubeconfig"));
+        command.env(
+            "KUBECONFIG",
+            self.state()
+                .join("managers")
+                .join(provider.label())
+                .join("kubeconfig"),
+        );
         command.env("POD_NAMESPACE", namespace).env("POD_NAME", pod);
         let mut manager = Manager::start(command, self.state().join("log").join(format!("{pod}.log")))?;
         until(&format!("manager {pod} to be ready"), MANAGER_LIMIT, async || {
@@ -172,10 +193,16 @@ impl Bare {
     ///
     /// When no manager leads.
     pub async fn leader(&self, provider: Provider) -> anyhow::Result<Process> {
-        until(&format!("a manager of {provider:?} to lead"), MANAGER_LIMIT, async || {
-            let processes = manager::processes_of(provider, &self.state())?;
-            manager::leader_among(&processes, &self.management, provider).await.map(Look::Done)
-        })
+        until(
+            &format!("a manager of {provider:?} to lead"),
+            MANAGER_LIMIT,
+            async || {
+                let processes = manager::processes_of(provider, &self.state())?;
+                manager::leader_among(&processes, &self.management, provider)
+                    .await
+                    .map(Look::Done)
+            },
+        )
         .await
     }
 
@@ -191,13 +218,20 @@ impl Bare {
     /// The kubeconfig of its administrator.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.environment.get("KUBECONFIG").map(PathBuf::from).unwrap_or_default()
+        self.environment
+            .get("KUBECONFIG")
+            .map(PathBuf::from)
+            .unwrap_or_default()
     }
 
     /// The folder of its releases.
     #[must_use]
     pub fn repository(&self) -> PathBuf {
-        let configuration = self.environment.get("CLUSTERCTL_CONFIG").map(PathBuf::from).unwrap_or_default();
+        let configuration = self
+            .environment
+            .get("CLUSTERCTL_CONFIG")
+            .map(PathBuf::from)
+            .unwrap_or_default();
         configuration.parent().map(Path::to_owned).unwrap_or_default()
     }
 
@@ -214,8 +248,14 @@ impl Bare {
     pub async fn clusterctl(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("clusterctl");
         command.args(args).env("KUBECONFIG", self.kubeconfig());
-        command.arg("--config").arg(self.environment.get("CLUSTERCTL_CONFIG").map_or("", String::as_str));
-        command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        command.arg("--config").arg(
+            self.environment
+                .get("CLUSTERCTL_CONFIG")
+                .map_or("", String::as_str),
+        );
+        command
+            .env("CLUSTER_TOPOLOGY", "true")
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
         program::run(command).await
     }
 
@@ -243,13 +283,25 @@ impl Manager {
     fn start(mut command: Command, log: PathBuf) -> anyhow::Result<Self> {
         let addresses = free_addresses()?;
         let [health, diagnostics] = &addresses;
-        command.args(["--advertise-host=127.0.0.1", "--bind-address=127.0.0.1", "--webhook-port=0"]);
-        command.arg(format!("--health-addr={health}")).arg(format!("--diagnostics-address={diagnostics}"));
+        command.args([
+            "--advertise-host=127.0.0.1",
+            "--bind-address=127.0.0.1",
+            "--webhook-port=0",
+        ]);
+        command
+            .arg(format!("--health-addr={health}"))
+            .arg(format!("--diagnostics-address={diagnostics}"));
         command.arg("--insecure-diagnostics=true").stdin(Stdio::null());
         let file = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
-        command.stderr(file.try_clone().context("failed to keep a log")?).stdout(file);
+        command
+            .stderr(file.try_clone().context("failed to keep a log")?)
+            .stdout(file);
         let process = command.spawn().context("failed to start a manager")?;
-        Ok(Self { process, addresses, log })
+        Ok(Self {
+            process,
+            addresses,
+            log,
+        })
     }
 
     /// Ends it in an orderly way, so that it gives up its lease, and waits until it has ended.
@@ -269,7 +321,11 @@ impl Manager {
     }
 
     fn has_ended(&mut self) -> anyhow::Result<bool> {
-        Ok(self.process.try_wait().context("failed to check a manager")?.is_some())
+        Ok(self
+            .process
+            .try_wait()
+            .context("failed to check a manager")?
+            .is_some())
     }
 
     /// Whether it is ready.
@@ -321,16 +377,21 @@ fn free_addresses() -> anyhow::Result<[SocketAddr; 2]> {
 pub(crate) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let ask = async {
         let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+        stream
+            .write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())
+            .await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.map(|_| answer)
     };
-    ask.await.with_context(|| format!("failed to get {path} of {address}"))
+    ask.await
+        .with_context(|| format!("failed to get {path} of {address}"))
 }
 
 async fn bring_up(name: &str, more: &[&str]) -> anyhow::Result<()> {
     let program = variable("NEPHELE_PROGRAM")?;
-    cluster(&[&["up", "--bare", name, "--program", &program], more].concat()).await.map(drop)
+    cluster(&[&["up", "--bare", name, "--program", &program], more].concat())
+        .await
+        .map(drop)
 }
 
 /// Runs `cargo xtask cluster`.

@@ -42,13 +42,20 @@ impl Cluster {
     ///
     /// When it is not available in time, with the conditions of all its objects.
     pub async fn settled(&self, control_plane: usize, workers: usize) -> anyhow::Result<()> {
-        let what = format!("{} to be available with {control_plane} + {workers} machines", self.name);
+        let what = format!(
+            "{} to be available with {control_plane} + {workers} machines",
+            self.name
+        );
         self.until(&what, async || {
             let cluster = self.get().await?;
             let is = |kind: &str, status: &str| state::is(&cluster, kind, status);
-            let quiet = ["ScalingUp", "ScalingDown", "RollingOut"].iter().all(|kind| is(kind, "False"));
+            let quiet = ["ScalingUp", "ScalingDown", "RollingOut"]
+                .iter()
+                .all(|kind| is(kind, "False"));
             let machines = self.machines(None).await?;
-            let ready = machines.iter().filter(|machine| state::is(machine, "Ready", "True"));
+            let ready = machines
+                .iter()
+                .filter(|machine| state::is(machine, "Ready", "True"));
             let (of_control_plane, others): (Vec<_>, Vec<_>) =
                 ready.partition(|machine| is_control_plane(machine));
             let complete = (of_control_plane.len(), others.len()) == (control_plane, workers)
@@ -67,7 +74,9 @@ impl Cluster {
     pub async fn available(&self) -> anyhow::Result<()> {
         self.until(&format!("{} to be available", self.name), async || {
             let found = self.get().await?;
-            Ok(Look::when(state::is(&found, "Available", "True"), || state::line(&found)))
+            Ok(Look::when(state::is(&found, "Available", "True"), || {
+                state::line(&found)
+            }))
         })
         .await
     }
@@ -78,16 +87,21 @@ impl Cluster {
     ///
     /// When none has it in time, with the conditions of all its objects.
     pub async fn worker_says(&self, expected: &str) -> anyhow::Result<()> {
-        self.until(&format!("a worker of {} to say: {expected}", self.name), async || {
-            let workers = self.machines(Some(Role::Worker)).await?;
-            let says = workers.iter().any(|machine| {
-                let ready = state::condition(machine, "InfrastructureReady");
-                ready.is_some_and(|ready| {
-                    ready["message"].as_str().is_some_and(|text| text.contains(expected))
-                })
-            });
-            Ok(Look::when(says, || format!("{workers:?}")))
-        })
+        self.until(
+            &format!("a worker of {} to say: {expected}", self.name),
+            async || {
+                let workers = self.machines(Some(Role::Worker)).await?;
+                let says = workers.iter().any(|machine| {
+                    let ready = state::condition(machine, "InfrastructureReady");
+                    ready.is_some_and(|ready| {
+                        ready["message"]
+                            .as_str()
+                            .is_some_and(|text| text.contains(expected))
+                    })
+                });
+                Ok(Look::when(says, || format!("{workers:?}")))
+            },
+        )
         .await
     }
 
@@ -131,7 +145,9 @@ impl Cluster {
     ///
     /// When it does not exist.
     pub async fn get(&self) -> anyhow::Result<Value> {
-        self.management.get(kinds::CLUSTER, &self.namespace, &self.name).await
+        self.management
+            .get(kinds::CLUSTER, &self.namespace, &self.name)
+            .await
     }
 
     /// An object in the cluster's namespace that has to exist.
@@ -150,7 +166,10 @@ impl Cluster {
     /// When the cluster has no InMemoryCluster.
     pub async fn infrastructure(&self) -> anyhow::Result<Value> {
         let found = self.of_kind(kinds::IN_MEMORY_CLUSTER).await?;
-        found.into_iter().next().with_context(|| format!("{} has no InMemoryCluster", self.name))
+        found
+            .into_iter()
+            .next()
+            .with_context(|| format!("{} has no InMemoryCluster", self.name))
     }
 
     /// The Machines, or the Machines of a role.
@@ -174,7 +193,9 @@ impl Cluster {
     ///
     /// When the API server does not answer.
     pub async fn of_kind(&self, kind: Kind) -> anyhow::Result<Vec<Value>> {
-        self.management.list(kind, &self.namespace, &format!("{CLUSTER_LABEL}={}", self.name)).await
+        self.management
+            .list(kind, &self.namespace, &format!("{CLUSTER_LABEL}={}", self.name))
+            .await
     }
 
     /// Changes the number of control plane machines of a cluster without ClusterClass.
@@ -183,8 +204,12 @@ impl Cluster {
     ///
     /// When the request is refused.
     pub async fn scale_control_plane(&self, replicas: u32) -> anyhow::Result<()> {
-        self.patch(kinds::CONTROL_PLANE, &self.control_plane(), &json!({"spec": {"replicas": replicas}}))
-            .await
+        self.patch(
+            kinds::CONTROL_PLANE,
+            &self.control_plane(),
+            &json!({"spec": {"replicas": replicas}}),
+        )
+        .await
     }
 
     /// Changes the number of worker machines of a cluster without ClusterClass.
@@ -193,7 +218,12 @@ impl Cluster {
     ///
     /// When the request is refused.
     pub async fn scale_workers(&self, replicas: u32) -> anyhow::Result<()> {
-        self.patch(kinds::MACHINE_DEPLOYMENT, &self.workers(), &json!({"spec": {"replicas": replicas}})).await
+        self.patch(
+            kinds::MACHINE_DEPLOYMENT,
+            &self.workers(),
+            &json!({"spec": {"replicas": replicas}}),
+        )
+        .await
     }
 
     /// Name of the KubeadmControlPlane of a cluster without ClusterClass.
@@ -223,7 +253,9 @@ impl Cluster {
     ///
     /// When the request is refused.
     pub async fn delete(&self) -> anyhow::Result<()> {
-        self.management.delete(kinds::CLUSTER, &self.namespace, &self.name).await
+        self.management
+            .delete(kinds::CLUSTER, &self.namespace, &self.name)
+            .await
     }
 
     /// Host and port of the API server.
@@ -234,9 +266,12 @@ impl Cluster {
     pub async fn endpoint(&self) -> anyhow::Result<(String, u16)> {
         let cluster = self.get().await?;
         let endpoint = &cluster["spec"]["controlPlaneEndpoint"];
-        let port = endpoint["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+        let port = endpoint["port"]
+            .as_u64()
+            .and_then(|port| u16::try_from(port).ok());
         let host = endpoint["host"].as_str().map(str::to_owned);
-        host.zip(port).with_context(|| format!("{} has no endpoint", self.name))
+        host.zip(port)
+            .with_context(|| format!("{} has no endpoint", self.name))
     }
 
     /// The kubeconfig that Cluster API publishes.
@@ -245,9 +280,15 @@ impl Cluster {
     ///
     /// When there is no kubeconfig yet.
     pub async fn kubeconfig(&self) -> anyhow::Result<String> {
-        let secret = self.object(kinds::SECRET, &format!("{}-kubeconfig", self.name)).await?;
-        let value = secret["data"]["value"].as_str().context("the kubeconfig Secret is empty")?;
-        let bytes = BASE64_STANDARD.decode(value).context("failed to decode the kubeconfig")?;
+        let secret = self
+            .object(kinds::SECRET, &format!("{}-kubeconfig", self.name))
+            .await?;
+        let value = secret["data"]["value"]
+            .as_str()
+            .context("the kubeconfig Secret is empty")?;
+        let bytes = BASE64_STANDARD
+            .decode(value)
+            .context("failed to decode the kubeconfig")?;
         String::from_utf8(bytes).context("the kubeconfig is not text")
     }
 

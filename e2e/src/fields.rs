@@ -3,8 +3,10 @@
 //! Names that a controller drew, times, uids, addresses and digests cannot be the same twice, so they are replaced by
 //! what they are. Objects whose names differ only there are one: a path has the values of all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use anyhow::Context as _;
 use serde::Deserialize;
@@ -14,7 +16,13 @@ use serde_json::Value;
 pub type Fields = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// What only servers write, and what no controller acts on.
-const SKIPPED: [&str; 5] = ["generation", "managedFields", "observedGeneration", "resourceVersion", "uid"];
+const SKIPPED: [&str; 5] = [
+    "generation",
+    "managedFields",
+    "observedGeneration",
+    "resourceVersion",
+    "uid",
+];
 /// What ends a word within a text.
 const ENDS: [char; 6] = [' ', '/', ',', ';', '"', '='];
 /// What Kubernetes draws the ends of names from (apimachinery, `util/rand`).
@@ -33,17 +41,35 @@ pub fn fields(kind: &str, namespace: &str, objects: &[Value]) -> Fields {
 }
 
 fn add(fields: &mut Fields, path: &str, namespace: &str, value: &Value) {
-    let mut leaf = |text: String| *fields.entry(path.to_owned()).or_default().entry(text).or_default() += 1;
+    let mut leaf = |text: String| {
+        *fields
+            .entry(path.to_owned())
+            .or_default()
+            .entry(text)
+            .or_default() += 1
+    };
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map.iter().filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
-                add(fields, &format!("{path}.{}", general(key, namespace)), namespace, value);
+                add(
+                    fields,
+                    &format!("{path}.{}", general(key, namespace)),
+                    namespace,
+                    value,
+                );
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for item in items {
-                let key = ["type", "kind", "name", "key"].iter().find_map(|key| item[*key].as_str());
-                add(fields, &format!("{path}.{}", general(key.unwrap_or("*"), namespace)), namespace, item);
+                let key = ["type", "kind", "name", "key"]
+                    .iter()
+                    .find_map(|key| item[*key].as_str());
+                add(
+                    fields,
+                    &format!("{path}.{}", general(key.unwrap_or("*"), namespace)),
+                    namespace,
+                    item,
+                );
             }
         }
         Value::String(text) => leaf(general(text, namespace)),
@@ -98,13 +124,23 @@ fn general_word(word: &str) -> String {
 #[must_use]
 pub fn differences(of_one: &Fields, of_other: &Fields) -> BTreeMap<String, [String; 2]> {
     let paths: BTreeSet<_> = of_one.keys().chain(of_other.keys()).collect();
-    let differing = paths.into_iter().filter(|path| of_one.get(*path) != of_other.get(*path));
-    differing.map(|path| (path.clone(), [text(of_one.get(path)), text(of_other.get(path))])).collect()
+    let differing = paths
+        .into_iter()
+        .filter(|path| of_one.get(*path) != of_other.get(*path));
+    differing
+        .map(|path| (path.clone(), [text(of_one.get(path)), text(of_other.get(path))]))
+        .collect()
 }
 
 fn text(values: Option<&BTreeMap<String, usize>>) -> String {
-    let Some(values) = values else { return "(nothing)".to_owned() };
-    values.iter().map(|(value, count)| format!("{count}x {value}")).collect::<Vec<_>>().join(", ")
+    let Some(values) = values else {
+        return "(nothing)".to_owned();
+    };
+    values
+        .iter()
+        .map(|(value, count)| format!("{count}x {value}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Fields that differ between Cluster API and the stand-in for it, and why.
@@ -127,16 +163,20 @@ impl Known {
 
     /// Those that do not differ any more.
     pub fn gone<'a>(&'a self, found: &'a BTreeMap<String, [String; 2]>) -> impl Iterator<Item = String> + 'a {
-        self.begins().filter(|known| !found.keys().any(|path| is_under(path, known)))
+        self.begins()
+            .filter(|known| !found.keys().any(|path| is_under(path, known)))
     }
 
     fn begins(&self) -> impl Iterator<Item = String> {
-        self.kinds.iter().flat_map(|kind| self.fields.iter().map(move |field| format!("{kind}.{field}")))
+        self.kinds
+            .iter()
+            .flat_map(|kind| self.fields.iter().map(move |field| format!("{kind}.{field}")))
     }
 }
 
 fn is_under(path: &str, begin: &str) -> bool {
-    path.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    path.strip_prefix(begin)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The known differences, from `e2e/standin.yaml`.
@@ -173,8 +213,10 @@ mod tests {
         let there = [machine("a-xxxxx-99999", "2026-01-02T00:00:00Z", "True")];
         let [here, there] = [here, there].map(|objects| fields("Machine", "test-x2v", &objects));
         assert_eq!(here, there);
-        let found: Vec<_> =
-            here.iter().map(|(path, values)| format!("{path} = {}", text(Some(values)))).collect();
+        let found: Vec<_> = here
+            .iter()
+            .map(|(path, values)| format!("{path} = {}", text(Some(values))))
+            .collect();
         assert_eq!(
             found,
             [
@@ -194,7 +236,10 @@ mod tests {
     #[test]
     fn values_and_numbers_of_objects_that_differ_are_named() {
         let here = [machine("a-bcdfg", "2026-01-01T00:00:00Z", "True")];
-        let there = [machine("a-bcdfg", "2026-01-01T00:00:00Z", "False"), json!({ "spec": 1 })];
+        let there = [
+            machine("a-bcdfg", "2026-01-01T00:00:00Z", "False"),
+            json!({ "spec": 1 }),
+        ];
         let [here, there] = [&here[..], &there[..]].map(|objects| fields("Machine", "test-x2v", objects));
         let expected = [
             ("Machine.spec", ["(nothing)", "1x 1"]),
@@ -213,7 +258,10 @@ mod tests {
             ("hash=2183712368-bcdfg,owned=", "hash=(digest),owned="),
             ("inmemory://test-x2v/same-bcdfg", "inmemory://(namespace)/same-*"),
             ("c1a3a2a0-9b6e-4c2e-8f68-0123456789ab", "(uid)"),
-            ("Node same-a-bcdfg-bcdfg, 10.0.0.4:6443", "Node same-a-*, (address):(port)"),
+            (
+                "Node same-a-bcdfg-bcdfg, 10.0.0.4:6443",
+                "Node same-a-*, (address):(port)",
+            ),
             ("062792fbd73d4592921d89b9dc1a19a2", "(uid)"),
             ("v1.36.3", "v1.36.3"),
         ];

@@ -20,8 +20,12 @@ pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The kinds of pools.
-pub const POOLS: [Kind; 4] =
-    [kinds::IP_POOL, kinds::GLOBAL_IP_POOL, kinds::PREFIX_POOL, kinds::GLOBAL_PREFIX_POOL];
+pub const POOLS: [Kind; 4] = [
+    kinds::IP_POOL,
+    kinds::GLOBAL_IP_POOL,
+    kinds::PREFIX_POOL,
+    kinds::GLOBAL_PREFIX_POOL,
+];
 
 /// The label of a test's cluster-scoped pools.
 const SCOPE_LABEL: &str = "e2e.nephele.dev/scope";
@@ -43,7 +47,12 @@ impl Counts {
     /// Counts of a pool without addresses out of range.
     #[must_use]
     pub fn of(total: i64, used: i64) -> Self {
-        Self { total, free: total - used, used, out_of_range: 0 }
+        Self {
+            total,
+            free: total - used,
+            used,
+            out_of_range: 0,
+        }
     }
 
     fn read(pool: &Value) -> Option<Self> {
@@ -102,10 +111,14 @@ impl Scope {
     /// When the pool is refused, or its status has no counts.
     pub async fn pool(&self, kind: Kind, name: &str, spec: Value) -> anyhow::Result<()> {
         self.apply_pool(kind, name, spec).await?;
-        until(&format!("{} {name} to count its addresses", kind.2), LIMIT, async || {
-            let pool = self.get(kind, name).await?;
-            Ok(Look::when(Counts::read(&pool).is_some(), || state::line(&pool)))
-        })
+        until(
+            &format!("{} {name} to count its addresses", kind.2),
+            LIMIT,
+            async || {
+                let pool = self.get(kind, name).await?;
+                Ok(Look::when(Counts::read(&pool).is_some(), || state::line(&pool)))
+            },
+        )
         .await
     }
 
@@ -126,7 +139,9 @@ impl Scope {
     ///
     /// When the request is refused.
     pub async fn claim(&self, name: &str, kind: Kind, pool: &str) -> anyhow::Result<()> {
-        self.management.apply(&self.namespace, &[claim(name, kind, pool)]).await
+        self.management
+            .apply(&self.namespace, &[claim(name, kind, pool)])
+            .await
     }
 
     /// Creates claims on a pool one after the other, and waits for the address of each.
@@ -151,7 +166,8 @@ impl Scope {
     pub async fn bound(&self, claim: &str) -> anyhow::Result<String> {
         let address = self.address(claim).await?;
         let text = address["spec"]["address"].as_str();
-        text.map(str::to_owned).with_context(|| format!("the IPAddress of {claim} has no address"))
+        text.map(str::to_owned)
+            .with_context(|| format!("the IPAddress of {claim} has no address"))
     }
 
     /// Waits until a claim has an IPAddress.
@@ -177,16 +193,20 @@ impl Scope {
     ///
     /// When it does not in time.
     pub async fn waits(&self, claim: &str, reason: &str) -> anyhow::Result<String> {
-        until(&format!("{claim} to wait because of {reason}"), LIMIT, async || {
-            let object = self.get(kinds::CLAIM, claim).await?;
-            let ready = state::condition(&object, "Ready").filter(|ready| {
-                ready["status"] == "False" && ready["reason"] == reason && address_name(&object).is_none()
-            });
-            Ok(match ready {
-                Some(ready) => Look::Done(ready["message"].as_str().unwrap_or_default().to_owned()),
-                None => Look::NotYet(state::line(&object)),
-            })
-        })
+        until(
+            &format!("{claim} to wait because of {reason}"),
+            LIMIT,
+            async || {
+                let object = self.get(kinds::CLAIM, claim).await?;
+                let ready = state::condition(&object, "Ready").filter(|ready| {
+                    ready["status"] == "False" && ready["reason"] == reason && address_name(&object).is_none()
+                });
+                Ok(match ready {
+                    Some(ready) => Look::Done(ready["message"].as_str().unwrap_or_default().to_owned()),
+                    None => Look::NotYet(state::line(&object)),
+                })
+            },
+        )
         .await
     }
 
@@ -214,7 +234,9 @@ impl Scope {
         until(&format!("{pool} to have {counts:?}"), limit, async || {
             let object = self.get(kind, pool).await?;
             let found = Counts::read(&object);
-            Ok(Look::when(found == Some(counts), || format!("{found:?}; {}", state::line(&object))))
+            Ok(Look::when(found == Some(counts), || {
+                format!("{found:?}; {}", state::line(&object))
+            }))
         })
         .await
     }
@@ -231,15 +253,19 @@ impl Scope {
         status: &str,
         reason: &str,
     ) -> anyhow::Result<String> {
-        until(&format!("{pool} to be Ready={status} {reason}"), LIMIT, async || {
-            let object = self.get(kind, pool).await?;
-            let ready = state::condition(&object, "Ready")
-                .filter(|ready| ready["status"] == status && ready["reason"] == reason);
-            Ok(match ready {
-                Some(ready) => Look::Done(ready["message"].as_str().unwrap_or_default().to_owned()),
-                None => Look::NotYet(object["status"].to_string()),
-            })
-        })
+        until(
+            &format!("{pool} to be Ready={status} {reason}"),
+            LIMIT,
+            async || {
+                let object = self.get(kind, pool).await?;
+                let ready = state::condition(&object, "Ready")
+                    .filter(|ready| ready["status"] == status && ready["reason"] == reason);
+                Ok(match ready {
+                    Some(ready) => Look::Done(ready["message"].as_str().unwrap_or_default().to_owned()),
+                    None => Look::NotYet(object["status"].to_string()),
+                })
+            },
+        )
         .await
     }
 
@@ -267,7 +293,11 @@ impl Scope {
         until(&format!("{} {name} to be gone", kind.2), LIMIT, async || {
             let object = self.management.find(kind, &self.namespace, name).await?;
             Ok(object.map_or(Look::Done(()), |object| {
-                Look::NotYet(format!("{}; {}", state::line(&object), object["metadata"]["finalizers"]))
+                Look::NotYet(format!(
+                    "{}; {}",
+                    state::line(&object),
+                    object["metadata"]["finalizers"]
+                ))
             }))
         })
         .await
@@ -293,7 +323,10 @@ impl Scope {
 
     /// Deletes all claims and pools of the scope, and waits until they and all addresses are gone.
     pub(crate) async fn release_all(&self) -> anyhow::Result<()> {
-        let Self { management, namespace } = self;
+        let Self {
+            management,
+            namespace,
+        } = self;
         for name in management.names(kinds::CLAIM, namespace).await? {
             management.delete(kinds::CLAIM, namespace, &name).await?;
         }
@@ -317,9 +350,13 @@ async fn none_is_left(
     namespace: &str,
     selector: &str,
 ) -> anyhow::Result<()> {
-    until(&format!("every {} of {namespace} to be gone", kind.2), LIMIT, async || {
-        let left = management.names_with(kind, namespace, selector).await?;
-        Ok(Look::when(left.is_empty(), || left.join(", ")))
-    })
+    until(
+        &format!("every {} of {namespace} to be gone", kind.2),
+        LIMIT,
+        async || {
+            let left = management.names_with(kind, namespace, selector).await?;
+            Ok(Look::when(left.is_empty(), || left.join(", ")))
+        },
+    )
     .await
 }

@@ -28,9 +28,8 @@ use nephele_api::{
 };
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, task::JoinHandle, time};
-
 pub use tally::Tally;
+use tokio::{sync::watch, task::JoinHandle, time};
 pub use witness::Witness;
 
 use crate::{
@@ -58,10 +57,17 @@ impl Load {
     pub async fn start(management: &Management, namespace: &str) -> anyhow::Result<Self> {
         let claims = Api::namespaced(management.client(), namespace);
         let addresses = Api::<IPAddress>::namespaced(management.client(), namespace);
-        let load =
-            Self { bound: Following::start(claims.clone()), addresses: Following::start(addresses), claims };
-        load.bound.until("the claims to be listed", LIMIT, Tally::is_listed).await?;
-        load.addresses.until("the addresses to be listed", LIMIT, Witness::is_listed).await?;
+        let load = Self {
+            bound: Following::start(claims.clone()),
+            addresses: Following::start(addresses),
+            claims,
+        };
+        load.bound
+            .until("the claims to be listed", LIMIT, Tally::is_listed)
+            .await?;
+        load.addresses
+            .until("the addresses to be listed", LIMIT, Witness::is_listed)
+            .await?;
         Ok(load)
     }
 
@@ -77,15 +83,23 @@ impl Load {
     ) -> anyhow::Result<()> {
         stream::iter(claims)
             .map(async |(name, pool)| {
-                let reference =
-                    ObjectReference { api_group: GROUP.to_owned(), kind: kind.2.to_owned(), name: pool };
+                let reference = ObjectReference {
+                    api_group: GROUP.to_owned(),
+                    kind: kind.2.to_owned(),
+                    name: pool,
+                };
                 let claim = IPAddressClaim::new(
                     &name,
-                    IPAddressClaimSpec { pool_ref: reference, ..IPAddressClaimSpec::default() },
+                    IPAddressClaimSpec {
+                        pool_ref: reference,
+                        ..IPAddressClaimSpec::default()
+                    },
                 );
                 self.bound.state.lock().sent(&name, Instant::now());
                 let created = self.claims.create(&PostParams::default(), &claim).await;
-                created.map(drop).with_context(|| format!("failed to create claim {name}"))
+                created
+                    .map(drop)
+                    .with_context(|| format!("failed to create claim {name}"))
             })
             .buffer_unordered(REQUESTS_MAX)
             .try_collect()
@@ -101,7 +115,9 @@ impl Load {
         stream::iter(names)
             .map(async |name| {
                 let deleted = self.claims.delete(&name, &DeleteParams::background()).await;
-                deleted.map(drop).with_context(|| format!("failed to delete claim {name}"))
+                deleted
+                    .map(drop)
+                    .with_context(|| format!("failed to delete claim {name}"))
             })
             .buffer_unordered(REQUESTS_MAX)
             .try_collect()
@@ -191,7 +207,10 @@ impl<S: Follow> Following<S> {
         };
         match time::timeout(limit, wait).await {
             Ok(result) => result,
-            Err(_) => bail!("waited {limit:?} for {what}; last state:\n{:?}", self.state.lock()),
+            Err(_) => bail!(
+                "waited {limit:?} for {what}; last state:\n{:?}",
+                self.state.lock()
+            ),
         }
     }
 }

@@ -48,17 +48,29 @@ pub mod kinds {
     /// MachinePool.
     pub const MACHINE_POOL: Kind = ("cluster.x-k8s.io", "v1beta2", "MachinePool");
     /// InMemoryMachinePool.
-    pub const IN_MEMORY_MACHINE_POOL: Kind =
-        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePool");
+    pub const IN_MEMORY_MACHINE_POOL: Kind = (
+        "infrastructure.cluster.x-k8s.io",
+        "v1beta2",
+        "InMemoryMachinePool",
+    );
     /// InMemoryClusterTemplate.
-    pub const IN_MEMORY_CLUSTER_TEMPLATE: Kind =
-        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryClusterTemplate");
+    pub const IN_MEMORY_CLUSTER_TEMPLATE: Kind = (
+        "infrastructure.cluster.x-k8s.io",
+        "v1beta2",
+        "InMemoryClusterTemplate",
+    );
     /// InMemoryMachineTemplate.
-    pub const IN_MEMORY_MACHINE_TEMPLATE: Kind =
-        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachineTemplate");
+    pub const IN_MEMORY_MACHINE_TEMPLATE: Kind = (
+        "infrastructure.cluster.x-k8s.io",
+        "v1beta2",
+        "InMemoryMachineTemplate",
+    );
     /// InMemoryMachinePoolTemplate.
-    pub const IN_MEMORY_MACHINE_POOL_TEMPLATE: Kind =
-        ("infrastructure.cluster.x-k8s.io", "v1beta2", "InMemoryMachinePoolTemplate");
+    pub const IN_MEMORY_MACHINE_POOL_TEMPLATE: Kind = (
+        "infrastructure.cluster.x-k8s.io",
+        "v1beta2",
+        "InMemoryMachinePoolTemplate",
+    );
     /// ClusterClass.
     pub const CLUSTER_CLASS: Kind = ("cluster.x-k8s.io", "v1beta2", "ClusterClass");
     /// SimulatedCloud.
@@ -118,7 +130,9 @@ impl Management {
     ///
     /// When KUBECONFIG has no usable cluster.
     pub async fn connect() -> anyhow::Result<Self> {
-        let client = Client::try_default().await.context("failed to reach the management cluster")?;
+        let client = Client::try_default()
+            .await
+            .context("failed to reach the management cluster")?;
         Ok(Self { client })
     }
 
@@ -131,7 +145,9 @@ impl Management {
         let attempt = "failed to reach the management cluster";
         let mut config = Config::infer().await.context(attempt)?;
         config.auth_info.impersonate = Some(user.to_owned());
-        Ok(Self { client: Client::try_from(config).context(attempt)? })
+        Ok(Self {
+            client: Client::try_from(config).context(attempt)?,
+        })
     }
 
     /// The cluster of a kubeconfig file.
@@ -155,7 +171,9 @@ impl Management {
     pub async fn find(&self, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let found = self.api(kind, namespace).get_opt(name).await;
         let found = found.with_context(|| format!("failed to get {} {namespace}/{name}", kind.2))?;
-        found.map(|object| serde_json::to_value(object).context("failed to read an object")).transpose()
+        found
+            .map(|object| serde_json::to_value(object).context("failed to read an object"))
+            .transpose()
     }
 
     /// An object that has to exist.
@@ -175,7 +193,11 @@ impl Management {
     ///
     /// When the API server does not answer.
     pub async fn list(&self, kind: Kind, namespace: &str, selector: &str) -> anyhow::Result<Vec<Value>> {
-        let list = match self.api(kind, namespace).list(&ListParams::default().labels(selector)).await {
+        let list = match self
+            .api(kind, namespace)
+            .list(&ListParams::default().labels(selector))
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
             list => list.with_context(|| format!("failed to list {} in {namespace}", kind.2))?,
         };
@@ -217,7 +239,9 @@ impl Management {
         let name = state::name(object);
         let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
         let replaced = api.replace(name, &PostParams::default(), &body).await;
-        replaced.map(drop).with_context(|| format!("failed to replace {} {namespace}/{name}", object["kind"]))
+        replaced
+            .map(drop)
+            .with_context(|| format!("failed to replace {} {namespace}/{name}", object["kind"]))
     }
 
     /// Why the API server would refuse to create an object; `None` if it would accept the object. Creates nothing.
@@ -227,7 +251,10 @@ impl Management {
     /// When the API server does not answer.
     pub async fn refusal(&self, namespace: &str, object: &Value) -> anyhow::Result<Option<String>> {
         let body = serde_json::from_value(object.clone()).context("failed to write an object")?;
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
         match self.api_of(namespace, object).create(&dry_run, &body).await {
             Ok(_) => Ok(None),
             // A refusal by a conversion webhook is an internal error.
@@ -244,8 +271,12 @@ impl Management {
     pub async fn create_namespace(&self, name: &str) -> anyhow::Result<()> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let api = self.api(kinds::NAMESPACE, "");
-        let applied = api.patch(name, &PatchParams::apply("e2e").force(), &Patch::Apply(namespace)).await;
-        applied.map(drop).with_context(|| format!("failed to create namespace {name}"))
+        let applied = api
+            .patch(name, &PatchParams::apply("e2e").force(), &Patch::Apply(namespace))
+            .await;
+        applied
+            .map(drop)
+            .with_context(|| format!("failed to create namespace {name}"))
     }
 
     /// Creates a namespace, whose name the API server makes unique. Returns the name.
@@ -257,7 +288,10 @@ impl Management {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": prefix}});
         let namespace: DynamicObject = serde_json::from_value(namespace)?;
-        let created = self.api(kinds::NAMESPACE, "").create(&PostParams::default(), &namespace).await;
+        let created = self
+            .api(kinds::NAMESPACE, "")
+            .create(&PostParams::default(), &namespace)
+            .await;
         let created = created.with_context(|| format!("failed to create a namespace {prefix}*"))?;
         created.metadata.name.context("the namespace has no name")
     }
@@ -268,9 +302,13 @@ impl Management {
     ///
     /// When the request is refused.
     pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, patch: &Value) -> anyhow::Result<()> {
-        let patched =
-            self.api(kind, namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        patched.map(drop).with_context(|| format!("failed to patch {} {namespace}/{name}", kind.2))
+        let patched = self
+            .api(kind, namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        patched
+            .map(drop)
+            .with_context(|| format!("failed to patch {} {namespace}/{name}", kind.2))
     }
 
     /// Deletes an object without waiting until it is gone. Succeeds if it is gone already.
@@ -279,7 +317,11 @@ impl Management {
     ///
     /// When the request is refused.
     pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) -> anyhow::Result<()> {
-        match self.api(kind, namespace).delete(name, &DeleteParams::background()).await {
+        match self
+            .api(kind, namespace)
+            .delete(name, &DeleteParams::background())
+            .await
+        {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => {
@@ -330,7 +372,9 @@ impl Management {
     /// The API for the kind in an object.
     fn api_of(&self, namespace: &str, object: &Value) -> Api<DynamicObject> {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
-        let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
+        let (group, version) = text("apiVersion")
+            .rsplit_once('/')
+            .unwrap_or(("", text("apiVersion")));
         let kind = GroupVersionKind::gvk(group, version, text("kind"));
         self.scoped(&ApiResource::from_gvk(&kind), namespace)
     }

@@ -78,16 +78,26 @@ pub fn process(provider: Provider) -> anyhow::Result<u32> {
 /// When there is not exactly one, or its process is not on this machine.
 pub async fn process_in(management: &Management, namespace: &str) -> anyhow::Result<u32> {
     let pods = management.list(kinds::POD, namespace, "").await?;
-    let statuses =
-        pods.iter().flat_map(|pod| pod["status"]["containerStatuses"].as_array().into_iter().flatten());
-    let containers: Vec<_> = statuses.filter_map(|status| status["containerID"].as_str()).collect();
+    let statuses = pods.iter().flat_map(|pod| {
+        pod["status"]["containerStatuses"]
+            .as_array()
+            .into_iter()
+            .flatten()
+    });
+    let containers: Vec<_> = statuses
+        .filter_map(|status| status["containerID"].as_str())
+        .collect();
     let [container] = containers.as_slice() else {
         bail!("{} containers run in {namespace}, not one", containers.len());
     };
-    let (_, id) = container.rsplit_once('/').with_context(|| format!("{container} has no id"))?;
+    let (_, id) = container
+        .rsplit_once('/')
+        .with_context(|| format!("{container} has no id"))?;
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         // The runtime puts the container's processes into a group with its id (cgroups(7)).
         if fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|groups| groups.contains(id)) {
             return Ok(process);
@@ -130,15 +140,22 @@ fn find(provider: Provider, folder: Option<&Path>) -> anyhow::Result<Found> {
     let mut found = Found::default();
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
         let variables = || environment.split(|byte| *byte == 0);
         if !variables().any(|variable| variable == namespace.as_bytes()) {
             continue;
         }
-        let pod = variables().find_map(|variable| variable.strip_prefix(POD)).unwrap_or_default();
-        let process = Process { id, pod: String::from_utf8_lossy(pod).into_owned() };
+        let pod = variables()
+            .find_map(|variable| variable.strip_prefix(POD))
+            .unwrap_or_default();
+        let process = Process {
+            id,
+            pod: String::from_utf8_lossy(pod).into_owned(),
+        };
         let mut words = command.split(|byte| *byte == 0);
         let kubeconfig = variables().find_map(|variable| variable.strip_prefix(b"KUBECONFIG="));
         match kubeconfig.map(|file| Path::new(OsStr::from_bytes(file))) {
@@ -161,7 +178,14 @@ fn find(provider: Provider, folder: Option<&Path>) -> anyhow::Result<Found> {
 /// When that takes too long.
 pub async fn scale(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
     let patch = json!({"spec": {"replicas": replicas}});
-    management.patch(kinds::DEPLOYMENT, provider.namespace(), provider.deployment(), &patch).await?;
+    management
+        .patch(
+            kinds::DEPLOYMENT,
+            provider.namespace(),
+            provider.deployment(),
+            &patch,
+        )
+        .await?;
     settled(management, provider, replicas).await
 }
 
@@ -179,32 +203,41 @@ pub async fn add_arguments(
     let name = provider.deployment();
     let mut deployment = management.get(kinds::DEPLOYMENT, namespace, name).await?;
     let mut containers = deployment["spec"]["template"]["spec"]["containers"].take();
-    let there = containers[0]["args"].as_array_mut().context("the manager has no arguments")?;
+    let there = containers[0]["args"]
+        .as_array_mut()
+        .context("the manager has no arguments")?;
     for argument in arguments {
         if there.iter().all(|one| one != argument) {
             there.push(json!(argument));
         }
     }
     let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-    management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
+    management
+        .patch(kinds::DEPLOYMENT, namespace, name, &patch)
+        .await?;
     settled(management, provider, 1).await
 }
 
 /// Waits until a provider has this many managers, all started after the last change of its Deployment, and one leads.
 async fn settled(management: &Management, provider: Provider, replicas: usize) -> anyhow::Result<()> {
-    until(&format!("{replicas} managers of {provider:?} to run"), LIMIT, async || {
-        let deployment =
-            management.get(kinds::DEPLOYMENT, provider.namespace(), provider.deployment()).await?;
-        let status = &deployment["status"];
-        let counts = ["replicas", "updatedReplicas", "readyReplicas"];
-        let rolled_out = status["observedGeneration"] == deployment["metadata"]["generation"]
-            && counts.iter().all(|count| status[count] == json!(replicas));
-        let processes = processes(provider)?;
-        if !rolled_out || processes.len() != replicas {
-            return Ok(Look::NotYet(format!("{processes:?}; {status}")));
-        }
-        leader(management, provider).await.map(|_| Look::Done(()))
-    })
+    until(
+        &format!("{replicas} managers of {provider:?} to run"),
+        LIMIT,
+        async || {
+            let deployment = management
+                .get(kinds::DEPLOYMENT, provider.namespace(), provider.deployment())
+                .await?;
+            let status = &deployment["status"];
+            let counts = ["replicas", "updatedReplicas", "readyReplicas"];
+            let rolled_out = status["observedGeneration"] == deployment["metadata"]["generation"]
+                && counts.iter().all(|count| status[count] == json!(replicas));
+            let processes = processes(provider)?;
+            if !rolled_out || processes.len() != replicas {
+                return Ok(Look::NotYet(format!("{processes:?}; {status}")));
+            }
+            leader(management, provider).await.map(|_| Look::Done(()))
+        },
+    )
     .await
 }
 
@@ -240,15 +273,22 @@ pub async fn another_leads(
 ) -> anyhow::Result<()> {
     until("another manager to lead", LIMIT, async || {
         let holder = holder(management, provider).await?;
-        Ok(Look::when(!holder.is_empty() && holder != before.pod, || format!("{holder:?} leads")))
+        Ok(Look::when(!holder.is_empty() && holder != before.pod, || {
+            format!("{holder:?} leads")
+        }))
     })
     .await
 }
 
 async fn holder(management: &Management, provider: Provider) -> anyhow::Result<String> {
     let leases = management.list(kinds::LEASE, provider.namespace(), "").await?;
-    let [lease] = leases.as_slice() else { bail!("{} leases of {provider:?}", leases.len()) };
-    Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
+    let [lease] = leases.as_slice() else {
+        bail!("{} leases of {provider:?}", leases.len())
+    };
+    Ok(lease["spec"]["holderIdentity"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// Kills a process without warning, as the kernel does when memory is short.
@@ -289,8 +329,15 @@ pub fn resume(pid: u32) -> anyhow::Result<()> {
 
 fn signal(pid: u32, signal: &str) -> anyhow::Result<()> {
     let arguments = [format!("-{signal}"), pid.to_string()];
-    let status = Command::new("kill").args(arguments).status().context("failed to run kill")?;
-    if status.success() { Ok(()) } else { bail!("failed to send {signal} to process {pid}: {status}") }
+    let status = Command::new("kill")
+        .args(arguments)
+        .status()
+        .context("failed to run kill")?;
+    if status.success() {
+        Ok(())
+    } else {
+        bail!("failed to send {signal} to process {pid}: {status}")
+    }
 }
 
 /// Resident memory of a process in KiB.
@@ -301,8 +348,14 @@ fn signal(pid: u32, signal: &str) -> anyhow::Result<()> {
 pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .context("failed to read the status of a process")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory")?;
-    line.trim().trim_end_matches(" kB").parse().context("failed to read the resident memory")
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .context("no resident memory")?;
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .context("failed to read the resident memory")
 }
 
 /// CPU time of a process, in seconds.

@@ -20,12 +20,21 @@ pub async fn run(command: Command) -> anyhow::Result<String> {
 ///
 /// When it cannot be started or fails, with what it said, or when the output is not text.
 pub async fn output(what: &str, mut command: Command) -> anyhow::Result<String> {
-    let output = tokio::task::spawn_blocking(move || command.output()).await.context("given up")?;
-    let Output { status, stdout, stderr } = output.with_context(|| format!("failed to run {what}"))?;
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await
+        .context("given up")?;
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = output.with_context(|| format!("failed to run {what}"))?;
     let stdout = String::from_utf8(stdout).with_context(|| format!("the output of {what} is not text"))?;
     if !status.success() {
         let separator = if stdout.is_empty() { "" } else { "\n" };
-        bail!("{what}: {status}: {}{separator}{stdout}", String::from_utf8_lossy(&stderr).trim());
+        bail!(
+            "{what}: {status}: {}{separator}{stdout}",
+            String::from_utf8_lossy(&stderr).trim()
+        );
     }
     Ok(stdout)
 }

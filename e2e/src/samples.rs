@@ -16,7 +16,11 @@ impl<'a> Sample<'a> {
         let (name, rest) = line.split_once('{')?;
         let (labels, value) = rest.rsplit_once("} ")?;
         // Values are written as Go writes floating point numbers.
-        Some(Self { name, labels, value: value.parse().ok()? })
+        Some(Self {
+            name,
+            labels,
+            value: value.parse().ok()?,
+        })
     }
 
     /// The value of a label; `None` without the label.
@@ -51,7 +55,14 @@ mod tests {
         let text =
             "# HELP a text\nplain 4\na{subresource=\"status\",resource=\"claims\"} 1.5e+02\na{} nonsense\n";
         let found: Vec<_> = samples(text)
-            .map(|sample| (sample.name, sample.label("resource"), sample.find("source"), sample.value))
+            .map(|sample| {
+                (
+                    sample.name,
+                    sample.label("resource"),
+                    sample.find("source"),
+                    sample.value,
+                )
+            })
             .collect();
         assert_eq!(found, [("a", "claims", None, 150.0)]);
     }

@@ -53,7 +53,10 @@ impl Scope {
     pub async fn on(management: Management, test: &str) -> anyhow::Result<Self> {
         // Tests are processes that begin at the same time, so a name made of the time was given twice.
         let namespace = management.generate_namespace(&format!("e2e-{test}-")).await?;
-        Ok(Self { management, namespace })
+        Ok(Self {
+            management,
+            namespace,
+        })
     }
 
     /// Creates a cluster without ClusterClass.
@@ -130,7 +133,9 @@ impl Scope {
         shape: Shape,
         change: impl Fn(&mut Value),
     ) -> anyhow::Result<Cluster> {
-        self.management.apply(&self.namespace, &templates::class()?).await?;
+        self.management
+            .apply(&self.namespace, &templates::class()?)
+            .await?;
         let mut objects = templates::topology(&self.namespace, name, shape)?;
         objects.iter_mut().for_each(change);
         self.management.apply(&self.namespace, &objects).await?;
@@ -144,11 +149,15 @@ impl Scope {
     /// When an object is left.
     pub async fn finish(self) -> anyhow::Result<()> {
         for name in self.management.names(kinds::CLUSTER, &self.namespace).await? {
-            self.management.delete(kinds::CLUSTER, &self.namespace, &name).await?;
+            self.management
+                .delete(kinds::CLUSTER, &self.namespace, &name)
+                .await?;
         }
         self.nothing_is_left().await?;
         self.release_all().await?;
-        self.management.delete(kinds::NAMESPACE, "", &self.namespace).await
+        self.management
+            .delete(kinds::NAMESPACE, "", &self.namespace)
+            .await
     }
 
     /// Waits until no object that was created for a cluster is left.
@@ -157,16 +166,28 @@ impl Scope {
     ///
     /// When an object is left.
     pub async fn nothing_is_left(&self) -> anyhow::Result<()> {
-        until(&format!("{} to be empty", self.namespace), DELETION_LIMIT, async || {
-            let mut left = Vec::new();
-            for kind in MADE {
-                left.extend(self.management.list(kind, &self.namespace, "").await?.iter().map(state::line));
-            }
-            let secrets =
-                self.management.list(kinds::SECRET, &self.namespace, "cluster.x-k8s.io/cluster-name").await?;
-            left.extend(secrets.iter().map(state::line));
-            Ok(Look::when(left.is_empty(), || left.join("\n")))
-        })
+        until(
+            &format!("{} to be empty", self.namespace),
+            DELETION_LIMIT,
+            async || {
+                let mut left = Vec::new();
+                for kind in MADE {
+                    left.extend(
+                        self.management
+                            .list(kind, &self.namespace, "")
+                            .await?
+                            .iter()
+                            .map(state::line),
+                    );
+                }
+                let secrets = self
+                    .management
+                    .list(kinds::SECRET, &self.namespace, "cluster.x-k8s.io/cluster-name")
+                    .await?;
+                left.extend(secrets.iter().map(state::line));
+                Ok(Look::when(left.is_empty(), || left.join("\n")))
+            },
+        )
         .await
         .context("deletion")
     }

@@ -46,7 +46,10 @@ impl Shell {
 
     fn command(&self, text: &str) -> Command {
         let mut shell = Command::new("bash");
-        shell.args(["-o", "pipefail", "-euc", text]).current_dir(&self.folder).stdin(Stdio::null());
+        shell
+            .args(["-o", "pipefail", "-euc", text])
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
         shell.envs(self.environment.iter().map(|(name, value)| (name, value)));
         shell
     }
@@ -69,7 +72,9 @@ impl Shell {
         // The command takes the place of the shell, so that signals reach it.
         let mut command = self.command(&format!("exec {text}"));
         let process = command.stdout(Stdio::null()).spawn();
-        Ok(Started { process: process.with_context(|| format!("failed to start {text}"))? })
+        Ok(Started {
+            process: process.with_context(|| format!("failed to start {text}"))?,
+        })
     }
 }
 
@@ -93,7 +98,10 @@ impl Started {
     /// When it does not end.
     pub async fn interrupt(mut self) -> anyhow::Result<ExitStatus> {
         let pid = self.process.id().to_string();
-        Command::new("kill").args(["-INT", &pid]).status().context("failed to interrupt a command")?;
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .context("failed to interrupt a command")?;
         until("an interrupted command to end", LIMIT, async || {
             let status = self.process.try_wait().context("failed to wait for a command")?;
             Ok(status.map_or_else(|| Look::NotYet("it runs".to_owned()), Look::Done))
@@ -129,8 +137,16 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_fails_ends_the_text_with_what_it_said() {
         let shell = Shell::new("shell-test").expect("a folder").with("WORD", "set");
-        assert_eq!(shell.run("echo $WORD | cat\npwd >/dev/null").await.expect("it works"), "set\n");
-        let error = shell.run("echo before; (echo why >&2; false) | cat; echo after").await;
+        assert_eq!(
+            shell
+                .run("echo $WORD | cat\npwd >/dev/null")
+                .await
+                .expect("it works"),
+            "set\n"
+        );
+        let error = shell
+            .run("echo before; (echo why >&2; false) | cat; echo after")
+            .await;
         let error = error.expect_err("it fails").to_string();
         assert!(error.ends_with(": exit status: 1: why\nbefore\n"), "{error}");
     }

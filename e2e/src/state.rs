@@ -3,7 +3,14 @@
 use serde_json::Value;
 
 /// Conditions that are good when they are False.
-const NEGATIVE: [&str; 6] = ["Deleting", "Paused", "Remediating", "RollingOut", "ScalingDown", "ScalingUp"];
+const NEGATIVE: [&str; 6] = [
+    "Deleting",
+    "Paused",
+    "Remediating",
+    "RollingOut",
+    "ScalingDown",
+    "ScalingUp",
+];
 
 /// The condition of this type.
 #[must_use]
@@ -42,13 +49,31 @@ pub fn line(object: &Value) -> String {
         })
         .map(|condition| {
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-            format!("{}={} {} {:?}", text("type"), text("status"), text("reason"), text("message"))
+            format!(
+                "{}={} {} {:?}",
+                text("type"),
+                text("status"),
+                text("reason"),
+                text("message")
+            )
         })
         .collect();
-    let deleting = if object["metadata"]["deletionTimestamp"].is_string() { " (deleting)" } else { "" };
+    let deleting = if object["metadata"]["deletionTimestamp"].is_string() {
+        " (deleting)"
+    } else {
+        ""
+    };
     let kind = object["kind"].as_str().unwrap_or_default();
-    let all_well = if conditions(object).next().is_none() { "no conditions" } else { "all well" };
-    let unwell = if unwell.is_empty() { all_well.to_owned() } else { unwell.join("; ") };
+    let all_well = if conditions(object).next().is_none() {
+        "no conditions"
+    } else {
+        "all well"
+    };
+    let unwell = if unwell.is_empty() {
+        all_well.to_owned()
+    } else {
+        unwell.join("; ")
+    };
     format!("{kind} {}{deleting}: {unwell}", name(object))
 }
 

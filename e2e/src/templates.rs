@@ -26,7 +26,11 @@ impl Shape {
     /// These numbers of machines, with the default version.
     #[must_use]
     pub fn new(control_plane: u32, workers: u32) -> Self {
-        Self { control_plane, workers, version: VERSION }
+        Self {
+            control_plane,
+            workers,
+            version: VERSION,
+        }
     }
 }
 
@@ -94,9 +98,12 @@ pub fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String 
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("${") {
-        let Some((variable, after)) = after.split_once('}') else { break };
-        let (variable, default) =
-            variable.split_once(":=").map_or((variable, None), |(name, text)| (name, Some(text)));
+        let Some((variable, after)) = after.split_once('}') else {
+            break;
+        };
+        let (variable, default) = variable
+            .split_once(":=")
+            .map_or((variable, None), |(name, text)| (name, Some(text)));
         text.push_str(before);
         match value(variable).or_else(|| default.map(str::to_owned)) {
             Some(value) => text.push_str(&value),
@@ -126,7 +133,12 @@ mod tests {
     #[test]
     fn no_template_needs_more_than_we_fill_in() {
         let shape = Shape::new(1, 2);
-        let all = [plain("n", "c", shape), machine_pool("n", "c", shape), topology("n", "c", shape), class()];
+        let all = [
+            plain("n", "c", shape),
+            machine_pool("n", "c", shape),
+            topology("n", "c", shape),
+            class(),
+        ];
         for documents in all {
             let text = format!("{:?}", documents.expect("YAML"));
             assert!(!text.contains("${"), "{text}");
@@ -136,8 +148,10 @@ mod tests {
     #[test]
     fn replicas_are_numbers() {
         let documents = plain("n", "c", Shape::new(3, 2)).expect("YAML");
-        let replicas: Vec<_> =
-            documents.iter().filter_map(|document| document["spec"]["replicas"].as_u64()).collect();
+        let replicas: Vec<_> = documents
+            .iter()
+            .filter_map(|document| document["spec"]["replicas"].as_u64())
+            .collect();
         assert_eq!(replicas, [3, 2]);
     }
 }

@@ -24,7 +24,11 @@ pub enum Look<T> {
 impl Look<()> {
     /// `Done` when the condition holds. Otherwise the state, which is only built if needed.
     pub fn when(holds: bool, state: impl FnOnce() -> String) -> Self {
-        if holds { Self::Done(()) } else { Self::NotYet(state()) }
+        if holds {
+            Self::Done(())
+        } else {
+            Self::NotYet(state())
+        }
     }
 }
 
@@ -63,10 +67,18 @@ mod tests {
 
     #[tokio::test]
     async fn no_wait_for_what_will_never_hold() {
-        let mut looks = vec![Ok(Look::Failed("it is gone".to_owned())), Err(anyhow::anyhow!("busy"))];
-        let waited =
-            until::<()>("a", LIMIT, async || looks.pop().unwrap_or_else(|| panic!("it is over"))).await;
+        let mut looks = vec![
+            Ok(Look::Failed("it is gone".to_owned())),
+            Err(anyhow::anyhow!("busy")),
+        ];
+        let waited = until::<()>("a", LIMIT, async || {
+            looks.pop().unwrap_or_else(|| panic!("it is over"))
+        })
+        .await;
         let error = format!("{:#}", waited.expect_err("it fails"));
-        assert_eq!((error.as_str(), looks.len()), ("waited for a, in vain: it is gone", 0));
+        assert_eq!(
+            (error.as_str(), looks.len()),
+            ("waited for a, in vain: it is gone", 0)
+        );
     }
 }

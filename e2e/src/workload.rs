@@ -1,8 +1,10 @@
 //! A workload cluster's own API server.
 
 use anyhow::{Context, bail};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Node, Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client, Config, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -29,7 +31,10 @@ impl Workload {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
             .context("failed to use the kubeconfig")?;
-        Ok(Self { client: Client::try_from(config.clone()).context("failed to make a client")?, config })
+        Ok(Self {
+            client: Client::try_from(config.clone()).context("failed to make a client")?,
+            config,
+        })
     }
 
     /// The status code of the answer to a client without a certificate.
@@ -54,7 +59,11 @@ impl Workload {
     ///
     /// When the API server does not answer.
     pub async fn answers(&self) -> anyhow::Result<()> {
-        self.client.apiserver_version().await.map(drop).context("failed to ask for the version")
+        self.client
+            .apiserver_version()
+            .await
+            .map(drop)
+            .context("failed to ask for the version")
     }
 
     /// The Nodes.
@@ -82,8 +91,12 @@ impl Workload {
             "lastHeartbeatTime": now, "lastTransitionTime": now,
         }]}});
         let nodes = Api::<Node>::all(self.client.clone());
-        let patched = nodes.patch_status(node, &PatchParams::default(), &Patch::Strategic(patch)).await;
-        patched.map(drop).with_context(|| format!("failed to patch the status of node {node}"))
+        let patched = nodes
+            .patch_status(node, &PatchParams::default(), &Patch::Strategic(patch))
+            .await;
+        patched
+            .map(drop)
+            .with_context(|| format!("failed to patch the status of node {node}"))
     }
 
     /// Creates a Pod on a Node. The Pod has a finalizer, so it stays when it is deleted.
@@ -99,7 +112,9 @@ impl Workload {
         }))
         .context("failed to write a pod")?;
         let created = self.pods().create(&PostParams::default(), &pod).await;
-        created.map(drop).with_context(|| format!("failed to create pod {name}"))
+        created
+            .map(drop)
+            .with_context(|| format!("failed to create pod {name}"))
     }
 
     /// A Pod in the default namespace, if it exists.
@@ -108,7 +123,10 @@ impl Workload {
     ///
     /// When the API server does not answer.
     pub async fn pod(&self, name: &str) -> anyhow::Result<Option<Pod>> {
-        self.pods().get_opt(name).await.with_context(|| format!("failed to get pod {name}"))
+        self.pods()
+            .get_opt(name)
+            .await
+            .with_context(|| format!("failed to get pod {name}"))
     }
 
     /// Removes the finalizers of a Pod.
@@ -119,7 +137,9 @@ impl Workload {
     pub async fn release_pod(&self, name: &str) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let patched = self.pods().patch(name, &PatchParams::default(), &patch).await;
-        patched.map(drop).with_context(|| format!("failed to release pod {name}"))
+        patched
+            .map(drop)
+            .with_context(|| format!("failed to release pod {name}"))
     }
 
     /// The image of a container in kube-system's DaemonSet or Deployment of this name.
@@ -132,7 +152,9 @@ impl Workload {
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
         K: Clone + DeserializeOwned + serde::Serialize + std::fmt::Debug,
     {
-        let object = Api::<K>::namespaced(self.client.clone(), "kube-system").get(name).await;
+        let object = Api::<K>::namespaced(self.client.clone(), "kube-system")
+            .get(name)
+            .await;
         let object = object.with_context(|| format!("failed to get {name}"))?;
         let object = serde_json::to_value(object).context("failed to read an object")?;
         match &object["spec"]["template"]["spec"]["containers"][0]["image"] {
@@ -163,10 +185,18 @@ impl Workload {
     ///
     /// When the request is refused.
     pub async fn create_config_map(&self, name: &str) -> anyhow::Result<()> {
-        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-        let object = ConfigMap { metadata, ..ConfigMap::default() };
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let object = ConfigMap {
+            metadata,
+            ..ConfigMap::default()
+        };
         let created = self.config_maps().create(&PostParams::default(), &object).await;
-        created.map(drop).with_context(|| format!("failed to create ConfigMap {name}"))
+        created
+            .map(drop)
+            .with_context(|| format!("failed to create ConfigMap {name}"))
     }
 
     /// Whether the default namespace has a ConfigMap.
@@ -176,7 +206,9 @@ impl Workload {
     /// When the API server does not answer.
     pub async fn has_config_map(&self, name: &str) -> anyhow::Result<bool> {
         let found = self.config_maps().get_opt(name).await;
-        Ok(found.with_context(|| format!("failed to get ConfigMap {name}"))?.is_some())
+        Ok(found
+            .with_context(|| format!("failed to get ConfigMap {name}"))?
+            .is_some())
     }
 
     fn config_maps(&self) -> Api<ConfigMap> {

@@ -1,12 +1,14 @@
 //! The leader changes in each way that it can, with Faults of every operation in force. Clients of the clusters see that no API
 //! server answers for a moment, and nothing else.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail, ensure};
 use futures::future::try_join_all;
@@ -23,8 +25,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::installed::clusterctl::Releases;
-use crate::installed::life::{address_of_leader, delete, init};
+use crate::installed::{
+    clusterctl::Releases,
+    life::{address_of_leader, delete, init},
+};
 
 /// How many clusters are asked, if not the number in this variable.
 const CLUSTERS: (usize, &str) = (20, "NEPHELE_CLUSTERS");
@@ -55,8 +59,13 @@ enum Change {
 }
 
 impl Change {
-    const ALL: [Self; 5] =
-        [Self::PodDeleted, Self::Killed, Self::ScaledToZero, Self::TwoReplicas, Self::RolledOut];
+    const ALL: [Self; 5] = [
+        Self::PodDeleted,
+        Self::Killed,
+        Self::ScaledToZero,
+        Self::TwoReplicas,
+        Self::RolledOut,
+    ];
 }
 
 #[tokio::test]
@@ -73,20 +82,30 @@ async fn a_change_of_leader_shows_nothing_whatever_faults_are_in_force() -> anyh
     refuse_deletion(&scope, clusters.first().context("there is a cluster")?).await?;
 
     let probers = try_join_all(clusters.iter().map(Prober::start)).await?;
-    let report = changed(&scope, &clusters, &probers).await.context("without a state directory")?;
+    let report = changed(&scope, &clusters, &probers)
+        .await
+        .context("without a state directory")?;
     println!("{number} clusters without a state directory: {report:#?}");
     let folder = state_folder()?;
     keep_state(&scope, &folder).await?;
-    let report = changed(&scope, &clusters, &probers).await.context("with a state directory")?;
+    let report = changed(&scope, &clusters, &probers)
+        .await
+        .context("with a state directory")?;
     println!("with one: {report:#?}");
     for prober in probers {
         prober.end().await?;
     }
 
     for name in scope.management.names(kinds::FAULT, &scope.namespace).await? {
-        scope.management.delete(kinds::FAULT, &scope.namespace, &name).await?;
+        scope
+            .management
+            .delete(kinds::FAULT, &scope.namespace, &name)
+            .await?;
     }
-    scope.management.delete(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
+    scope
+        .management
+        .delete(kinds::SIMULATED_CLOUD, &scope.namespace, "default")
+        .await?;
     scope.finish().await?;
     delete(&releases).await?;
     management.delete(kinds::PERSISTENT_VOLUME, "", VOLUME).await?;
@@ -99,13 +118,27 @@ async fn changed(scope: &Scope, clusters: &[Cluster], probers: &[Prober]) -> any
     for change in Change::ALL {
         let before = Facts::look(scope, clusters).await?;
         let begun = Instant::now();
-        let leads = carry_out(scope, change).await.with_context(|| format!("{change:?}"))?;
+        let leads = carry_out(scope, change)
+            .await
+            .with_context(|| format!("{change:?}"))?;
         tokio::time::sleep(WATCHED).await;
-        let away = probers.iter().map(|prober| prober.away_since(begun)).max().unwrap_or_default();
-        let allowed = if change == Change::TwoReplicas { HAND_OVER } else { leads + TAKES_OVER };
-        report.push(format!("{change:?}: no answer for {away:.1?}, allowed are {allowed:.1?}"));
+        let away = probers
+            .iter()
+            .map(|prober| prober.away_since(begun))
+            .max()
+            .unwrap_or_default();
+        let allowed = if change == Change::TwoReplicas {
+            HAND_OVER
+        } else {
+            leads + TAKES_OVER
+        };
+        report.push(format!(
+            "{change:?}: no answer for {away:.1?}, allowed are {allowed:.1?}"
+        ));
         let after = Facts::look(scope, clusters).await?;
-        before.same(&after).with_context(|| format!("{change:?}, {report:#?}"))?;
+        before
+            .same(&after)
+            .with_context(|| format!("{change:?}, {report:#?}"))?;
         ensure!(away <= allowed, "{report:#?}");
     }
     Ok(report)
@@ -144,13 +177,23 @@ async fn keep_state(scope: &Scope, folder: &Path) -> anyhow::Result<()> {
     });
     management.apply(namespace, &[volume, claim]).await?;
     let mut pod = deployment["spec"]["template"]["spec"].clone();
-    add(&mut pod["containers"][0]["args"], "--state-dir=/var/lib/nephele".into());
+    add(
+        &mut pod["containers"][0]["args"],
+        "--state-dir=/var/lib/nephele".into(),
+    );
     let mount = json!({"name": "state", "mountPath": "/var/lib/nephele"});
     add(&mut pod["containers"][0]["volumeMounts"], mount);
-    add(&mut pod["volumes"], json!({"name": "state", "persistentVolumeClaim": {"claimName": VOLUME}}));
+    add(
+        &mut pod["volumes"],
+        json!({"name": "state", "persistentVolumeClaim": {"claimName": VOLUME}}),
+    );
     let patch = json!({"spec": {"template": {"spec": pod}}});
-    management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
-    manager::another_leads(management, Infrastructure, &leader).await.map(drop)
+    management
+        .patch(kinds::DEPLOYMENT, namespace, name, &patch)
+        .await?;
+    manager::another_leads(management, Infrastructure, &leader)
+        .await
+        .map(drop)
 }
 
 /// A SimulatedCloud with a rate and a lag, and a Fault for each operation.
@@ -161,7 +204,11 @@ async fn trouble(scope: &Scope) -> anyhow::Result<()> {
     });
     let faults = Verb::ALL.map(|operation| {
         // No cluster is available whose load balancer cannot be read.
-        let callers: &[&str] = if operation.is_read() { &["machinePool"] } else { &["cluster", "machine"] };
+        let callers: &[&str] = if operation.is_read() {
+            &["machinePool"]
+        } else {
+            &["cluster", "machine"]
+        };
         json!({
             "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "Fault",
             "metadata": {"name": operation.as_str().to_lowercase()},
@@ -175,14 +222,25 @@ async fn trouble(scope: &Scope) -> anyhow::Result<()> {
     scope.management.apply(&scope.namespace, &objects).await?;
     until("the Faults to be active", LIMIT, async || {
         let faults = scope.management.list(kinds::FAULT, &scope.namespace, "").await?;
-        let active = faults.iter().filter(|fault| fault["status"]["phase"] == "Active").count();
-        Ok(Look::when(active == Verb::ALL.len(), || format!("{active} are active")))
+        let active = faults
+            .iter()
+            .filter(|fault| fault["status"]["phase"] == "Active")
+            .count();
+        Ok(Look::when(active == Verb::ALL.len(), || {
+            format!("{active} are active")
+        }))
     })
     .await?;
     // All are read at once when their cloud changes, and the rate refuses some of that.
     until("the load balancers to be read", LIMIT, async || {
-        let clusters = scope.management.list(kinds::IN_MEMORY_CLUSTER, &scope.namespace, "").await?;
-        let unread = clusters.iter().filter(|cluster| !state::is(cluster, "Ready", "True")).count();
+        let clusters = scope
+            .management
+            .list(kinds::IN_MEMORY_CLUSTER, &scope.namespace, "")
+            .await?;
+        let unread = clusters
+            .iter()
+            .filter(|cluster| !state::is(cluster, "Ready", "True"))
+            .count();
         Ok(Look::when(unread == 0, || format!("{unread} are not")))
     })
     .await
@@ -199,8 +257,13 @@ fn add(list: &mut Value, value: Value) {
 async fn refuse_deletion(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
     cluster.scale_workers(0).await?;
     until("a deletion to be refused", LIMIT, async || {
-        let fault = scope.management.get(kinds::FAULT, &scope.namespace, TRIED_AGAIN).await?;
-        Ok(Look::when(fault["status"]["hits"].as_i64() > Some(0), || fault["status"].to_string()))
+        let fault = scope
+            .management
+            .get(kinds::FAULT, &scope.namespace, TRIED_AGAIN)
+            .await?;
+        Ok(Look::when(fault["status"]["hits"].as_i64() > Some(0), || {
+            fault["status"].to_string()
+        }))
     })
     .await
 }
@@ -215,7 +278,9 @@ async fn carry_out(scope: &Scope, change: Change) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     match change {
         Change::PodDeleted | Change::TwoReplicas => {
-            management.delete(kinds::POD, Infrastructure.namespace(), &leader.pod).await?;
+            management
+                .delete(kinds::POD, Infrastructure.namespace(), &leader.pod)
+                .await?;
             manager::another_leads(management, Infrastructure, &leader).await?;
         }
         Change::Killed => {
@@ -232,7 +297,9 @@ async fn carry_out(scope: &Scope, change: Change) -> anyhow::Result<Duration> {
             let patch = json!({"spec": {"replicas": 0}});
             let namespace = Infrastructure.namespace();
             let name = Infrastructure.deployment();
-            management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
+            management
+                .patch(kinds::DEPLOYMENT, namespace, name, &patch)
+                .await?;
             until("the manager to be gone", LIMIT, async || {
                 let left = manager::processes(Infrastructure)?;
                 Ok(Look::when(left.is_empty(), || format!("{left:?}")))
@@ -246,7 +313,9 @@ async fn carry_out(scope: &Scope, change: Change) -> anyhow::Result<Duration> {
             let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
             let namespace = Infrastructure.namespace();
             let name = Infrastructure.deployment();
-            management.patch(kinds::DEPLOYMENT, namespace, name, &patch).await?;
+            management
+                .patch(kinds::DEPLOYMENT, namespace, name, &patch)
+                .await?;
             manager::another_leads(management, Infrastructure, &leader).await?;
         }
     }
@@ -258,7 +327,10 @@ async fn carry_out(scope: &Scope, change: Change) -> anyhow::Result<Duration> {
 }
 
 async fn is_ready(scope: &Scope, pod: &str) -> anyhow::Result<bool> {
-    let pod = scope.management.get(kinds::POD, Infrastructure.namespace(), pod).await?;
+    let pod = scope
+        .management
+        .get(kinds::POD, Infrastructure.namespace(), pod)
+        .await?;
     Ok(state::is(&pod, "Ready", "True"))
 }
 
@@ -288,19 +360,36 @@ impl Facts {
             }
         }
         let tried_again = statuses.remove(&format!("{} {TRIED_AGAIN}", kind_name(kinds::FAULT)));
-        let refused = tried_again.as_ref().and_then(Value::as_i64).context("the deletion was refused")?;
+        let refused = tried_again
+            .as_ref()
+            .and_then(Value::as_i64)
+            .context("the deletion was refused")?;
         // What Cluster API sees of an API server that does not answer for a moment comes and goes.
         let available = try_join_all(clusters.iter().map(|cluster| async {
             cluster.available().await?;
             anyhow::Ok(cluster.name.clone())
         }))
         .await?;
-        Ok(Self { statuses, available, refused })
+        Ok(Self {
+            statuses,
+            available,
+            refused,
+        })
     }
 
     fn same(&self, after: &Self) -> anyhow::Result<()> {
-        ensure!(self.available == after.available, "available: {:?}, {:?}", self.available, after.available);
-        ensure!(self.refused <= after.refused, "refused: {}, {}", self.refused, after.refused);
+        ensure!(
+            self.available == after.available,
+            "available: {:?}, {:?}",
+            self.available,
+            after.available
+        );
+        ensure!(
+            self.refused <= after.refused,
+            "refused: {}, {}",
+            self.refused,
+            after.refused
+        );
         for (key, before) in &self.statuses {
             let now = after.statuses.get(key);
             if now != Some(before) {
@@ -317,7 +406,9 @@ fn kind_name((_, _, kind): Kind) -> &'static str {
 
 /// The API server of a cluster at the address of the pod that leads, because only pods can resolve the name of the endpoint.
 async fn at_leader(cluster: &Cluster) -> anyhow::Result<Workload> {
-    cluster.workload_at(&address_of_leader(&cluster.management).await?).await
+    cluster
+        .workload_at(&address_of_leader(&cluster.management).await?)
+        .await
 }
 
 /// Asks a cluster all the time.
@@ -357,7 +448,11 @@ impl Prober {
         let mut times: Vec<_> = answers.iter().copied().filter(|at| *at >= begun).collect();
         times.insert(0, begun);
         times.push(Instant::now());
-        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+        times
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or_default()
     }
 
     async fn end(self) -> anyhow::Result<()> {

@@ -122,7 +122,11 @@ fn group(name: &str) -> String {
 
 impl fmt::Debug for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut waiting: Vec<_> = self.live.iter().filter(|name| !self.bound.contains_key(*name)).collect();
+        let mut waiting: Vec<_> = self
+            .live
+            .iter()
+            .filter(|name| !self.bound.contains_key(*name))
+            .collect();
         waiting.sort();
         write!(
             formatter,
@@ -134,7 +138,11 @@ impl fmt::Debug for Tally {
             waiting.len()
         )?;
         waiting.truncate(10);
-        if waiting.is_empty() { Ok(()) } else { write!(formatter, ", among them {waiting:?}") }
+        if waiting.is_empty() {
+            Ok(())
+        } else {
+            write!(formatter, ", among them {waiting:?}")
+        }
     }
 }
 
@@ -147,7 +155,9 @@ mod tests {
     fn claim(name: &str, bound: bool) -> IPAddressClaim {
         let mut claim = IPAddressClaim::new(name, IPAddressClaimSpec::default());
         claim.status = bound.then(|| IPAddressClaimStatus {
-            address_ref: Some(NameReference { name: name.to_owned() }),
+            address_ref: Some(NameReference {
+                name: name.to_owned(),
+            }),
             ..IPAddressClaimStatus::default()
         });
         claim
@@ -163,7 +173,10 @@ mod tests {
         assert_eq!(tally.bound("a"), 0);
         tally.apply(Event::Apply(claim("a-1", true)), after(2));
         tally.apply(Event::Apply(claim("a-1", true)), after(3));
-        assert_eq!(tally.latencies(&["a-1".into(), "a-2".into()]), [Duration::from_secs(2)]);
+        assert_eq!(
+            tally.latencies(&["a-1".into(), "a-2".into()]),
+            [Duration::from_secs(2)]
+        );
         tally.apply(Event::Delete(claim("a-1", true)), after(4));
         assert_eq!((tally.bound("a"), tally.gone("a"), tally.bound("b")), (1, 1, 0));
     }

@@ -29,7 +29,9 @@ type Held = (String, String);
 impl Witness {
     /// The names of the IPAddresses, with their addresses.
     pub fn held(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.held.iter().map(|(name, (_, address))| (name.as_str(), address.as_str()))
+        self.held
+            .iter()
+            .map(|(name, (_, address))| (name.as_str(), address.as_str()))
     }
 
     /// Duplicates: the address, and both holders.
@@ -50,13 +52,16 @@ impl Witness {
         let holders = self.holders.entry(held.clone()).or_default();
         holders.insert(name.clone());
         if holders.len() > 1 {
-            self.duplicates.push(format!("{} of {}: {holders:?}", held.1, held.0));
+            self.duplicates
+                .push(format!("{} of {}: {holders:?}", held.1, held.0));
         }
         self.held.insert(name, held);
     }
 
     fn remove(&mut self, name: &str) {
-        let Some(held) = self.held.remove(name) else { return };
+        let Some(held) = self.held.remove(name) else {
+            return;
+        };
         if let Some(holders) = self.holders.get_mut(&held) {
             holders.remove(name);
             if holders.is_empty() {
@@ -78,8 +83,12 @@ impl Follow for Witness {
             Event::InitDone => {
                 // An IPAddress that is not in the list is gone, and another one may have its address.
                 let relisted = std::mem::take(&mut self.relisted);
-                let gone: Vec<_> =
-                    self.held.keys().filter(|name| !relisted.contains_key(*name)).cloned().collect();
+                let gone: Vec<_> = self
+                    .held
+                    .keys()
+                    .filter(|name| !relisted.contains_key(*name))
+                    .cloned()
+                    .collect();
                 gone.iter().for_each(|name| self.remove(name));
                 relisted.into_iter().for_each(|(name, held)| self.add(name, held));
                 self.listed = true;
@@ -90,7 +99,10 @@ impl Follow for Witness {
 
 fn held(object: &IPAddress) -> Held {
     let pool = &object.spec.pool_ref;
-    (format!("{} {}", pool.kind, pool.name), object.spec.address.clone())
+    (
+        format!("{} {}", pool.kind, pool.name),
+        object.spec.address.clone(),
+    )
 }
 
 impl fmt::Debug for Witness {
@@ -112,14 +124,26 @@ mod tests {
     use super::*;
 
     fn address(name: &str, pool: &str, address: &str) -> IPAddress {
-        let pool_ref = ObjectReference { name: pool.to_owned(), ..ObjectReference::default() };
+        let pool_ref = ObjectReference {
+            name: pool.to_owned(),
+            ..ObjectReference::default()
+        };
         let address = address.to_owned();
-        IPAddress::new(name, IPAddressSpec { pool_ref, address, ..IPAddressSpec::default() })
+        IPAddress::new(
+            name,
+            IPAddressSpec {
+                pool_ref,
+                address,
+                ..IPAddressSpec::default()
+            },
+        )
     }
 
     fn duplicates(events: impl IntoIterator<Item = Event<IPAddress>>) -> usize {
         let mut witness = Witness::default();
-        events.into_iter().for_each(|event| witness.apply(event, Instant::now()));
+        events
+            .into_iter()
+            .for_each(|event| witness.apply(event, Instant::now()));
         witness.duplicates().len()
     }
 
@@ -127,9 +151,15 @@ mod tests {
     fn two_at_once_are_noticed_though_one_goes_soon() {
         let a = address("a", "p", "10.0.0.1");
         let b = address("b", "p", "10.0.0.1");
-        assert_eq!(duplicates([Event::Apply(a.clone()), Event::Apply(b.clone()), Event::Delete(b)]), 1);
+        assert_eq!(
+            duplicates([Event::Apply(a.clone()), Event::Apply(b.clone()), Event::Delete(b)]),
+            1
+        );
         let elsewhere = address("b", "q", "10.0.0.1");
-        assert_eq!(duplicates([Event::Apply(a.clone()), Event::Apply(elsewhere), Event::Apply(a)]), 0);
+        assert_eq!(
+            duplicates([Event::Apply(a.clone()), Event::Apply(elsewhere), Event::Apply(a)]),
+            0
+        );
     }
 
     #[test]
@@ -137,11 +167,28 @@ mod tests {
         let a = address("a", "p", "10.0.0.1");
         let b = address("b", "p", "10.0.0.1");
         assert_eq!(
-            duplicates([Event::Apply(a.clone()), Event::Delete(a.clone()), Event::Apply(b.clone())]),
+            duplicates([
+                Event::Apply(a.clone()),
+                Event::Delete(a.clone()),
+                Event::Apply(b.clone())
+            ]),
             0
         );
-        let relist = [Event::Apply(a.clone()), Event::Init, Event::InitApply(b.clone()), Event::InitDone];
+        let relist = [
+            Event::Apply(a.clone()),
+            Event::Init,
+            Event::InitApply(b.clone()),
+            Event::InitDone,
+        ];
         assert_eq!(duplicates(relist), 0);
-        assert_eq!(duplicates([Event::Init, Event::InitApply(a), Event::InitApply(b), Event::InitDone]), 1);
+        assert_eq!(
+            duplicates([
+                Event::Init,
+                Event::InitApply(a),
+                Event::InitApply(b),
+                Event::InitDone
+            ]),
+            1
+        );
     }
 }

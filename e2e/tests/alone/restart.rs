@@ -31,16 +31,25 @@ async fn clusters_survive_the_death_of_the_manager() -> anyhow::Result<()> {
 
     let names: Vec<_> = (0..CLUSTERS).map(|index| format!("new-{index}")).collect();
     let clusters = try_join_all(names.iter().map(|name| scope.of_class(name, Shape::new(1, 1)))).await?;
-    until("the first of the new machines to be provisioned", nephele_e2e::wait::LIMIT, async || {
-        let machines = scope.management.list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "").await?;
-        let provisioned = machines
-            .iter()
-            .filter(|machine| machine["status"]["initialization"]["provisioned"] == true)
-            .count();
-        let of_existing = existing.len() * (1 + WORKERS as usize);
-        let some = provisioned > of_existing;
-        Ok(Look::when(some, || format!("{provisioned} of {} machines", machines.len())))
-    })
+    until(
+        "the first of the new machines to be provisioned",
+        nephele_e2e::wait::LIMIT,
+        async || {
+            let machines = scope
+                .management
+                .list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "")
+                .await?;
+            let provisioned = machines
+                .iter()
+                .filter(|machine| machine["status"]["initialization"]["provisioned"] == true)
+                .count();
+            let of_existing = existing.len() * (1 + WORKERS as usize);
+            let some = provisioned > of_existing;
+            Ok(Look::when(some, || {
+                format!("{provisioned} of {} machines", machines.len())
+            }))
+        },
+    )
     .await?;
 
     let pid = manager::process(Provider::Infrastructure)?;
@@ -54,7 +63,9 @@ async fn clusters_survive_the_death_of_the_manager() -> anyhow::Result<()> {
     try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await?;
     try_join_all(existing.map(Cluster::available)).await?;
     assert_eq!(try_join_all(existing.map(identity)).await?, before);
-    paused.patch(kinds::CLUSTER, &paused.name, &json!({"spec": {"paused": null}})).await?;
+    paused
+        .patch(kinds::CLUSTER, &paused.name, &json!({"spec": {"paused": null}}))
+        .await?;
     try_join_all(existing.map(settled)).await?;
     assert_eq!(try_join_all(existing.map(identity)).await?, before);
     scope.finish().await
@@ -65,13 +76,24 @@ async fn settled(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 async fn pause(cluster: &Cluster) -> anyhow::Result<()> {
-    cluster.patch(kinds::CLUSTER, &cluster.name, &json!({"spec": {"paused": true}})).await?;
-    until("everything of ours to be paused", nephele_e2e::wait::LIMIT, async || {
-        let mut objects = cluster.of_kind(kinds::IN_MEMORY_CLUSTER).await?;
-        objects.extend(cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?);
-        let paused = objects.iter().filter(|object| state::is(object, "Paused", "True")).count();
-        Ok(Look::when(paused == objects.len(), || format!("{paused} of {}", objects.len())))
-    })
+    cluster
+        .patch(kinds::CLUSTER, &cluster.name, &json!({"spec": {"paused": true}}))
+        .await?;
+    until(
+        "everything of ours to be paused",
+        nephele_e2e::wait::LIMIT,
+        async || {
+            let mut objects = cluster.of_kind(kinds::IN_MEMORY_CLUSTER).await?;
+            objects.extend(cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?);
+            let paused = objects
+                .iter()
+                .filter(|object| state::is(object, "Paused", "True"))
+                .count();
+            Ok(Look::when(paused == objects.len(), || {
+                format!("{paused} of {}", objects.len())
+            }))
+        },
+    )
     .await
 }
 
@@ -98,10 +120,18 @@ async fn identity(cluster: &Cluster) -> anyhow::Result<Identity> {
     let nodes = until("the Nodes to be back", RESTART_LIMIT, async || {
         let nodes = cluster.workload().await?.nodes().await?;
         if nodes.len() != machines.len() {
-            return Ok(Look::NotYet(format!("{} of {} Nodes", nodes.len(), machines.len())));
+            return Ok(Look::NotYet(format!(
+                "{} of {} Nodes",
+                nodes.len(),
+                machines.len()
+            )));
         }
         let node = |node: &k8s_openapi::api::core::v1::Node| {
-            let pod_cidrs = node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default();
+            let pod_cidrs = node
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.pod_cidrs.clone())
+                .unwrap_or_default();
             (node.name_any(), node.uid().unwrap_or_default(), pod_cidrs)
         };
         let mut nodes: Vec<_> = nodes.iter().map(node).collect();
@@ -109,6 +139,13 @@ async fn identity(cluster: &Cluster) -> anyhow::Result<Identity> {
         Ok(Look::Done(nodes))
     })
     .await?;
-    assert!(nodes.iter().all(|(_, _, pod_cidrs)| !pod_cidrs.is_empty()), "{nodes:?}");
-    Ok(Identity { endpoint, machines, nodes })
+    assert!(
+        nodes.iter().all(|(_, _, pod_cidrs)| !pod_cidrs.is_empty()),
+        "{nodes:?}"
+    );
+    Ok(Identity {
+        endpoint,
+        machines,
+        nodes,
+    })
 }

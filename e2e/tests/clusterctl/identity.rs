@@ -33,7 +33,10 @@ impl Identity {
         let workload = cluster.workload().await?;
         let machines = until("all machines to be up with their Nodes", LIMIT, async || {
             let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
-            let up = machines.iter().filter(|machine| state::is(machine, "Ready", "True")).count();
+            let up = machines
+                .iter()
+                .filter(|machine| state::is(machine, "Ready", "True"))
+                .count();
             let nodes = workload.nodes().await?.len();
             Ok(if up == machines.len() && nodes == machines.len() {
                 Look::Done(machines)
@@ -64,11 +67,18 @@ impl Identity {
             kinds::IN_MEMORY_MACHINE_POOL,
             kinds::SECRET,
         ] {
-            let names =
-                cluster.of_kind(kind).await?.iter().map(|object| state::name(object).to_owned()).collect();
+            let names = cluster
+                .of_kind(kind)
+                .await?
+                .iter()
+                .map(|object| state::name(object).to_owned())
+                .collect();
             objects.insert(kind.2.to_owned(), names);
         }
-        let addresses = cluster.management.list(kinds::ADDRESS, &cluster.namespace, "").await?;
+        let addresses = cluster
+            .management
+            .list(kinds::ADDRESS, &cluster.namespace, "")
+            .await?;
         let address = |object: &Value| (state::name(object).to_owned(), object["spec"].clone());
         Ok(Self {
             certificate: certificate(&endpoint).await?,
@@ -95,12 +105,20 @@ fn node(node: &Node) -> (String, Value) {
 /// The certificate of an endpoint.
 async fn certificate((host, port): &(String, u16)) -> anyhow::Result<String> {
     let mut openssl = Command::new("openssl");
-    openssl.args(["s_client", "-showcerts", "-connect"]).arg(format!("{host}:{port}"));
+    openssl
+        .args(["s_client", "-showcerts", "-connect"])
+        .arg(format!("{host}:{port}"));
     let output = tokio::task::spawn_blocking(move || openssl.stdin(std::process::Stdio::null()).output());
-    let output = output.await.context("openssl was given up")?.context("failed to run openssl")?;
+    let output = output
+        .await
+        .context("openssl was given up")?
+        .context("failed to run openssl")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let shown = said.split_once("-----BEGIN CERTIFICATE-----").and_then(|(_, rest)| {
-        rest.split_once("-----END CERTIFICATE-----").map(|(certificate, _)| certificate.trim().to_owned())
-    });
+    let shown = said
+        .split_once("-----BEGIN CERTIFICATE-----")
+        .and_then(|(_, rest)| {
+            rest.split_once("-----END CERTIFICATE-----")
+                .map(|(certificate, _)| certificate.trim().to_owned())
+        });
     shown.with_context(|| format!("no certificate is shown at {host}:{port}: {said}"))
 }

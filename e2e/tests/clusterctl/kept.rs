@@ -51,9 +51,22 @@ spec: {size: 3}
 
 /// Objects that have to be equal, down to their versions.
 const KEPT: [&[&str]; 5] = [
-    &["get", "configmaps,deployments.apps,things.example.com", "-n", "team", "-o", "json"],
+    &[
+        "get",
+        "configmaps,deployments.apps,things.example.com",
+        "-n",
+        "team",
+        "-o",
+        "json",
+    ],
     &["get", "namespace", "team", "-o", "json"],
-    &["get", "customresourcedefinition", "things.example.com", "-o", "json"],
+    &[
+        "get",
+        "customresourcedefinition",
+        "things.example.com",
+        "-o",
+        "json",
+    ],
     &["get", "nodes", "-o", "json"],
     &["get", "pods", "-n", "kube-system", "-o", "json"],
 ];
@@ -61,7 +74,11 @@ const KEPT: [&[&str]; 5] = [
 #[tokio::test]
 async fn what_clients_wrote_survives_the_death_of_the_manager() -> anyhow::Result<()> {
     let bare = Bare::up("kept", None).await?;
-    let folder = bare.repository().parent().context("the cluster has no folder")?.join("kept-state");
+    let folder = bare
+        .repository()
+        .parent()
+        .context("the cluster has no folder")?
+        .join("kept-state");
     keep_state_in(&bare, &folder.display().to_string()).await?;
     let scope = Scope::on(bare.management.clone(), "kept").await?;
     let cluster = scope.of_class("kept", Shape::new(1, 1)).await?;
@@ -79,17 +96,35 @@ async fn what_clients_wrote_survives_the_death_of_the_manager() -> anyhow::Resul
     bare.kill_manager(PROVIDER).await?;
     bare.follow_deployments().await?;
 
-    until("the cluster to answer again", nephele_e2e::wait::LIMIT, async || {
-        Ok(match kubectl::run(&kubeconfig, &["get", "configmap", "last", "-n", "default"]).await {
-            Ok(_) => Look::Done(()),
-            Err(error) => Look::NotYet(format!("{error:#}")),
-        })
-    })
+    until(
+        "the cluster to answer again",
+        nephele_e2e::wait::LIMIT,
+        async || {
+            Ok(
+                match kubectl::run(&kubeconfig, &["get", "configmap", "last", "-n", "default"]).await {
+                    Ok(_) => Look::Done(()),
+                    Err(error) => Look::NotYet(format!("{error:#}")),
+                },
+            )
+        },
+    )
     .await?;
     assert_eq!(kept(&cluster).await?, before);
     cluster.settled(1, 1).await?;
-    let release = ["patch", "configmap", "settings", "-n", "team", "--type=json", "-p"];
-    let release = [&release[..], &[r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#]].concat();
+    let release = [
+        "patch",
+        "configmap",
+        "settings",
+        "-n",
+        "team",
+        "--type=json",
+        "-p",
+    ];
+    let release = [
+        &release[..],
+        &[r#"[{"op": "remove", "path": "/metadata/finalizers"}]"#],
+    ]
+    .concat();
     kubectl::run(&kubeconfig, &release).await?;
     let left = kubectl::run(&kubeconfig, &["get", "configmaps", "-n", "team", "-o", "name"]).await?;
     assert_eq!(left, "");
@@ -104,7 +139,8 @@ async fn keep_state_in(bare: &Bare, folder: &str) -> anyhow::Result<()> {
         "op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": format!("--state-dir={folder}"),
     }]);
     let patch = flag.to_string();
-    bare.kubectl(&["patch", DEPLOYMENT, "-n", NAMESPACE, "--type=json", "-p", &patch]).await?;
+    bare.kubectl(&["patch", DEPLOYMENT, "-n", NAMESPACE, "--type=json", "-p", &patch])
+        .await?;
     bare.kill_manager(PROVIDER).await?;
     bare.follow_deployments().await
 }

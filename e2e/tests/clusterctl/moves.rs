@@ -43,12 +43,16 @@ const MOVED: [Kind; 18] = [
 
 #[tokio::test]
 async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> anyhow::Result<()> {
-    let (source, target) =
-        tokio::try_join!(Bare::up("move-source", None), Bare::up("move-target", Some(ELSEWHERE)))?;
+    let (source, target) = tokio::try_join!(
+        Bare::up("move-source", None),
+        Bare::up("move-target", Some(ELSEWHERE))
+    )?;
     let scope = Scope::on(source.management.clone(), "move").await?;
     let namespace = scope.namespace.clone();
     let here = clusters(&scope).await?;
-    let there = here.each_ref().map(|cluster| cluster_on(cluster, &target.management));
+    let there = here
+        .each_ref()
+        .map(|cluster| cluster_on(cluster, &target.management));
     settled(&here, 1).await?;
     let before = identities(&here).await?;
     let everything = objects(&source.management, &namespace).await?;
@@ -63,7 +67,10 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     keeper.delete().await?;
     settled(&there, 1).await?;
     same(&identities(&there).await?, &before);
-    assert_eq!(names(&objects(&target.management, &namespace).await?), names(&everything));
+    assert_eq!(
+        names(&objects(&target.management, &namespace).await?),
+        names(&everything)
+    );
     // The moved cluster works. The machines that are added there move back too.
     let [plain, ..] = &there;
     plain.scale_workers(2).await?;
@@ -83,14 +90,21 @@ async fn clusters_move_there_and_back_and_out_of_a_folder_and_are_the_same() -> 
     let folder = std::env::temp_dir().join(&namespace);
     let copy = folder.to_str().context("the path of a folder is not text")?;
     fs::create_dir_all(&folder).context("failed to make a folder")?;
-    source.clusterctl(&["move", "--namespace", &namespace, "--to-directory", copy]).await?;
+    source
+        .clusterctl(&["move", "--namespace", &namespace, "--to-directory", copy])
+        .await?;
     source.down().await?;
     target.clusterctl(&["move", "--from-directory", copy]).await?;
     settled(&there, 1).await?;
     same(&identities(&there).await?, &kept);
     fs::remove_dir_all(&folder).context("failed to remove a folder")?;
 
-    Scope { management: target.management.clone(), namespace }.finish().await?;
+    Scope {
+        management: target.management.clone(),
+        namespace,
+    }
+    .finish()
+    .await?;
     target.down().await
 }
 
@@ -117,7 +131,11 @@ async fn port_belongs_to(cluster: &Cluster, owner: &Cluster) -> anyhow::Result<(
     } else {
         "a cluster of another namespace".to_owned()
     };
-    is_refused(cluster, &format!("failed to listen on port {port}: it belongs to {owner}")).await
+    is_refused(
+        cluster,
+        &format!("failed to listen on port {port}: it belongs to {owner}"),
+    )
+    .await
 }
 
 /// Waits until a cluster says that it cannot have its port.
@@ -126,7 +144,9 @@ async fn is_refused(cluster: &Cluster, expected: &str) -> anyhow::Result<()> {
         let object = cluster.infrastructure().await?;
         let says = |condition: &Value| {
             condition["reason"] == "PortUnavailable"
-                && condition["message"].as_str().is_some_and(|message| message.contains(expected))
+                && condition["message"]
+                    .as_str()
+                    .is_some_and(|message| message.contains(expected))
         };
         let is_refused = state::condition(&object, "LoadBalancerAvailable").is_some_and(says);
         Ok(Look::when(is_refused, || state::line(&object)))
@@ -140,8 +160,16 @@ async fn clusters(scope: &Scope) -> anyhow::Result<[Cluster; 3]> {
     let global_name = format!("{}-control-planes", scope.namespace);
     let global = pool_reference(kinds::GLOBAL_IP_POOL, &global_name);
     let range = |addresses: &str| json!({"addresses": [addresses], "prefix": 24, "gateway": "10.40.0.1"});
-    scope.pool(kinds::IP_POOL, "workers", range("10.40.0.10-10.40.0.50")).await?;
-    scope.pool(kinds::GLOBAL_IP_POOL, &global_name, range("10.40.0.60-10.40.0.90")).await?;
+    scope
+        .pool(kinds::IP_POOL, "workers", range("10.40.0.10-10.40.0.50"))
+        .await?;
+    scope
+        .pool(
+            kinds::GLOBAL_IP_POOL,
+            &global_name,
+            range("10.40.0.60-10.40.0.90"),
+        )
+        .await?;
     let cloud = json!({
         "apiVersion": "cloud.nephele.dev/v1alpha1",
         "kind": kinds::SIMULATED_CLOUD.2,
@@ -176,11 +204,19 @@ fn pool_reference((group, _, kind): Kind, name: &str) -> Value {
 
 /// The cluster on another management cluster.
 fn cluster_on(cluster: &Cluster, management: &Management) -> Cluster {
-    Cluster { management: management.clone(), ..cluster.clone() }
+    Cluster {
+        management: management.clone(),
+        ..cluster.clone()
+    }
 }
 
 async fn settled([plain, of_class, with_pool]: &[Cluster; 3], workers: usize) -> anyhow::Result<()> {
-    tokio::try_join!(plain.settled(1, workers), of_class.settled(1, 1), with_pool.settled(1, 1)).map(drop)
+    tokio::try_join!(
+        plain.settled(1, workers),
+        of_class.settled(1, 1),
+        with_pool.settled(1, 1)
+    )
+    .map(drop)
 }
 
 async fn identities(clusters: &[Cluster; 3]) -> anyhow::Result<Vec<Identity>> {
@@ -196,8 +232,12 @@ fn same(after: &[Identity], before: &[Identity]) {
 
 async fn move_to(from: &Bare, to: &Bare, namespace: &str) -> anyhow::Result<()> {
     let kubeconfig = to.kubeconfig();
-    let kubeconfig = kubeconfig.to_str().context("the path of a kubeconfig is not text")?;
-    from.clusterctl(&["move", "--namespace", namespace, "--to-kubeconfig", kubeconfig]).await.map(drop)
+    let kubeconfig = kubeconfig
+        .to_str()
+        .context("the path of a kubeconfig is not text")?;
+    from.clusterctl(&["move", "--namespace", namespace, "--to-kubeconfig", kubeconfig])
+        .await
+        .map(drop)
 }
 
 /// All objects of a namespace that move.
@@ -206,12 +246,19 @@ async fn objects(management: &Management, namespace: &str) -> anyhow::Result<Vec
     for kind in MOVED {
         objects.extend(management.list(kind, namespace, "").await?);
     }
-    objects.extend(management.list(kinds::SECRET, namespace, "cluster.x-k8s.io/cluster-name").await?);
+    objects.extend(
+        management
+            .list(kinds::SECRET, namespace, "cluster.x-k8s.io/cluster-name")
+            .await?,
+    );
     Ok(objects)
 }
 
 fn names(objects: &[Value]) -> BTreeSet<String> {
-    objects.iter().map(|object| format!("{} {}", object["kind"], state::name(object))).collect()
+    objects
+        .iter()
+        .map(|object| format!("{} {}", object["kind"], state::name(object)))
+        .collect()
 }
 
 /// Nothing is left except addresses of global pools. clusterctl copies objects with a cluster-scoped owner and never
@@ -240,15 +287,25 @@ fn everything_belongs_to_something_that_moves(objects: &[Value]) -> anyhow::Resu
         let mut reached = vec![object];
         let mut index = 0;
         while index < reached.len() {
-            let owners = reached[index]["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            let owners = reached[index]["metadata"]["ownerReferences"]
+                .as_array()
+                .into_iter()
+                .flatten();
             for owner in owners.filter_map(|owner| owner["uid"].as_str()) {
-                reached
-                    .extend(by_uid.get(owner).filter(|owner| !reached.iter().any(|seen| *seen == **owner)));
+                reached.extend(
+                    by_uid
+                        .get(owner)
+                        .filter(|owner| !reached.iter().any(|seen| *seen == **owner)),
+                );
             }
             index += 1;
         }
         let chain: Vec<_> = reached.iter().map(|object| state::line(object)).collect();
-        anyhow::ensure!(reached.into_iter().any(moves_by_itself), "{}", chain.join("\n  owned by "));
+        anyhow::ensure!(
+            reached.into_iter().any(moves_by_itself),
+            "{}",
+            chain.join("\n  owned by ")
+        );
     }
     Ok(())
 }

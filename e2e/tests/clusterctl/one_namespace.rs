@@ -11,7 +11,13 @@ const RELEASE: &str = "nephele-of-one";
 /// The providers whose managers watch all namespaces, which have to be removed.
 const LABELS: [&str; 2] = ["infrastructure-in-memory", "ipam-in-cluster"];
 /// The kinds of objects that grant permissions.
-const PERMISSIONS: [&str; 5] = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+const PERMISSIONS: [&str; 5] = [
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+];
 /// Cluster-scoped kinds that the manager reads.
 const CLUSTERWIDE: [&str; 2] = ["globalinclusterippools", "globalinclusterprefixpools"];
 /// Ports that no other management cluster's manager has.
@@ -32,24 +38,37 @@ async fn manager_with_a_role_of_the_charts_in_one_namespace_makes_clusters_there
     bare.management.create_namespace(RELEASE).await?;
     let values = json!({"watch": {"namespace": scope.namespace}, "rbac": {"namespaced": true}});
     let objects = bare.chart(RELEASE, &values).await?;
-    let permissions: Vec<_> =
-        objects.iter().filter(|object| is_one_of(object, &PERMISSIONS)).cloned().collect();
+    let permissions: Vec<_> = objects
+        .iter()
+        .filter(|object| is_one_of(object, &PERMISSIONS))
+        .cloned()
+        .collect();
     are_of_the_namespace(&permissions, &scope.namespace)?;
     let file = bare.repository().join("permissions.json");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": permissions});
     fs::write(&file, list.to_string()).with_context(|| format!("failed to write {}", file.display()))?;
-    bare.kubectl(&["apply", "--server-side", "--filename", &file.to_string_lossy()]).await?;
+    bare.kubectl(&["apply", "--server-side", "--filename", &file.to_string_lossy()])
+        .await?;
 
     let deployment = objects.iter().find(|object| is_one_of(object, &["Deployment"]));
     let pod = &deployment.context("the chart has a Deployment")?["spec"]["template"]["spec"];
     let texts = |list: &Value| -> Vec<String> {
-        list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        list.as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .collect()
     };
     let mut args = texts(&pod["containers"][0]["args"]);
-    ensure!(args.contains(&format!("--namespace={}", scope.namespace)), "{args:?}");
+    ensure!(
+        args.contains(&format!("--namespace={}", scope.namespace)),
+        "{args:?}"
+    );
     args.push(PORTS.to_owned());
     args.push(format!("--leader-election-id={RELEASE}/manager"));
-    let account = pod["serviceAccountName"].as_str().context("the pod has an account")?;
+    let account = pod["serviceAccountName"]
+        .as_str()
+        .context("the pod has an account")?;
     let mut manager = bare.manager(&credentials(&bare, account).await?, &args)?;
     until("the manager to be ready", LIMIT, async || {
         let is_ready = manager.is_ready().await?;
@@ -93,7 +112,10 @@ fn are_of_the_namespace(permissions: &[Value], namespace: &str) -> anyhow::Resul
         role["metadata"]["namespace"] == *namespace && name.ends_with("manager")
     };
     let watched = roles("Role").filter(is_managers).count();
-    ensure!(watched == 2, "{watched} Roles for two providers: {permissions:#?}");
+    ensure!(
+        watched == 2,
+        "{watched} Roles for two providers: {permissions:#?}"
+    );
     for role in roles("ClusterRole") {
         let rules = role["rules"].as_array().into_iter().flatten();
         for resource in rules.flat_map(|rule| rule["resources"].as_array().cloned().unwrap_or_default()) {
@@ -101,7 +123,11 @@ fn are_of_the_namespace(permissions: &[Value], namespace: &str) -> anyhow::Resul
             let of_cluster_api = ["machines", "clusters", "pools", "claims", "secrets", "inmemory"];
             let is_free = !of_cluster_api.iter().any(|part| resource.contains(part));
             let known = CLUSTERWIDE.iter().any(|known| resource.starts_with(known));
-            ensure!(is_free || known, "{resource} everywhere, by {}", role["metadata"]["name"]);
+            ensure!(
+                is_free || known,
+                "{resource} everywhere, by {}",
+                role["metadata"]["name"]
+            );
         }
     }
     Ok(())
@@ -109,8 +135,12 @@ fn are_of_the_namespace(permissions: &[Value], namespace: &str) -> anyhow::Resul
 
 /// A kubeconfig of a service account.
 async fn credentials(bare: &Bare, account: &str) -> anyhow::Result<PathBuf> {
-    let token = bare.kubectl(&["create", "token", account, "--namespace", RELEASE]).await?;
-    let config = bare.kubectl(&["config", "view", "--raw", "--output=json"]).await?;
+    let token = bare
+        .kubectl(&["create", "token", account, "--namespace", RELEASE])
+        .await?;
+    let config = bare
+        .kubectl(&["config", "view", "--raw", "--output=json"])
+        .await?;
     let mut config: Value = serde_json::from_str(&config).context("not JSON")?;
     config["users"][0]["user"] = json!({"token": token.trim()});
     config["contexts"][0]["context"]["namespace"] = json!(RELEASE);
@@ -124,10 +154,17 @@ async fn never_refused(manager: &Manager) -> anyhow::Result<()> {
     let metrics = manager.metrics().await?;
     let counted = |permitted: &str| -> Vec<&str> {
         let label = format!("permitted=\"{permitted}\"");
-        let lines = metrics.lines().filter(|line| line.starts_with("nephele_management_requests_total{"));
+        let lines = metrics
+            .lines()
+            .filter(|line| line.starts_with("nephele_management_requests_total{"));
         lines.filter(|line| line.contains(&label)).collect()
     };
-    ensure!(counted("false").is_empty(), "{:#?}\n{}", counted("false"), manager.log());
+    ensure!(
+        counted("false").is_empty(),
+        "{:#?}\n{}",
+        counted("false"),
+        manager.log()
+    );
     for resource in ["inmemorymachines", "ipaddresses", "secrets"] {
         let named = format!("resource=\"{resource}\"");
         ensure!(

@@ -58,21 +58,42 @@ async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
     let config = bare.repository().join("nothing.yaml");
     fs::write(&config, "").context("failed to write a configuration")?;
     let mut clusterctl = Command::new("clusterctl");
-    clusterctl.args(["config", "repositories", "--config"]).arg(&config);
+    clusterctl
+        .args(["config", "repositories", "--config"])
+        .arg(&config);
     clusterctl.env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
-    let output = tokio::task::spawn_blocking(move || clusterctl.output()).await.context("given up")?;
+    let output = tokio::task::spawn_blocking(move || clusterctl.output())
+        .await
+        .context("given up")?;
     let known = String::from_utf8(output.context("failed to run clusterctl")?.stdout).context("not text")?;
     let known: BTreeSet<_> = (known.lines())
-        .filter_map(|line| line.split_whitespace().collect::<Vec<_>>().get(..3).map(<[_]>::to_vec))
+        .filter_map(|line| {
+            line.split_whitespace()
+                .collect::<Vec<_>>()
+                .get(..3)
+                .map(<[_]>::to_vec)
+        })
         .map(|fields| (fields[1].to_owned(), fields[0].to_owned(), fields[2].to_owned()))
         .collect();
     let named = |kind: &str, name: &str| -> Vec<_> {
-        known.iter().filter(|(of, known, _)| of == kind && known == name).map(|(.., url)| url).collect()
+        known
+            .iter()
+            .filter(|(of, known, _)| of == kind && known == name)
+            .map(|(.., url)| url)
+            .collect()
     };
     assert!(named("InfrastructureProvider", "docker").len() == 1, "{known:?}");
-    assert_eq!(named("InfrastructureProvider", "in-memory"), Vec::<&String>::new());
-    assert_eq!(named("RuntimeExtensionProvider", "nephele"), Vec::<&String>::new());
-    let [url] = named("IPAMProvider", "in-cluster")[..] else { panic!("{known:?}") };
+    assert_eq!(
+        named("InfrastructureProvider", "in-memory"),
+        Vec::<&String>::new()
+    );
+    assert_eq!(
+        named("RuntimeExtensionProvider", "nephele"),
+        Vec::<&String>::new()
+    );
+    let [url] = named("IPAMProvider", "in-cluster")[..] else {
+        panic!("{known:?}")
+    };
     assert!(url.contains("cluster-api-ipam-provider-in-cluster"), "{url}");
     Ok(())
 }
@@ -81,32 +102,67 @@ async fn names_are_free(bare: &Bare) -> anyhow::Result<()> {
 async fn generated(bare: &Bare, scope: &Scope) -> anyhow::Result<Vec<Cluster>> {
     let mut clusters = Vec::new();
     for flavor in flavors(&release(&bare.repository(), LABELS[0])?)? {
-        let name = format!("of-{}", if flavor.is_empty() { "default" } else { flavor.as_str() });
-        let mut args = vec!["generate", "cluster", &name, "--target-namespace", &scope.namespace];
-        args.extend(["--infrastructure", "in-memory", "--kubernetes-version", templates::VERSION]);
+        let name = format!(
+            "of-{}",
+            if flavor.is_empty() {
+                "default"
+            } else {
+                flavor.as_str()
+            }
+        );
+        let mut args = vec![
+            "generate",
+            "cluster",
+            &name,
+            "--target-namespace",
+            &scope.namespace,
+        ];
+        args.extend([
+            "--infrastructure",
+            "in-memory",
+            "--kubernetes-version",
+            templates::VERSION,
+        ]);
         // The default of clusterctl is zero.
         args.extend(["--worker-machine-count", "1"]);
         if !flavor.is_empty() {
             args.extend(["--flavor", &flavor]);
         }
-        let variables = bare.clusterctl(&[args.as_slice(), &["--list-variables"]].concat()).await?;
+        let variables = bare
+            .clusterctl(&[args.as_slice(), &["--list-variables"]].concat())
+            .await?;
         let required = variables.split("Optional Variables").next().unwrap_or_default();
-        let asked: Vec<_> = required.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+        let asked: Vec<_> = required
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- "))
+            .collect();
         // The variables that clusterctl has flags or arguments for.
         let given = ["CLUSTER_NAME", "NAMESPACE", "KUBERNETES_VERSION"];
-        assert!(asked.iter().all(|variable| given.contains(variable)), "{flavor}: {variables}");
+        assert!(
+            asked.iter().all(|variable| given.contains(variable)),
+            "{flavor}: {variables}"
+        );
 
         let manifest = bare.clusterctl(&args).await?;
         let objects = documents(&manifest)?;
-        let elsewhere = objects.iter().filter(|object| object["metadata"]["namespace"] != *scope.namespace);
+        let elsewhere = objects
+            .iter()
+            .filter(|object| object["metadata"]["namespace"] != *scope.namespace);
         assert_eq!(elsewhere.collect::<Vec<_>>(), Vec::<&Value>::new(), "{flavor}");
         scope.management.apply(&scope.namespace, &objects).await?;
         // The class exists now, and is not created a second time.
         let again = documents(&bare.clusterctl(&args).await?)?;
-        assert!(again.iter().all(|object| object["kind"] != "ClusterClass"), "{flavor}: {again:?}");
+        assert!(
+            again.iter().all(|object| object["kind"] != "ClusterClass"),
+            "{flavor}: {again:?}"
+        );
         let management = scope.management.clone();
         let namespace = scope.namespace.clone();
-        clusters.push(Cluster { management, namespace, name });
+        clusters.push(Cluster {
+            management,
+            namespace,
+            name,
+        });
     }
     Ok(clusters)
 }
@@ -116,8 +172,9 @@ fn flavors(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut flavors = BTreeSet::new();
     for entry in fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))? {
         let file = entry.context("failed to list a release")?.file_name();
-        let template =
-            file.to_str().and_then(|file| file.strip_prefix("cluster-template")?.strip_suffix(".yaml"));
+        let template = file
+            .to_str()
+            .and_then(|file| file.strip_prefix("cluster-template")?.strip_suffix(".yaml"));
         flavors.extend(template.map(|flavor| flavor.trim_start_matches('-').to_owned()));
     }
     anyhow::ensure!(flavors.len() > 1, "only {flavors:?}");
@@ -133,9 +190,21 @@ fn documents(manifest: &str) -> anyhow::Result<Vec<Value>> {
 
 /// The description that people see contains our objects, and they are ready.
 async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
-    let args = ["describe", "cluster", &cluster.name, "--namespace", &cluster.namespace];
+    let args = [
+        "describe",
+        "cluster",
+        &cluster.name,
+        "--namespace",
+        &cluster.namespace,
+    ];
     let text = bare
-        .clusterctl(&[&args[..], &["--show-conditions", "all", "--grouping=false", "--echo"]].concat())
+        .clusterctl(
+            &[
+                &args[..],
+                &["--show-conditions", "all", "--grouping=false", "--echo"],
+            ]
+            .concat(),
+        )
         .await?;
     let infrastructure = cluster.infrastructure().await?;
     let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
@@ -149,12 +218,15 @@ async fn described(bare: &Bare, cluster: &Cluster) -> anyhow::Result<()> {
         let kind = object["kind"].as_str().unwrap_or_default();
         let name = state::name(object);
         let lines: Vec<_> = text.lines().collect();
-        let at =
-            lines.iter().position(|line| line.contains(&format!("{kind} {}/{name} ", cluster.namespace)));
+        let at = lines
+            .iter()
+            .position(|line| line.contains(&format!("{kind} {}/{name} ", cluster.namespace)));
         let at = at.with_context(|| format!("{kind} {name} is not shown:\n{text}"))?;
         // The conditions of the object follow, with the same indent.
         let shown = lines[at + 1..].iter().take_while(|line| !line.contains('/'));
-        let ready = shown.into_iter().any(|line| line.contains("Ready") && line.contains("True"));
+        let ready = shown
+            .into_iter()
+            .any(|line| line.contains("Ready") && line.contains("True"));
         anyhow::ensure!(ready, "{kind} {name} is not shown as ready:\n{text}");
     }
     Ok(())
@@ -169,7 +241,9 @@ async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
     }
     let plan = bare.clusterctl(&["upgrade", "plan"]).await?;
     for label in LABELS {
-        let offered = plan.lines().any(|line| line.starts_with(label) && line.trim_end().ends_with(&next));
+        let offered = plan
+            .lines()
+            .any(|line| line.starts_with(label) && line.trim_end().ends_with(&next));
         anyhow::ensure!(offered, "{label} {next} is not offered:\n{plan}");
     }
 
@@ -178,7 +252,15 @@ async fn upgraded(bare: &Bare, clusters: &[Cluster]) -> anyhow::Result<()> {
     let upgrade = async {
         let infrastructure = format!("in-memory:{next}");
         let ipam = format!("in-cluster:{next}");
-        bare.clusterctl(&["upgrade", "apply", "--infrastructure", &infrastructure, "--ipam", &ipam]).await?;
+        bare.clusterctl(&[
+            "upgrade",
+            "apply",
+            "--infrastructure",
+            &infrastructure,
+            "--ipam",
+            &ipam,
+        ])
+        .await?;
         bare.follow_deployments().await?;
         let after = identities(clusters).await;
         stop.store(true, Ordering::Relaxed);
@@ -201,7 +283,11 @@ async fn available_until(stop: &AtomicBool, clusters: &[Cluster]) -> anyhow::Res
     while !stop.load(Ordering::Relaxed) {
         for cluster in clusters {
             let object = cluster.get().await?;
-            anyhow::ensure!(state::is(&object, "Available", "True"), "{}", state::line(&object));
+            anyhow::ensure!(
+                state::is(&object, "Available", "True"),
+                "{}",
+                state::line(&object)
+            );
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
@@ -218,15 +304,26 @@ fn release(repository: &Path, label: &str) -> anyhow::Result<std::path::PathBuf>
     let attempt = || format!("failed to list {}", folder.display());
     let releases = fs::read_dir(&folder).with_context(attempt)?;
     let mut releases = releases.collect::<Result<Vec<_>, _>>().with_context(attempt)?;
-    anyhow::ensure!(releases.len() == 1, "{} releases in {}", releases.len(), folder.display());
+    anyhow::ensure!(
+        releases.len() == 1,
+        "{} releases in {}",
+        releases.len(),
+        folder.display()
+    );
     Ok(releases.remove(0).path())
 }
 
 /// Lays out the next patch release, and returns its version.
 fn next_release(folder: &Path) -> anyhow::Result<String> {
-    let version = folder.file_name().and_then(|name| name.to_str()).context("a release has a version")?;
+    let version = folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("a release has a version")?;
     let (series, patch) = version.rsplit_once('.').context("a version has three parts")?;
-    let next = format!("{series}.{}", patch.parse::<u32>().context("a version is of numbers")? + 1);
+    let next = format!(
+        "{series}.{}",
+        patch.parse::<u32>().context("a version is of numbers")? + 1
+    );
     let target = folder.with_file_name(&next);
     fs::create_dir_all(&target).context("failed to make a release")?;
     for entry in fs::read_dir(folder).context("failed to list a release")? {
@@ -248,19 +345,24 @@ async fn deleted(bare: &Bare) -> anyhow::Result<()> {
     // The managers create leases and the certificates of their webhooks in their namespaces. The slices are from
     // the test, in place of pods.
     let of_managers = ["EndpointSlice", "Lease", "Secret"];
-    let expected = ["CustomResourceDefinition", "Namespace"].into_iter().chain(of_managers);
+    let expected = ["CustomResourceDefinition", "Namespace"]
+        .into_iter()
+        .chain(of_managers);
     assert_eq!(kinds, expected.map(str::to_owned).collect());
 
     // The providers can be installed again while these objects are left.
     bare.follow_deployments().await?;
     // One provider after the other: clusterctl cannot list the objects of one provider while the kinds of another are
     // being deleted.
-    for ([kind, name], label) in
-        [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]].into_iter().zip(LABELS)
+    for ([kind, name], label) in [["--infrastructure", "in-memory"], ["--ipam", "in-cluster"]]
+        .into_iter()
+        .zip(LABELS)
     {
-        bare.clusterctl(&["delete", kind, name, "--include-crd", "--include-namespace"]).await?;
+        bare.clusterctl(&["delete", kind, name, "--include-crd", "--include-namespace"])
+            .await?;
         let of_provider = format!("cluster.x-k8s.io/provider={label}");
-        bare.kubectl(&["wait", "--for=delete", "--timeout=60s", "crd", "-l", &of_provider]).await?;
+        bare.kubectl(&["wait", "--for=delete", "--timeout=60s", "crd", "-l", &of_provider])
+            .await?;
     }
     until("nothing of the providers to be left", LIMIT, async || {
         let left = left(bare).await?;
@@ -271,20 +373,30 @@ async fn deleted(bare: &Bare) -> anyhow::Result<()> {
 
 /// Objects of our providers by label, namespace or name: kind and name.
 async fn left(bare: &Bare) -> anyhow::Result<BTreeSet<(String, String)>> {
-    let resources = bare.kubectl(&["api-resources", "--verbs=list", "-o", "name"]).await?;
+    let resources = bare
+        .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
+        .await?;
     let columns = "custom-columns=K:.kind,N:.metadata.name,S:.metadata.namespace,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
     let mut found = BTreeSet::new();
     // Events are in the namespace too, but they expire.
-    let lasting = resources.lines().filter(|resource| !resource.starts_with("events"));
+    let lasting = resources
+        .lines()
+        .filter(|resource| !resource.starts_with("events"));
     for resource in lasting {
         let args = ["get", resource, "--all-namespaces", "--no-headers", "-o", columns];
         // A definition may be deleted between the two requests.
-        let Ok(objects) = bare.kubectl(&args).await else { continue };
+        let Ok(objects) = bare.kubectl(&args).await else {
+            continue;
+        };
         for object in objects.lines() {
             let fields: Vec<_> = object.split_whitespace().collect();
-            let [kind, name, namespace, label] = fields[..] else { continue };
+            let [kind, name, namespace, label] = fields[..] else {
+                continue;
+            };
             let ours = LABELS.contains(&label)
-                || NAMESPACES.iter().any(|ours| namespace == *ours || name.starts_with(ours));
+                || NAMESPACES
+                    .iter()
+                    .any(|ours| namespace == *ours || name.starts_with(ours));
             // Every namespace has these objects.
             let of_namespace = ["kube-root-ca.crt", "default"].contains(&name);
             if ours && !of_namespace {

@@ -36,25 +36,45 @@ async fn selected_namespaces_have_no_room_until_the_cluster_fault_is_deleted() -
     // Names of cluster-scoped objects have to differ between runs.
     let name = first.namespace.as_str();
     let fault = fault_of(name);
-    management.apply("", &[no_room(name, &[&first.namespace, &second.namespace])]).await?;
-    until("the ClusterFault to be in force in two namespaces", LIMIT, async || {
-        let status = management.get(kinds::CLUSTER_FAULT, "", name).await?["status"].clone();
-        let is_in_force = status["phase"] == "Active" && status["conditions"][0]["status"] == "True";
-        Ok(Look::when(is_in_force && status["namespaces"] == 2, || status.to_string()))
-    })
+    management
+        .apply("", &[no_room(name, &[&first.namespace, &second.namespace])])
+        .await?;
+    until(
+        "the ClusterFault to be in force in two namespaces",
+        LIMIT,
+        async || {
+            let status = management.get(kinds::CLUSTER_FAULT, "", name).await?["status"].clone();
+            let is_in_force = status["phase"] == "Active" && status["conditions"][0]["status"] == "True";
+            Ok(Look::when(is_in_force && status["namespaces"] == 2, || {
+                status.to_string()
+            }))
+        },
+    )
     .await?;
-    assert!(management.find(kinds::FAULT, &other.namespace, &fault).await?.is_none());
+    assert!(
+        management
+            .find(kinds::FAULT, &other.namespace, &fault)
+            .await?
+            .is_none()
+    );
     let cluster = first.plain("cluster", Shape::new(1, 0)).await?;
     let neighbour = other.plain("cluster", Shape::new(1, 0)).await?;
     cluster
         .until("the ClusterFault to have hit", async || {
             let status = management.get(kinds::CLUSTER_FAULT, "", name).await?["status"].clone();
-            Ok(Look::when(status["hits"].as_i64() > Some(0), || status.to_string()))
+            Ok(Look::when(status["hits"].as_i64() > Some(0), || {
+                status.to_string()
+            }))
         })
         .await?;
 
     // Those who work in the namespace see the Fault. What they do to it is undone, and the ClusterFault is out of reach.
-    management.apply(&first.namespace, &[tenants::binding(&first.namespace, tenants::USER)]).await?;
+    management
+        .apply(
+            &first.namespace,
+            &[tenants::binding(&first.namespace, tenants::USER)],
+        )
+        .await?;
     let tenant = Management::connect_as(tenants::USER).await?;
     until("the tenant to have permissions", LIMIT, async || {
         let seen = tenant.get(kinds::FAULT, &first.namespace, &fault).await;
@@ -62,11 +82,16 @@ async fn selected_namespaces_have_no_room_until_the_cluster_fault_is_deleted() -
     })
     .await?;
     let harmless = json!({"spec": {"match": {"operations": ["DeleteInstance"]}}});
-    tenant.patch(kinds::FAULT, &first.namespace, &fault, &harmless).await?;
+    tenant
+        .patch(kinds::FAULT, &first.namespace, &fault, &harmless)
+        .await?;
     let original = json!(["CreateInstance"]);
     until("the Fault to be as it was", LIMIT, async || {
         let seen = management.get(kinds::FAULT, &first.namespace, &fault).await?;
-        Ok(Look::when(seen["spec"]["match"]["operations"] == original, || seen["spec"].to_string()))
+        Ok(Look::when(
+            seen["spec"]["match"]["operations"] == original,
+            || seen["spec"].to_string(),
+        ))
     })
     .await?;
     let uid = |object: &Value| object["metadata"]["uid"].clone();

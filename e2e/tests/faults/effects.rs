@@ -4,8 +4,10 @@
 use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds, state, until, wait::LIMIT};
 use serde_json::{Value, json};
 
-use crate::lifecycle::faults::{begin, until_control_plane, workers};
-use crate::lifecycle::remediation::{ON_FIRE, health_check, replaced, worker};
+use crate::lifecycle::{
+    faults::{begin, until_control_plane, workers},
+    remediation::{ON_FIRE, health_check, replaced, worker},
+};
 
 #[tokio::test]
 async fn control_plane_is_not_available_while_etcd_is_slow_or_hides_a_member() -> anyhow::Result<()> {
@@ -15,9 +17,20 @@ async fn control_plane_is_not_available_while_etcd_is_slow_or_hides_a_member() -
 
     let slow = json!({"match": {"names": [cluster.name]}, "effect": {"etcd": {"slow": {"duration": "20s"}}}});
     begin(&scope, "slow", &slow).await?;
-    control_plane_says(&cluster, "EtcdClusterHealthy", "Unknown", "context deadline exceeded").await?;
-    control_plane_says(&cluster, "Available", "False", "Waiting for etcd to report the list of members")
-        .await?;
+    control_plane_says(
+        &cluster,
+        "EtcdClusterHealthy",
+        "Unknown",
+        "context deadline exceeded",
+    )
+    .await?;
+    control_plane_says(
+        &cluster,
+        "Available",
+        "False",
+        "Waiting for etcd to report the list of members",
+    )
+    .await?;
     heal(&scope, "slow").await?;
     control_plane_says(&cluster, "EtcdClusterHealthy", "True", "").await?;
 
@@ -56,7 +69,10 @@ async fn clients_see_what_is_behind_the_load_balancer() -> anyhow::Result<()> {
     cluster
         .until("the connection to be probed as False", async || {
             let object = cluster.get().await?;
-            Ok(Look::when(state::is(&object, "RemoteConnectionProbe", "False"), || state::line(&object)))
+            Ok(Look::when(
+                state::is(&object, "RemoteConnectionProbe", "False"),
+                || state::line(&object),
+            ))
         })
         .await?;
     heal(&scope, "wrong").await?;
@@ -65,7 +81,13 @@ async fn clients_see_what_is_behind_the_load_balancer() -> anyhow::Result<()> {
     // Watches break off again and again; Cluster API's continue.
     let broken = json!({"reset": {"after": "2s", "probability": "0.5"}});
     begin(&scope, "broken", &of_cluster(broken)).await?;
-    cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &json!({"spec": {"replicas": 2}})).await?;
+    cluster
+        .patch(
+            kinds::MACHINE_DEPLOYMENT,
+            &cluster.workers(),
+            &json!({"spec": {"replicas": 2}}),
+        )
+        .await?;
     cluster.settled(1, 2).await?;
     heal(&scope, "broken").await?;
     scope.finish().await
@@ -75,11 +97,22 @@ async fn clients_see_what_is_behind_the_load_balancer() -> anyhow::Result<()> {
 async fn node_with_a_foreign_provider_id_is_not_found_and_a_flapping_one_is_kept() -> anyhow::Result<()> {
     let scope = Scope::new("nodes").await?;
     let workers = json!({"machineSelector": workers()});
-    begin(&scope, "forged", &json!({"match": workers, "effect": {"wrongProviderID": {}}})).await?;
+    begin(
+        &scope,
+        "forged",
+        &json!({"match": workers, "effect": {"wrongProviderID": {}}}),
+    )
+    .await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
     worker_is(&cluster, "Unknown", "Waiting for a Node with spec.providerID").await?;
-    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "forged").await?;
-    assert_eq!((&seen["status"]["hits"], &seen["status"]["matched"]), (&json!(1), &json!(1)));
+    let seen = scope
+        .management
+        .get(kinds::FAULT, &scope.namespace, "forged")
+        .await?;
+    assert_eq!(
+        (&seen["status"]["hits"], &seen["status"]["matched"]),
+        (&json!(1), &json!(1))
+    );
     heal(&scope, "forged").await?;
     cluster.settled(1, 1).await?;
 
@@ -103,7 +136,9 @@ async fn worker_joins_when_kubeadm_succeeds_and_is_found_when_reads_are_fresh() 
     cluster.settled(1, 1).await?;
     let scale = async |replicas: i64| {
         let wanted = json!({"spec": {"replicas": replicas}});
-        cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &wanted).await
+        cluster
+            .patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &wanted)
+            .await
     };
 
     let broken = json!({
@@ -112,7 +147,9 @@ async fn worker_joins_when_kubeadm_succeeds_and_is_found_when_reads_are_fresh() 
     });
     begin(&scope, "broken", &broken).await?;
     scale(2).await?;
-    cluster.worker_says("kubeadm failed in phase kubelet-start (Fault broken)").await?;
+    cluster
+        .worker_says("kubeadm failed in phase kubelet-start (Fault broken)")
+        .await?;
     heal(&scope, "broken").await?;
     cluster.settled(1, 2).await?;
 
@@ -120,13 +157,23 @@ async fn worker_joins_when_kubeadm_succeeds_and_is_found_when_reads_are_fresh() 
     begin(&scope, "stale", &stale).await?;
     scale(3).await?;
     until("all Nodes to be registered", LIMIT, async || {
-        let machines = scope.management.list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "").await?;
-        let up = machines.iter().filter(|machine| state::is(machine, "NodeProvisioned", "True")).count();
+        let machines = scope
+            .management
+            .list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "")
+            .await?;
+        let up = machines
+            .iter()
+            .filter(|machine| state::is(machine, "NodeProvisioned", "True"))
+            .count();
         Ok(Look::when(up == 4, || machines.iter().map(state::line).collect()))
     })
     .await?;
     worker_is(&cluster, "Unknown", "Waiting for a Node with spec.providerID").await?;
-    assert_eq!(cluster.workload().await?.nodes().await?.len(), 3, "the new Node is not read");
+    assert_eq!(
+        cluster.workload().await?.nodes().await?.len(),
+        3,
+        "the new Node is not read"
+    );
     heal(&scope, "stale").await?;
     cluster.settled(1, 3).await?;
     scope.finish().await
@@ -141,11 +188,24 @@ async fn machine_whose_clock_is_behind_is_replaced_before_the_timeout() -> anyho
     let checks = json!({
         "unhealthyNodeConditions": [{"type": ON_FIRE, "status": "True", "timeoutSeconds": 3600}],
     });
-    scope.management.apply(&scope.namespace, &[health_check(&cluster, &checks)]).await?;
+    scope
+        .management
+        .apply(&scope.namespace, &[health_check(&cluster, &checks)])
+        .await?;
     let (machine, node) = worker(&cluster).await?;
     let of_worker = |effect: Value| json!({"match": {"names": [machine]}, "effect": effect});
-    begin(&scope, "behind", &of_worker(json!({"clockSkew": {"behind": "2h"}}))).await?;
-    begin(&scope, "burns", &of_worker(json!({"nodeCondition": {"type": ON_FIRE, "status": "True"}}))).await?;
+    begin(
+        &scope,
+        "behind",
+        &of_worker(json!({"clockSkew": {"behind": "2h"}})),
+    )
+    .await?;
+    begin(
+        &scope,
+        "burns",
+        &of_worker(json!({"nodeCondition": {"type": ON_FIRE, "status": "True"}})),
+    )
+    .await?;
     replaced(&cluster, &machine, &node).await?;
     cluster.settled(1, 1).await?;
     scope.finish().await
@@ -168,10 +228,17 @@ async fn machine_with_two_nodes_is_unknown_until_it_is_healed_and_leaves_neither
     worker_is(&cluster, "Unknown", "Node").await?;
     worker_is(&cluster, "Unknown", "Please check controller logs for errors").await?;
     let nodes = cluster.workload().await?.node_identities().await?;
-    let of_worker: Vec<_> =
-        nodes.iter().map(|(name, _)| name).filter(|name| name.starts_with(&node)).collect();
+    let of_worker: Vec<_> = nodes
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with(&node))
+        .collect();
     assert_eq!(of_worker, [&node, &other]);
-    assert_eq!(worker(&cluster).await?, (machine.clone(), node.clone()), "the Machine keeps its Node");
+    assert_eq!(
+        worker(&cluster).await?,
+        (machine.clone(), node.clone()),
+        "the Machine keeps its Node"
+    );
     heal(&scope, "renamed").await?;
     cluster.settled(1, 1).await?;
     assert_eq!(worker(&cluster).await?, (machine.clone(), node.clone()));
@@ -183,7 +250,10 @@ async fn machine_with_two_nodes_is_unknown_until_it_is_healed_and_leaves_neither
     scope.management.apply(&scope.namespace, &[check]).await?;
     replaced(&cluster, &machine, &node).await?;
     let nodes = cluster.workload().await?.node_identities().await?;
-    assert!(nodes.iter().all(|(name, _)| *name != other), "{other} is still among {nodes:?}");
+    assert!(
+        nodes.iter().all(|(name, _)| *name != other),
+        "{other} is still among {nodes:?}"
+    );
     scope.finish().await
 }
 
@@ -198,8 +268,16 @@ async fn fault_with_a_schedule_comes_and_goes_and_one_of_a_caller_hits_no_other(
     begin(&scope, "caller", &of_cluster).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
     cluster.settled(1, 1).await?;
-    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "caller").await?;
-    assert_eq!(seen["status"]["lastHits"][0]["operation"], json!("CreateLoadBalancer"), "{}", seen["status"]);
+    let seen = scope
+        .management
+        .get(kinds::FAULT, &scope.namespace, "caller")
+        .await?;
+    assert_eq!(
+        seen["status"]["lastHits"][0]["operation"],
+        json!("CreateLoadBalancer"),
+        "{}",
+        seen["status"]
+    );
 
     let before = names(&cluster).await?;
     let silence = json!({
@@ -213,7 +291,10 @@ async fn fault_with_a_schedule_comes_and_goes_and_one_of_a_caller_hits_no_other(
         worker_is(&cluster, "True", "").await?;
     }
     until("the Fault to wait for a window", LIMIT, async || {
-        let seen = scope.management.get(kinds::FAULT, &scope.namespace, "at-times").await?;
+        let seen = scope
+            .management
+            .get(kinds::FAULT, &scope.namespace, "at-times")
+            .await?;
         let status = &seen["status"];
         let waits = status["phase"] == "Waiting" && status["windows"].as_i64() >= Some(2);
         Ok(Look::when(waits, || status.to_string()))
@@ -239,9 +320,14 @@ async fn machines_of_a_cloud_with_a_low_rate_and_late_reads_say_so_and_come_up()
     let low = cloud(json!({"rate": 4, "burst": 2, "readAfterWriteLag": "2s"}));
     scope.management.apply(&scope.namespace, &[low]).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 4)).await?;
-    cluster.worker_says("more than 4 calls a second, or 2 at once").await?;
+    cluster
+        .worker_says("more than 4 calls a second, or 2 at once")
+        .await?;
     cluster.settled(1, 4).await?;
-    let cloud = scope.management.get(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
+    let cloud = scope
+        .management
+        .get(kinds::SIMULATED_CLOUD, &scope.namespace, "default")
+        .await?;
     assert_eq!(cloud["status"]["instances"], json!(5), "none was created twice");
     scope.finish().await
 }
@@ -249,16 +335,27 @@ async fn machines_of_a_cloud_with_a_low_rate_and_late_reads_say_so_and_come_up()
 #[tokio::test]
 async fn machines_come_up_although_reads_lag_and_each_missed_read_is_counted() -> anyhow::Result<()> {
     let scope = Scope::new("lag").await?;
-    scope.management.apply(&scope.namespace, &[default_cloud(&json!({}))]).await?;
+    scope
+        .management
+        .apply(&scope.namespace, &[default_cloud(&json!({}))])
+        .await?;
     let late = json!({"match": {"operations": ["CreateInstance"]}, "effect": {"lag": {"duration": "4s"}}});
     begin(&scope, "late", &late).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 2)).await?;
-    cluster.worker_says("do not show CreateInstance until 4s after it (Fault late)").await?;
+    cluster
+        .worker_says("do not show CreateInstance until 4s after it (Fault late)")
+        .await?;
     cluster.settled(1, 2).await?;
-    cloud_says(&scope, "each machine to have missed its creation once at least", |status| {
-        let found = findings(status, "machine");
-        found["missedReads"].as_i64() >= Some(3) && found["doubleCreates"] == 0 && status["instances"] == 3
-    })
+    cloud_says(
+        &scope,
+        "each machine to have missed its creation once at least",
+        |status| {
+            let found = findings(status, "machine");
+            found["missedReads"].as_i64() >= Some(3)
+                && found["doubleCreates"] == 0
+                && status["instances"] == 3
+        },
+    )
     .await?;
     heal(&scope, "late").await?;
     cluster.settled(1, 2).await?;
@@ -269,7 +366,10 @@ async fn machines_come_up_although_reads_lag_and_each_missed_read_is_counted() -
 async fn creation_that_is_carried_out_twice_leaves_an_instance_that_is_found_and_deleted()
 -> anyhow::Result<()> {
     let scope = Scope::new("duplicate").await?;
-    scope.management.apply(&scope.namespace, &[default_cloud(&json!({}))]).await?;
+    scope
+        .management
+        .apply(&scope.namespace, &[default_cloud(&json!({}))])
+        .await?;
     let twice = json!({"effect": {"duplicate": {"retryAfter": "1s"}}, "budget": {"count": 2}});
     begin(&scope, "twice", &twice).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 2)).await?;
@@ -284,16 +384,26 @@ async fn creation_that_is_carried_out_twice_leaves_an_instance_that_is_found_and
     })
     .await?;
     let machines = cluster.machines(None).await?;
-    let provider_ids: std::collections::BTreeSet<_> =
-        machines.iter().filter_map(|machine| machine["spec"]["providerID"].as_str()).collect();
-    assert_eq!(provider_ids.len(), 3, "one instance serves each machine: {provider_ids:?}");
+    let provider_ids: std::collections::BTreeSet<_> = machines
+        .iter()
+        .filter_map(|machine| machine["spec"]["providerID"].as_str())
+        .collect();
+    assert_eq!(
+        provider_ids.len(),
+        3,
+        "one instance serves each machine: {provider_ids:?}"
+    );
 
     let delete = default_cloud(&json!({"leakedInstances": "Delete"}));
     scope.management.apply(&scope.namespace, &[delete]).await?;
-    cloud_says(&scope, "both to be deleted, and the number of double creations to stay", |status| {
-        (&status["leaked"], &status["instances"]) == (&json!(0), &json!(3))
-            && findings(status, "machine")["doubleCreates"] == 2
-    })
+    cloud_says(
+        &scope,
+        "both to be deleted, and the number of double creations to stay",
+        |status| {
+            (&status["leaked"], &status["instances"]) == (&json!(0), &json!(3))
+                && findings(status, "machine")["doubleCreates"] == 2
+        },
+    )
     .await?;
     heal(&scope, "twice").await?;
     cluster.settled(1, 2).await?;
@@ -314,7 +424,10 @@ pub(super) fn default_cloud(spec: &Value) -> Value {
 /// What the status of a cloud says about a caller.
 fn findings(status: &Value, caller: &str) -> Value {
     let all = status["findings"].as_array().into_iter().flatten();
-    all.into_iter().find(|found| found["caller"] == caller).cloned().unwrap_or_default()
+    all.into_iter()
+        .find(|found| found["caller"] == caller)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Waits until the status of the cloud of a namespace is as expected.
@@ -324,7 +437,10 @@ pub(super) async fn cloud_says(
     is_so: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<()> {
     until(what, LIMIT, async || {
-        let cloud = scope.management.get(kinds::SIMULATED_CLOUD, &scope.namespace, "default").await?;
+        let cloud = scope
+            .management
+            .get(kinds::SIMULATED_CLOUD, &scope.namespace, "default")
+            .await?;
         let status = &cloud["status"];
         Ok(Look::when(is_so(status), || status.to_string()))
     })
@@ -332,13 +448,19 @@ pub(super) async fn cloud_says(
 }
 
 async fn heal(scope: &Scope, fault: &str) -> anyhow::Result<()> {
-    scope.management.delete(kinds::FAULT, &scope.namespace, fault).await
+    scope
+        .management
+        .delete(kinds::FAULT, &scope.namespace, fault)
+        .await
 }
 
 /// The names of the Machines.
 async fn names(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let machines = cluster.machines(None).await?;
-    let mut names: Vec<_> = machines.iter().map(|machine| state::name(machine).to_owned()).collect();
+    let mut names: Vec<_> = machines
+        .iter()
+        .map(|machine| state::name(machine).to_owned())
+        .collect();
     names.sort();
     Ok(names)
 }
@@ -350,10 +472,18 @@ async fn control_plane_says(
     status: &str,
     expected: &str,
 ) -> anyhow::Result<()> {
-    until_control_plane(cluster, &format!("{kind} of the control plane to be {status}"), async || {
-        let object = cluster.object(kinds::CONTROL_PLANE, &cluster.control_plane()).await?;
-        Ok(Look::when(state::says(&object, kind, status, expected), || state::line(&object)))
-    })
+    until_control_plane(
+        cluster,
+        &format!("{kind} of the control plane to be {status}"),
+        async || {
+            let object = cluster
+                .object(kinds::CONTROL_PLANE, &cluster.control_plane())
+                .await?;
+            Ok(Look::when(state::says(&object, kind, status, expected), || {
+                state::line(&object)
+            }))
+        },
+    )
     .await
 }
 
@@ -362,7 +492,9 @@ async fn worker_is(cluster: &Cluster, status: &str, expected: &str) -> anyhow::R
     cluster
         .until(&format!("NodeHealthy of the worker to be {status}"), async || {
             let workers = cluster.machines(Some(Role::Worker)).await?;
-            let is_so = workers.iter().any(|machine| state::says(machine, "NodeHealthy", status, expected));
+            let is_so = workers
+                .iter()
+                .any(|machine| state::says(machine, "NodeHealthy", status, expected));
             Ok(Look::when(is_so, || workers.iter().map(state::line).collect()))
         })
         .await

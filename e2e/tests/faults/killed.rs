@@ -1,12 +1,12 @@
 //! The manager is killed in the middle of each scenario, which continues and ends the same, unless a step `never` went unseen.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::Context as _;
-use futures::StreamExt as _;
-use futures::future::try_join;
-use futures::stream;
+use futures::{StreamExt as _, future::try_join, stream};
 use nephele_e2e::{Bare, Look, Scope, management::kinds, manager::Provider, until};
 use serde_json::Value;
 
@@ -61,15 +61,21 @@ async fn run(scenario: String, scope: Scope) -> anyhow::Result<()> {
 /// of these namespaces, and returns the names of the scenarios.
 async fn kill_in_each(bare: &Bare, namespaces: &[String]) -> anyhow::Result<BTreeSet<String>> {
     let mut killed = BTreeSet::new();
-    until("the manager to be killed in the middle of each scenario", LIMIT, async || {
-        let middle = in_the_middle(bare, namespaces).await?;
-        if !middle.is_subset(&killed) {
-            bare.kill_manager(Provider::Infrastructure.label()).await?;
-            bare.follow_deployments().await?;
-            killed.extend(middle);
-        }
-        Ok(Look::when(killed.len() == namespaces.len(), || format!("it was killed in {killed:?}")))
-    })
+    until(
+        "the manager to be killed in the middle of each scenario",
+        LIMIT,
+        async || {
+            let middle = in_the_middle(bare, namespaces).await?;
+            if !middle.is_subset(&killed) {
+                bare.kill_manager(Provider::Infrastructure.label()).await?;
+                bare.follow_deployments().await?;
+                killed.extend(middle);
+            }
+            Ok(Look::when(killed.len() == namespaces.len(), || {
+                format!("it was killed in {killed:?}")
+            }))
+        },
+    )
     .await?;
     Ok(killed)
 }

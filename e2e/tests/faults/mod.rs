@@ -13,10 +13,14 @@ mod workshop;
 use nephele_e2e::{Bare, Scope, Shape};
 use serde_json::json;
 
-use self::effects::{cloud_says, default_cloud};
-use self::setting::cluster_for;
-use crate::lifecycle::faults::begin;
-use crate::lifecycle::scenarios::{LIBRARY, passes};
+use self::{
+    effects::{cloud_says, default_cloud},
+    setting::cluster_for,
+};
+use crate::lifecycle::{
+    faults::begin,
+    scenarios::{LIBRARY, passes},
+};
 
 #[tokio::test]
 async fn new_workers_wait_for_addresses() -> anyhow::Result<()> {
@@ -57,9 +61,20 @@ async fn what_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
     cluster.settled(control_plane, workers).await?;
     let (_, port) = cluster.endpoint().await?;
 
-    scope.management.apply(&scope.namespace, &[default_cloud(&json!({"leakedInstances": "Keep"}))]).await?;
+    scope
+        .management
+        .apply(
+            &scope.namespace,
+            &[default_cloud(&json!({"leakedInstances": "Keep"}))],
+        )
+        .await?;
     let matches = json!({"operations": ["DeleteLoadBalancer"]});
-    begin(&scope, "leak", &json!({"match": matches, "effect": {"leak": {}}, "budget": {"count": 1}})).await?;
+    begin(
+        &scope,
+        "leak",
+        &json!({"match": matches, "effect": {"leak": {}}, "budget": {"count": 1}}),
+    )
+    .await?;
     cluster.delete().await?;
     scope.nothing_is_left().await?;
     cloud_says(&scope, "its load balancer to have no owner", |status| {
@@ -71,7 +86,13 @@ async fn what_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
     let second = scope.plain("second", Shape::new(1, 0)).await?;
     second.available().await?;
     assert_ne!(second.endpoint().await?.1, port, "the port is in use");
-    scope.management.apply(&scope.namespace, &[default_cloud(&json!({"leakedInstances": "Delete"}))]).await?;
+    scope
+        .management
+        .apply(
+            &scope.namespace,
+            &[default_cloud(&json!({"leakedInstances": "Delete"}))],
+        )
+        .await?;
     cloud_says(&scope, "it to be deleted", |status| {
         status["leaked"] == 0 && status["leakedLoadBalancers"].is_null()
     })
@@ -129,14 +150,19 @@ async fn run(scenario: &str, scope: Scope) -> anyhow::Result<()> {
 /// The names of the scenarios of the library.
 fn library() -> anyhow::Result<Vec<String>> {
     let files = std::fs::read_dir(LIBRARY)?.collect::<Result<Vec<_>, _>>()?;
-    Ok(files.iter().filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect())
+    Ok(files
+        .iter()
+        .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
+        .collect())
 }
 
 #[test]
 fn every_scenario_of_the_library_is_run() -> anyhow::Result<()> {
     let tests = [include_str!("mod.rs"), include_str!("../lifecycle/scenarios.rs")].concat();
-    let not_run: Vec<_> =
-        library()?.into_iter().filter(|name| !tests.contains(&format!("\"{name}\""))).collect();
+    let not_run: Vec<_> = library()?
+        .into_iter()
+        .filter(|name| !tests.contains(&format!("\"{name}\"")))
+        .collect();
     assert_eq!(not_run, [""; 0]);
     Ok(())
 }

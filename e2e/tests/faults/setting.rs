@@ -4,8 +4,10 @@ use anyhow::bail;
 use nephele_e2e::{Cluster, Scope, Shape};
 use serde_json::{Value, json};
 
-use crate::lifecycle::scenarios::CLUSTER;
-use crate::lifecycle::zones::{ZONES, cloud, in_the_cloud};
+use crate::lifecycle::{
+    scenarios::CLUSTER,
+    zones::{ZONES, cloud, in_the_cloud},
+};
 
 /// The version before that to which scenarios upgrade.
 const OLD: &str = "v1.35.4";
@@ -14,11 +16,17 @@ const OLD: &str = "v1.35.4";
 /// after the scenario.
 pub(super) async fn cluster_for(scenario: &str, scope: &Scope) -> anyhow::Result<(Cluster, (usize, usize))> {
     let small = Shape::new(1, 1);
-    let old = |shape| Shape { version: OLD, ..shape };
+    let old = |shape| Shape {
+        version: OLD,
+        ..shape
+    };
     let of_class = async |shape| scope.of_class(CLUSTER, shape).await;
     let plain = async |shape, change: fn(&mut Value)| scope.plain_with(CLUSTER, shape, change).await;
     Ok(match scenario {
-        "address-exhaustion" => (scope.pooled_with(CLUSTER, small, with_four_addresses).await?, (1, 4)),
+        "address-exhaustion" => (
+            scope.pooled_with(CLUSTER, small, with_four_addresses).await?,
+            (1, 4),
+        ),
         "api-server-errors" => (of_class(small).await?, (1, 1)),
         "api-server-flapping" => (of_class(small).await?, (1, 6)),
         "blocked-upgrade" => (of_class(old(small)).await?, (1, 1)),
@@ -40,7 +48,10 @@ pub(super) async fn cluster_for(scenario: &str, scope: &Scope) -> anyhow::Result
         }
         "throttled-upgrade" => (of_class(old(Shape::new(3, 2))).await?, (3, 2)),
         "zone-loss" | "zones-in-turn" => {
-            scope.management.apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])]).await?;
+            scope
+                .management
+                .apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])])
+                .await?;
             let workers = if scenario == "zone-loss" { 1 } else { 4 };
             (plain(Shape::new(3, 1), in_the_cloud).await?, (3, workers))
         }

@@ -18,8 +18,10 @@ fn faults() -> BTreeMap<String, Value> {
 
 /// A scenario that makes the faults, and heals them when the Cluster has the label `told`.
 fn scenario() -> Value {
-    let mut steps: Vec<Value> =
-        faults().into_iter().map(|(name, spec)| json!({"fault": {"name": name, "spec": spec}})).collect();
+    let mut steps: Vec<Value> = faults()
+        .into_iter()
+        .map(|(name, spec)| json!({"fault": {"name": name, "spec": spec}}))
+        .collect();
     steps.push(json!({"expect": {
         "object": {
             "apiVersion": "cluster.x-k8s.io/v1beta2",
@@ -86,7 +88,10 @@ async fn tell(scope: &Scope) -> anyhow::Result<Story> {
     let machines = until("all machines to come as far as they can", LIMIT, async || {
         let stuck = fault(scope, "stuck").await?;
         let machines = machines(&cluster).await?;
-        let open = machines.iter().filter(|(name, machine)| !machine.is_done(name, &stuck)).count();
+        let open = machines
+            .iter()
+            .filter(|(name, machine)| !machine.is_done(name, &stuck))
+            .count();
         let all = machines.len() == 3 + WORKERS as usize;
         Ok(if all && open == 0 {
             Look::Done(machines)
@@ -100,21 +105,41 @@ async fn tell(scope: &Scope) -> anyhow::Result<Story> {
         // The manager writes them once in a second at most.
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
         let after = all_told(scope, &machines).await?;
-        Ok(if before == after { Look::Done(after) } else { Look::NotYet(format!("{after:#?}")) })
+        Ok(if before == after {
+            Look::Done(after)
+        } else {
+            Look::NotYet(format!("{after:#?}"))
+        })
     })
     .await?;
     let label = json!({"metadata": {"labels": {"told": "true"}}});
     cluster.patch(kinds::CLUSTER, &cluster.name, &label).await?;
     let steps = until("the scenario to be over", LIMIT, async || {
-        let seen = scope.management.get(kinds::SCENARIO, &scope.namespace, NAME).await?;
+        let seen = scope
+            .management
+            .get(kinds::SCENARIO, &scope.namespace, NAME)
+            .await?;
         let is_over = ["Passed", "Failed"].contains(&text(&seen["status"]["phase"]).as_str());
         let steps = seen["status"]["steps"].as_array().cloned().unwrap_or_default();
-        let steps = steps.iter().map(|step| (text(&step["name"]), text(&step["phase"]))).collect::<Vec<_>>();
-        Ok(if is_over { Look::Done(steps) } else { Look::NotYet(format!("{steps:?}")) })
+        let steps = steps
+            .iter()
+            .map(|step| (text(&step["name"]), text(&step["phase"])))
+            .collect::<Vec<_>>();
+        Ok(if is_over {
+            Look::Done(steps)
+        } else {
+            Look::NotYet(format!("{steps:?}"))
+        })
     })
     .await?;
-    let phases = machines.values().map(|machine| (machine.key.clone(), machine.phase.clone())).collect();
-    scope.management.delete(kinds::SCENARIO, &scope.namespace, NAME).await?;
+    let phases = machines
+        .values()
+        .map(|machine| (machine.key.clone(), machine.phase.clone()))
+        .collect();
+    scope
+        .management
+        .delete(kinds::SCENARIO, &scope.namespace, NAME)
+        .await?;
     cluster.delete().await?;
     until("the cluster to be gone", LIMIT, async || {
         let mut left = scope.management.names(kinds::CLUSTER, &scope.namespace).await?;
@@ -122,7 +147,11 @@ async fn tell(scope: &Scope) -> anyhow::Result<Story> {
         Ok(Look::when(left.is_empty(), || format!("{left:?}")))
     })
     .await?;
-    Ok(Story { faults: told, phases, steps })
+    Ok(Story {
+        faults: told,
+        phases,
+        steps,
+    })
 }
 
 /// A Machine and its InMemoryMachine.
@@ -148,10 +177,19 @@ async fn machines(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, Seen>> {
         let name = text(&machine["spec"]["infrastructureRef"]["name"]);
         let object = cluster.object(kinds::IN_MEMORY_MACHINE, &name).await?;
         let draw_key = &object["spec"]["instance"]["origin"]["drawKey"];
-        let set = draw_key["set"].as_str().with_context(|| format!("{name} has no key for draws yet"))?;
+        let set = draw_key["set"]
+            .as_str()
+            .with_context(|| format!("{name} has no key for draws yet"))?;
         let key = (set.to_owned(), draw_key["ordinal"].as_i64().unwrap_or_default());
         let is_provisioned = object["status"]["initialization"]["provisioned"] == true;
-        machines.insert(name, Seen { key, phase: text(&machine["status"]["phase"]), is_provisioned });
+        machines.insert(
+            name,
+            Seen {
+                key,
+                phase: text(&machine["status"]["phase"]),
+                is_provisioned,
+            },
+        );
     }
     Ok(machines)
 }
@@ -163,21 +201,38 @@ async fn all_told(
     let mut all = BTreeMap::new();
     for name in faults().into_keys() {
         let status = fault(scope, &name).await?["status"].take();
-        let key = |object: &Value| machines.get(&text(&object["machine"])).map(|machine| machine.key.clone());
+        let key = |object: &Value| {
+            machines
+                .get(&text(&object["machine"]))
+                .map(|machine| machine.key.clone())
+        };
         let list = |field: &str| status[field].as_array().cloned().unwrap_or_default();
-        let mut last_hits: Vec<_> =
-            list("lastHits").iter().map(|hit| (text(&hit["operation"]), key(hit))).collect();
+        let mut last_hits: Vec<_> = list("lastHits")
+            .iter()
+            .map(|hit| (text(&hit["operation"]), key(hit)))
+            .collect();
         let mut affected: Vec<_> = list("affected").iter().map(key).collect();
         last_hits.sort();
         affected.sort();
         let number = |field: &str| status[field].as_u64().unwrap_or_default();
-        all.insert(name, Told { matched: number("matched"), hits: number("hits"), last_hits, affected });
+        all.insert(
+            name,
+            Told {
+                matched: number("matched"),
+                hits: number("hits"),
+                last_hits,
+                affected,
+            },
+        );
     }
     Ok(all)
 }
 
 async fn fault(scope: &Scope, name: &str) -> anyhow::Result<Value> {
-    scope.management.get(kinds::FAULT, &scope.namespace, &format!("{NAME}-{name}")).await
+    scope
+        .management
+        .get(kinds::FAULT, &scope.namespace, &format!("{NAME}-{name}"))
+        .await
 }
 
 fn text(value: &Value) -> String {

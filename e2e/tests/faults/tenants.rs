@@ -43,25 +43,43 @@ fn scenario() -> Value {
 async fn tenant_lets_its_own_clusters_misbehave_and_no_others() -> anyhow::Result<()> {
     let own = Scope::new("tenant").await?;
     let other = Scope::new("tenant").await?;
-    own.management.apply(&own.namespace, &[binding(&own.namespace, USER)]).await?;
+    own.management
+        .apply(&own.namespace, &[binding(&own.namespace, USER)])
+        .await?;
     let neighbour = other.plain("cluster", Shape::new(1, 1)).await?;
 
     // The tenant makes a cluster, a Fault and a Scenario, and reads how to reach the cluster.
-    let tenant = Scope { management: Management::connect_as(USER).await?, namespace: own.namespace.clone() };
+    let tenant = Scope {
+        management: Management::connect_as(USER).await?,
+        namespace: own.namespace.clone(),
+    };
     let cluster = tenant.plain("cluster", Shape::new(1, 1)).await?;
     cluster.settled(1, 1).await?;
     neighbour.settled(1, 1).await?;
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
-    tenant.management.apply(&own.namespace, &[silence(), scenario()]).await?;
+    tenant
+        .management
+        .apply(&own.namespace, &[silence(), scenario()])
+        .await?;
     cluster
         .until("the worker to be silent", async || {
             let workers = cluster.machines(Some(Role::Worker)).await?;
-            let silent = workers.iter().all(|machine| state::is(machine, "NodeHealthy", "Unknown"));
+            let silent = workers
+                .iter()
+                .all(|machine| state::is(machine, "NodeHealthy", "Unknown"));
             Ok(Look::when(silent, || workers.iter().map(state::line).collect()))
         })
         .await?;
-    let seen = tenant.management.get(kinds::FAULT, &own.namespace, "silence").await?;
-    assert_eq!(seen["status"]["matched"], json!(2), "the two machines of the tenant: {}", seen["status"]);
+    let seen = tenant
+        .management
+        .get(kinds::FAULT, &own.namespace, "silence")
+        .await?;
+    assert_eq!(
+        seen["status"]["matched"],
+        json!(2),
+        "the two machines of the tenant: {}",
+        seen["status"]
+    );
     // The neighbour does not notice.
     neighbour.settled(1, 1).await?;
 
@@ -70,9 +88,18 @@ async fn tenant_lets_its_own_clusters_misbehave_and_no_others() -> anyhow::Resul
         let error = format!("{:#}", refused.expect_err("another namespace is out of reach"));
         assert!(error.contains("forbidden"), "{error}");
     }
-    assert!(tenant.management.get(kinds::CLUSTER, &other.namespace, "cluster").await.is_err());
+    assert!(
+        tenant
+            .management
+            .get(kinds::CLUSTER, &other.namespace, "cluster")
+            .await
+            .is_err()
+    );
 
-    tenant.management.delete(kinds::FAULT, &own.namespace, "silence").await?;
+    tenant
+        .management
+        .delete(kinds::FAULT, &own.namespace, "silence")
+        .await?;
     cluster.settled(1, 1).await?;
     own.finish().await?;
     other.finish().await

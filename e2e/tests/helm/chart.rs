@@ -27,13 +27,23 @@ impl Chart {
         let (repository, tag) = rest.rsplit_once(':').context("an image has a tag")?;
         let values = [("registry", registry), ("repository", repository), ("tag", tag)];
         let image = values.map(|(name, value)| format!("--set=image.{name}={value}"));
-        Ok(Self { file: variable("NEPHELE_E2E_CHART")?, image: image.into() })
+        Ok(Self {
+            file: variable("NEPHELE_E2E_CHART")?,
+            image: image.into(),
+        })
     }
 
     /// Installs the chart, or upgrades the release, and waits until it is ready.
     pub(crate) async fn apply(&self, verb: &str, values: &[&str]) -> anyhow::Result<()> {
-        let mut arguments =
-            vec![verb, RELEASE, &self.file, "--namespace", NAMESPACE, "--wait", "--timeout=3m"];
+        let mut arguments = vec![
+            verb,
+            RELEASE,
+            &self.file,
+            "--namespace",
+            NAMESPACE,
+            "--wait",
+            "--timeout=3m",
+        ];
         arguments.extend(self.image.iter().map(String::as_str));
         let values: Vec<_> = values.iter().map(|value| format!("--set={value}")).collect();
         arguments.extend(values.iter().map(String::as_str));
@@ -43,7 +53,11 @@ impl Chart {
 
 /// Runs Helm on the release.
 pub(crate) async fn helm(verb: &str, more: &[&str]) -> anyhow::Result<String> {
-    run("helm", &[&[verb, RELEASE, "--namespace", NAMESPACE], more].concat()).await
+    run(
+        "helm",
+        &[&[verb, RELEASE, "--namespace", NAMESPACE], more].concat(),
+    )
+    .await
 }
 
 /// What Helm printed when the release was installed.

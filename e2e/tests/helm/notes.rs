@@ -36,13 +36,18 @@ pub(crate) async fn create_and_reach_a_cluster() -> anyhow::Result<()> {
             shell.run(command).await?;
         }
     }
-    assert!(forward.is_some() && reached, "the notes do not lead to a cluster:\n{notes}");
+    assert!(
+        forward.is_some() && reached,
+        "the notes do not lead to a cluster:\n{notes}"
+    );
     kubectl(&["delete", "cluster", CLUSTER]).await.map(drop)
 }
 
 /// Runs the commands that the notes of a release that is uninstalled by now give for that time.
 pub(crate) async fn tidy_up(notes: &str) -> anyhow::Result<()> {
-    let (_, later) = notes.split_once(LATER).context("nothing is to be done after the uninstallation")?;
+    let (_, later) = notes
+        .split_once(LATER)
+        .context("nothing is to be done after the uninstallation")?;
     let shell = Shell::new("notes-later")?;
     for command in &commands(later) {
         shell.run(command).await?;
@@ -53,7 +58,11 @@ pub(crate) async fn tidy_up(notes: &str) -> anyhow::Result<()> {
 /// The commands of the notes, each on one line.
 fn commands(notes: &str) -> Vec<String> {
     let joined = notes.replace("\\\n", " ");
-    joined.lines().filter_map(|line| line.strip_prefix(INDENT)).map(str::to_owned).collect()
+    joined
+        .lines()
+        .filter_map(|line| line.strip_prefix(INDENT))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]

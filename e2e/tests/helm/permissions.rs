@@ -13,26 +13,55 @@ pub(crate) type Permission = (String, String, String);
 /// beginning or end.
 const UNUSED: [(&str, &str, &str); 11] = [
     ("patch update get", "scenarios*", "the test runs no Scenario"),
-    ("delete patch", "faults", "no tenant changes the Faults of the ClusterFault, and its selector stays"),
-    ("update", "*/finalizers", "an admission plugin checks it for owners; it is not requested"),
-    ("get update", "ipaddressclaims/status", "Cluster API's contract of IPAM providers lists it"),
+    (
+        "delete patch",
+        "faults",
+        "no tenant changes the Faults of the ClusterFault, and its selector stays",
+    ),
+    (
+        "update",
+        "*/finalizers",
+        "an admission plugin checks it for owners; it is not requested",
+    ),
+    (
+        "get update",
+        "ipaddressclaims/status",
+        "Cluster API's contract of IPAM providers lists it",
+    ),
     ("update", "ipaddressclaims", "as above"),
     ("update", "*pools/status", "as above"),
-    ("update patch", "ipaddresses", "as above; IPAddresses of other creators are patched"),
+    (
+        "update patch",
+        "ipaddresses",
+        "as above; IPAddresses of other creators are patched",
+    ),
     ("update", "secrets", "certificates are renewed after months"),
     ("create patch", "events", "for failures, which do not happen here"),
-    ("get", "namespaces", "to match the namespace selectors of extensions that answer"),
-    ("delete", "inmemorymachines", "a pool deletes those for which Cluster API has made no Machine"),
+    (
+        "get",
+        "namespaces",
+        "to match the namespace selectors of extensions that answer",
+    ),
+    (
+        "delete",
+        "inmemorymachines",
+        "a pool deletes those for which Cluster API has made no Machine",
+    ),
 ];
 
 /// The requests in the metrics of one pod.
 pub(crate) fn asked(metrics: &str) -> anyhow::Result<BTreeSet<Permission>> {
-    let lines = metrics.lines().filter(|line| line.starts_with("nephele_management_requests_total{"));
+    let lines = metrics
+        .lines()
+        .filter(|line| line.starts_with("nephele_management_requests_total{"));
     let mut asked = BTreeSet::new();
     for line in lines {
         let sample = Sample::read(line).with_context(|| format!("failed to read {line}"))?;
         let label = |name: &str| -> anyhow::Result<String> {
-            sample.find(name).map(str::to_owned).with_context(|| format!("no {name} in {line}"))
+            sample
+                .find(name)
+                .map(str::to_owned)
+                .with_context(|| format!("no {name} in {line}"))
         };
         let permission = (label("verb")?, label("group")?, label("resource")?);
         ensure!(label("permitted")? == "true", "refused: {permission:?}");
@@ -56,12 +85,20 @@ pub(crate) fn granted(roles: &Value, bindings: &Value, account: &str) -> BTreeSe
         .map(|binding| binding["roleRef"]["name"].clone())
         .collect();
     let texts = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item.as_str().map(str::to_owned))
+            .collect()
     };
     let mut granted = BTreeSet::new();
     // Only the steps of Scenarios use the role for Scenarios, and they can be any.
-    let is_for_steps =
-        |role: &Value| role["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("-scenarios"));
+    let is_for_steps = |role: &Value| {
+        role["metadata"]["name"]
+            .as_str()
+            .is_some_and(|name| name.ends_with("-scenarios"))
+    };
     let roles = items(roles)
         .into_iter()
         .filter(|role| bound.contains(&role["metadata"]["name"]) && !is_for_steps(role));
@@ -95,7 +132,10 @@ pub(crate) fn compare(asked: &BTreeSet<Permission>, granted: &BTreeSet<Permissio
                 .iter()
                 .any(|(verbs, pattern, _)| fits(pattern, resource) && verbs.split(' ').any(|one| one == verb))
     };
-    let unused: Vec<_> = granted.difference(asked).filter(|permission| !has_reason(permission)).collect();
+    let unused: Vec<_> = granted
+        .difference(asked)
+        .filter(|permission| !has_reason(permission))
+        .collect();
     ensure!(unused.is_empty(), "granted and never asked: {unused:#?}");
     Ok(())
 }
@@ -114,7 +154,10 @@ mod tests {
     fn requests_are_read_from_metrics_and_a_refused_one_is_told() {
         let metrics = "# TYPE nephele_management_requests_total counter\n\
                        nephele_management_requests_total{group=\"\",permitted=\"true\",resource=\"secrets\",verb=\"get\"} 3\n";
-        assert_eq!(asked(metrics).expect("read"), [permission("get", "", "secrets")].into());
+        assert_eq!(
+            asked(metrics).expect("read"),
+            [permission("get", "", "secrets")].into()
+        );
         for (text, other) in [("true", "false"), ("verb", "method"), (" 3", " three")] {
             assert!(asked(&metrics.replace(text, other)).is_err(), "{other}");
         }
@@ -136,18 +179,23 @@ mod tests {
             "roleRef": {"name": "manager"}, "subjects": [{"kind": "ServiceAccount", "name": "me"}],
         }]});
         let granted = granted(&roles, &bindings, "me");
-        let both = BTreeSet::from([permission("create", "", "secrets"), permission("list", "", "secrets")]);
+        let both = BTreeSet::from([
+            permission("create", "", "secrets"),
+            permission("list", "", "secrets"),
+        ]);
         assert_eq!(granted, both);
         assert!(compare(&both, &granted).is_ok());
         let fewer = BTreeSet::from([permission("list", "", "secrets")]);
         for (asked, granted) in [(&fewer, &both), (&both, &fewer)] {
             assert!(compare(asked, granted).is_err());
         }
-        let with_reason: BTreeSet<_> =
-            [permission("get", "", "secrets"), permission("update", "", "secrets")]
-                .into_iter()
-                .chain(fewer.clone())
-                .collect();
+        let with_reason: BTreeSet<_> = [
+            permission("get", "", "secrets"),
+            permission("update", "", "secrets"),
+        ]
+        .into_iter()
+        .chain(fewer.clone())
+        .collect();
         assert!(compare(&fewer, &with_reason).is_ok());
     }
 }

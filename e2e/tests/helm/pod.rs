@@ -34,12 +34,19 @@ impl Pod {
     /// Waits until only one pod exists, which runs and does not have this name.
     pub(crate) async fn other_than(management: &Management, name: &str) -> anyhow::Result<Self> {
         until("one pod of the manager to run", LIMIT, async || {
-            let pods = management.list(kinds::POD, NAMESPACE, "control-plane=controller-manager").await?;
-            let [pod] = pods.as_slice() else { return Ok(Look::NotYet(format!("{} pods", pods.len()))) };
+            let pods = management
+                .list(kinds::POD, NAMESPACE, "control-plane=controller-manager")
+                .await?;
+            let [pod] = pods.as_slice() else {
+                return Ok(Look::NotYet(format!("{} pods", pods.len())));
+            };
             let address = pod["status"]["podIP"].as_str().unwrap_or_default();
             let running = pod["status"]["phase"] == "Running" && !address.is_empty();
             Ok(if running && state::name(pod) != name {
-                Look::Done(Self { name: state::name(pod).to_owned(), address: address.to_owned() })
+                Look::Done(Self {
+                    name: state::name(pod).to_owned(),
+                    address: address.to_owned(),
+                })
             } else {
                 Look::NotYet(state::line(pod))
             })
@@ -72,7 +79,10 @@ impl Pod {
     pub(crate) async fn leads(&self, management: &Management) -> anyhow::Result<()> {
         until("the manager to lead", LIMIT, async || {
             let leases = management.list(kinds::LEASE, NAMESPACE, "").await?;
-            let holders: Vec<_> = leases.iter().map(|lease| &lease["spec"]["holderIdentity"]).collect();
+            let holders: Vec<_> = leases
+                .iter()
+                .map(|lease| &lease["spec"]["holderIdentity"])
+                .collect();
             let leads = holders.iter().any(|holder| **holder == self.name.as_str());
             Ok(Look::when(leads, || format!("{holders:?}")))
         })
@@ -97,7 +107,9 @@ impl Pod {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.map(|_| answer)
         };
-        let answer = timeout(ANSWER_LIMIT, exchange).await.context("no answer in time")?;
+        let answer = timeout(ANSWER_LIMIT, exchange)
+            .await
+            .context("no answer in time")?;
         answer.with_context(|| format!("failed to get {path} of {}", self.address))
     }
 
@@ -110,22 +122,36 @@ impl Pod {
         let status = read("status")?;
         let field = |name: &str| -> Vec<&str> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.map(|line| line.split_whitespace().collect()).unwrap_or_default()
+            line.map(|line| line.split_whitespace().collect())
+                .unwrap_or_default()
         };
         let user = ["65532"; 4];
         let group = ["65532"; 4];
-        ensure!(field("Uid:") == user && field("Gid:") == group, "it is {:?}", field("Uid:"));
+        ensure!(
+            field("Uid:") == user && field("Gid:") == group,
+            "it is {:?}",
+            field("Uid:")
+        );
         for capabilities in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
-            ensure!(field(capabilities) == ["0000000000000000"], "{capabilities} {:?}", field(capabilities));
+            ensure!(
+                field(capabilities) == ["0000000000000000"],
+                "{capabilities} {:?}",
+                field(capabilities)
+            );
         }
         ensure!(field("NoNewPrivs:") == ["1"], "it may gain privileges");
         // 2 is filtered (proc_pid_status(5)).
         ensure!(field("Seccomp:") == ["2"], "no system call is filtered");
         let mounts = read("mountinfo")?;
-        let root =
-            mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|fields| fields[4] == "/");
+        let root = mounts
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>())
+            .find(|fields| fields[4] == "/");
         let options = root.context("no root file system")?[5].to_owned();
-        ensure!(options.split(',').any(|option| option == "ro"), "the root file system is mounted {options}");
+        ensure!(
+            options.split(',').any(|option| option == "ro"),
+            "the root file system is mounted {options}"
+        );
         Ok(())
     }
 }

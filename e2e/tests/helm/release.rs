@@ -52,8 +52,14 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     pod.leads(&management).await?;
     let mut asked = until("the creation of the lease to be counted", LIMIT, async || {
         let asked = permissions::asked(&pod.metrics().await?)?;
-        let created = ["create", "coordination.k8s.io", "leases"].map(str::to_owned).into();
-        Ok(if asked.contains(&created) { Look::Done(asked) } else { Look::NotYet(format!("{asked:?}")) })
+        let created = ["create", "coordination.k8s.io", "leases"]
+            .map(str::to_owned)
+            .into();
+        Ok(if asked.contains(&created) {
+            Look::Done(asked)
+        } else {
+            Look::NotYet(format!("{asked:?}"))
+        })
     })
     .await?;
 
@@ -66,21 +72,34 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     assert_eq!(cluster.endpoint().await?.0, HOST);
     let nodes = nodes(&cluster, &pod).await?;
     let since = available_since(&cluster).await?;
-    cluster.workload_at(&pod.address).await?.create_config_map(KEPT).await?;
+    cluster
+        .workload_at(&pod.address)
+        .await?
+        .create_config_map(KEPT)
+        .await?;
     asked.extend(permissions::asked(&pod.metrics().await?)?);
 
-    chart.apply("upgrade", &[&values[..], &["logging.level=4"]].concat()).await?;
+    chart
+        .apply("upgrade", &[&values[..], &["logging.level=4"]].concat())
+        .await?;
     let pod = Pod::other_than(&management, &pod.name).await?;
     until("the Nodes to be back", LIMIT, async || {
         let now = self::nodes(&cluster, &pod).await?;
         Ok(Look::when(now == nodes, || format!("{now:?}")))
     })
     .await?;
-    assert!(is_kept(&cluster, &pod).await?, "the upgrade lost what a client wrote");
+    assert!(
+        is_kept(&cluster, &pod).await?,
+        "the upgrade lost what a client wrote"
+    );
     // Cluster API still reaches the clusters. Otherwise it would not see a new machine's Node.
     addressed.scale_workers(2).await?;
     addressed.settled(1, 2).await?;
-    assert_eq!(available_since(&cluster).await?, since, "it was not available all through the upgrade");
+    assert_eq!(
+        available_since(&cluster).await?,
+        since,
+        "it was not available all through the upgrade"
+    );
     let fewer = json!({"spec": {"topology": {"workers": {"machinePools": [
         {"class": "default-worker", "name": "pool", "replicas": 1},
     ]}}}});
@@ -93,7 +112,10 @@ async fn release_serves_clusters_through_upgrade_and_rescheduling_and_leaves_not
     addressed.scale_workers(1).await?;
     addressed.settled(1, 1).await?;
     cluster.settled(1, 2).await?;
-    assert!(is_kept(&cluster, &pod).await?, "the new pod lost what a client wrote");
+    assert!(
+        is_kept(&cluster, &pod).await?,
+        "the new pod lost what a client wrote"
+    );
 
     helm("test", &["--timeout=1m"]).await?;
     addressed.delete().await?;
@@ -130,7 +152,11 @@ async fn cluster_and_addressed(scope: &Scope) -> anyhow::Result<(Cluster, Cluste
 
 /// Whether the workload cluster still has the ConfigMap that the test wrote to it.
 async fn is_kept(cluster: &Cluster, pod: &Pod) -> anyhow::Result<bool> {
-    cluster.workload_at(&pod.address).await?.has_config_map(KEPT).await
+    cluster
+        .workload_at(&pod.address)
+        .await?
+        .has_config_map(KEPT)
+        .await
 }
 
 /// While clusterctl's inventory has one of our providers, the chart refuses to install.
@@ -141,12 +167,22 @@ async fn beside_clusterctl_it_is_refused(management: &Management, chart: &Chart)
         "providerName": "in-cluster", "type": "IPAMProvider", "version": "v0.1.0",
     });
     management.apply(NAMESPACE, &[provider]).await?;
-    let refused = chart.apply("install", &[]).await.expect_err("clusterctl has installed it").to_string();
+    let refused = chart
+        .apply("install", &[])
+        .await
+        .expect_err("clusterctl has installed it")
+        .to_string();
     let reason = format!("clusterctl has installed ipam-in-cluster in the namespace {NAMESPACE}");
     assert!(refused.contains(&reason), "{refused}");
-    kubectl(&["delete", "providers.clusterctl.cluster.x-k8s.io", "ipam-in-cluster", "--namespace", NAMESPACE])
-        .await
-        .map(drop)
+    kubectl(&[
+        "delete",
+        "providers.clusterctl.cluster.x-k8s.io",
+        "ipam-in-cluster",
+        "--namespace",
+        NAMESPACE,
+    ])
+    .await
+    .map(drop)
 }
 
 /// A role loses a rule. The next manager names the missing permission, and is not ready until the rule is back.
@@ -166,21 +202,37 @@ async fn missing_rule_is_told(management: &Management, pod: Pod) -> anyhow::Resu
     assert_ne!(fewer, role["rules"]);
     let set = async |rules: &Value| {
         let patch = json!({"rules": rules}).to_string();
-        kubectl(&["patch", "clusterrole", MANAGER_ROLE, "--type=merge", "--patch", &patch]).await
+        kubectl(&[
+            "patch",
+            "clusterrole",
+            MANAGER_ROLE,
+            "--type=merge",
+            "--patch",
+            &patch,
+        ])
+        .await
     };
     set(&fewer).await?;
     let pod = pod.replaced(management).await?;
     until("the manager to say what is missing", LIMIT, async || {
         let said = pod.readiness().await?;
-        Ok(Look::when(said.contains(&format!("[-]{LOST} failed")) && said.contains(" 503 "), || said))
+        Ok(Look::when(
+            said.contains(&format!("[-]{LOST} failed")) && said.contains(" 503 "),
+            || said,
+        ))
     })
     .await?;
     let log = kubectl(&["logs", "--namespace", NAMESPACE, &pod.name]).await?;
-    assert!(log.contains(&format!("Missing {LOST}; not ready before a role grants it")), "{log}");
+    assert!(
+        log.contains(&format!("Missing {LOST}; not ready before a role grants it")),
+        "{log}"
+    );
     // The pod may have been ready while it waited for the lease, like a standby replica.
     until("the pod not to be ready", LIMIT, async || {
         let object = pod.object(management).await?;
-        Ok(Look::when(state::is(&object, "Ready", "False"), || state::line(&object)))
+        Ok(Look::when(state::is(&object, "Ready", "False"), || {
+            state::line(&object)
+        }))
     })
     .await?;
     set(&role["rules"]).await?;
@@ -203,7 +255,10 @@ async fn available_since(cluster: &Cluster) -> anyhow::Result<String> {
     let object = cluster.get().await?;
     let condition = state::condition(&object, "Available").context("no condition")?;
     assert_eq!(condition["status"], "True", "{}", state::line(&object));
-    Ok(condition["lastTransitionTime"].as_str().context("no time")?.to_owned())
+    Ok(condition["lastTransitionTime"]
+        .as_str()
+        .context("no time")?
+        .to_owned())
 }
 
 async fn every_permission_is_used(asked: &BTreeSet<Permission>) -> anyhow::Result<()> {
@@ -256,7 +311,10 @@ async fn the_rest_of_it(scope: &Scope) -> anyhow::Result<()> {
 /// the extension is called, but nothing answers.
 async fn an_extension_is_given_its_authority(management: &Management) -> anyhow::Result<()> {
     const OWNER: &str = "quota-system";
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/cloud_extension_config.yaml");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../config/samples/cloud_extension_config.yaml"
+    );
     let is = async |reason: &str| {
         until(&format!("the extension to be {reason}"), LIMIT, async || {
             let output = "--output=jsonpath={.status.conditions[?(@.type=='Discovered')].reason}";
@@ -269,10 +327,25 @@ async fn an_extension_is_given_its_authority(management: &Management) -> anyhow:
     is("CABundleNotInjected").await?;
     kubectl(&["create", "namespace", OWNER]).await?;
     let roots = "--output=jsonpath={.data.ca\\.crt}";
-    let roots = kubectl(&["get", "configmaps", "kube-root-ca.crt", "--namespace=default", roots]).await?;
+    let roots = kubectl(&[
+        "get",
+        "configmaps",
+        "kube-root-ca.crt",
+        "--namespace=default",
+        roots,
+    ])
+    .await?;
     let roots = format!("--from-literal=ca.crt={roots}");
-    kubectl(&["create", "secret", "generic", "quota-webhook-certificate", "--namespace", OWNER, &roots])
-        .await?;
+    kubectl(&[
+        "create",
+        "secret",
+        "generic",
+        "quota-webhook-certificate",
+        "--namespace",
+        OWNER,
+        &roots,
+    ])
+    .await?;
     is("NotDiscovered").await?;
     kubectl(&["delete", "--filename", sample]).await?;
     management.delete(kinds::NAMESPACE, "", OWNER).await
@@ -291,13 +364,23 @@ async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
         }
         let kinds = kinds.concat();
         let kinds: Vec<_> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
-        kubectl(&["get", &kinds.join(","), "--all-namespaces", "-l", OF_RELEASE, "-o=name"]).await
+        kubectl(&[
+            "get",
+            &kinds.join(","),
+            "--all-namespaces",
+            "-l",
+            OF_RELEASE,
+            "-o=name",
+        ])
+        .await
     };
     // Pods are deleted after their Deployment, when they have stopped.
     until("nothing but definitions to be left", LIMIT, async || {
         let left = left().await?;
-        let others: Vec<_> =
-            left.lines().filter(|name| !name.starts_with("customresourcedefinition")).collect();
+        let others: Vec<_> = left
+            .lines()
+            .filter(|name| !name.starts_with("customresourcedefinition"))
+            .collect();
         Ok(Look::when(others.is_empty(), || others.join("\n")))
     })
     .await?;
@@ -309,11 +392,16 @@ async fn nothing_is_left(management: &Management) -> anyhow::Result<()> {
     assert_eq!(left().await?, "");
     let made = kubectl(&["get", "secrets,leases", "--namespace", NAMESPACE, "-o=name"]).await?;
     let made: BTreeSet<_> = made.lines().collect();
-    assert_eq!(made, ["lease.coordination.k8s.io/controller-leader-election-nephele"].into());
+    assert_eq!(
+        made,
+        ["lease.coordination.k8s.io/controller-leader-election-nephele"].into()
+    );
     management.delete(kinds::NAMESPACE, "", NAMESPACE).await?;
     until("the namespace to be gone", LIMIT, async || {
         let found = management.find(kinds::NAMESPACE, "", NAMESPACE).await?;
-        Ok(Look::when(found.is_none(), || format!("{RELEASE}'s namespace is there")))
+        Ok(Look::when(found.is_none(), || {
+            format!("{RELEASE}'s namespace is there")
+        }))
     })
     .await
 }

@@ -18,7 +18,10 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn new(scope: &Scope) -> Self {
-        Self { client: scope.management.client(), namespace: scope.namespace.clone() }
+        Self {
+            client: scope.management.client(),
+            namespace: scope.namespace.clone(),
+        }
     }
 
     /// The case's id, and why its spec is refused; `None` if it is accepted.
@@ -49,7 +52,10 @@ impl Asker {
 
     /// Creates an object with this spec, without a dry run.
     pub(crate) async fn make(&self, kind: &Kind, spec: &Value) -> anyhow::Result<()> {
-        match self.send("POST", &self.path(kind, false), &self.named(kind, spec)).await? {
+        match self
+            .send("POST", &self.path(kind, false), &self.named(kind, spec))
+            .await?
+        {
             None | Some((409, _)) => Ok(()),
             Some((code, message)) => bail!("{kind} is refused: {code} {message}"),
         }
@@ -80,8 +86,11 @@ impl Asker {
 
     pub(crate) async fn object(&self, kind: &Kind) -> anyhow::Result<Value> {
         let request = http::Request::get(self.path(kind, true)).body(Vec::new())?;
-        let text =
-            self.client.request_text(request).await.with_context(|| format!("failed to get {kind}"))?;
+        let text = self
+            .client
+            .request_text(request)
+            .await
+            .with_context(|| format!("failed to get {kind}"))?;
         Ok(serde_json::from_str(&text)?)
     }
 
@@ -102,15 +111,30 @@ impl Asker {
             true => format!("/namespaces/{}", self.namespace),
             false => String::new(),
         };
-        let object = if is_object { format!("/{}", self.name()) } else { String::new() };
+        let object = if is_object {
+            format!("/{}", self.name())
+        } else {
+            String::new()
+        };
         format!("/apis/{}{namespace}/{}{object}", kind.api_version(), kind.plural)
     }
 
     /// Code and message of a refusal.
     async fn send(&self, verb: &str, path: &str, body: &Value) -> anyhow::Result<Option<(u16, String)>> {
-        let content = if verb == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = http::Request::builder().method(verb).uri(path).header("content-type", content);
-        match self.client.request_text(request.body(serde_json::to_vec(body)?)?).await {
+        let content = if verb == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let request = http::Request::builder()
+            .method(verb)
+            .uri(path)
+            .header("content-type", content);
+        match self
+            .client
+            .request_text(request.body(serde_json::to_vec(body)?)?)
+            .await
+        {
             Ok(_) => Ok(None),
             // A refusal by a conversion webhook is an internal error.
             Err(kube::Error::Api(status)) if (400..=500).contains(&status.code) => {

@@ -54,7 +54,10 @@ fn table() -> Vec<Changes> {
             kind: "InMemoryCluster",
             before: origin("cluster", "2026-01-01T00:00:00Z"),
             patches: vec![
-                (origin("cluster", "2026-01-01T00:00:01Z"), Some("spec.origin is set once for each cluster")),
+                (
+                    origin("cluster", "2026-01-01T00:00:01Z"),
+                    Some("spec.origin is set once for each cluster"),
+                ),
                 (json!({"origin": null}), None),
                 (origin("copy", "2026-01-01T00:00:01Z"), None),
             ],
@@ -63,10 +66,16 @@ fn table() -> Vec<Changes> {
             kind: "InMemoryMachine",
             before: instance("machine", json!({"startTime": "2026-01-01T00:00:00Z"})),
             patches: vec![
-                (instance("machine", json!({"startTime": "2026-01-01T00:00:01Z"})), Some(once)),
+                (
+                    instance("machine", json!({"startTime": "2026-01-01T00:00:01Z"})),
+                    Some(once),
+                ),
                 (instance("machine", Value::Null), Some(once)),
                 (json!({"instance": null}), None),
-                (instance("copy", json!({"startTime": "2026-01-01T00:00:01Z"})), None),
+                (
+                    instance("copy", json!({"startTime": "2026-01-01T00:00:01Z"})),
+                    None,
+                ),
             ],
         },
         Changes {
@@ -88,7 +97,12 @@ fn table() -> Vec<Changes> {
 pub(crate) async fn check(scope: &Scope) -> anyhow::Result<()> {
     let asker = Asker::new(scope);
     let mut left = rules()?;
-    for Changes { kind: name, before, patches } in table() {
+    for Changes {
+        kind: name,
+        before,
+        patches,
+    } in table()
+    {
         for kind in kinds()?.iter().filter(|kind| kind.name == name) {
             asker.make(kind, &before).await?;
             for (patch, told) in &patches {
@@ -138,22 +152,35 @@ pub(crate) async fn stays_elsewhere(scope: &Scope) -> anyhow::Result<()> {
     let by = "cluster.x-k8s.io/managed-by";
     for kind in kinds()?.iter().filter(|kind| kind.name == "InMemoryCluster") {
         asker.make(kind, &json!({})).await?;
-        let free = asker.change(kind, &annotations(json!({by: null, "other": "x"}))).await?;
+        let free = asker
+            .change(kind, &annotations(json!({by: null, "other": "x"})))
+            .await?;
         ensure!(free.is_none(), "{kind}: {free:?}");
-        asker.patch(kind, &annotations(json!({by: "terraform", "other": "x"}))).await?;
+        asker
+            .patch(kind, &annotations(json!({by: "terraform", "other": "x"})))
+            .await?;
         for (patch, refused) in [
             (annotations(json!({by: null})), true),
             (annotations(Value::Null), true),
             (annotations(json!({by: ""})), false),
             (annotations(json!({"other": null})), false),
-            (json!({"spec": {"controlPlaneEndpoint": {"host": "theirs.example", "port": 6443}}}), false),
+            (
+                json!({"spec": {"controlPlaneEndpoint": {"host": "theirs.example", "port": 6443}}}),
+                false,
+            ),
         ] {
             let dry = asker.change(kind, &patch).await?;
             let is_told = dry.as_ref().is_some_and(|message| message.contains(told));
-            ensure!(is_told == refused && (is_told || dry.is_none()), "{kind}: {patch}: {dry:?}");
+            ensure!(
+                is_told == refused && (is_told || dry.is_none()),
+                "{kind}: {patch}: {dry:?}"
+            );
         }
         let earnest = asker.patch(kind, &annotations(json!({by: null}))).await;
-        ensure!(earnest.is_err_and(|error| format!("{error:#}").contains(told)), "{kind} was taken away");
+        ensure!(
+            earnest.is_err_and(|error| format!("{error:#}").contains(told)),
+            "{kind} was taken away"
+        );
         asker.remove(kind).await?;
         gone(&asker, kind).await?;
     }
@@ -166,7 +193,11 @@ fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {
     let mut found = BTreeMap::new();
     for kind in kinds()? {
         for node in nodes(kind.spec()) {
-            for rule in node.schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+            for rule in node.schema["x-kubernetes-validations"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
                 // A webhook puts back what an update leaves out, so that nothing breaks the rule about that.
                 let is_change = |rule: &str| rule.contains("oldSelf") && !rule.starts_with("!has(oldSelf.");
                 if rule["rule"].as_str().is_some_and(is_change) {
@@ -182,10 +213,14 @@ fn rules() -> anyhow::Result<BTreeMap<(String, String), usize>> {
 
 /// Waits until the object is gone, because the object of the next version has the same name.
 async fn gone(asker: &Asker, kind: &Kind) -> anyhow::Result<()> {
-    nephele_e2e::until(&format!("{kind} to be gone"), nephele_e2e::wait::LIMIT, async || {
-        let left = asker.change(kind, &json!({})).await?;
-        let is_gone = left.as_ref().is_some_and(|message| message.contains("not found"));
-        Ok(nephele_e2e::Look::when(is_gone, || format!("{left:?}")))
-    })
+    nephele_e2e::until(
+        &format!("{kind} to be gone"),
+        nephele_e2e::wait::LIMIT,
+        async || {
+            let left = asker.change(kind, &json!({})).await?;
+            let is_gone = left.as_ref().is_some_and(|message| message.contains("not found"));
+            Ok(nephele_e2e::Look::when(is_gone, || format!("{left:?}")))
+        },
+    )
     .await
 }

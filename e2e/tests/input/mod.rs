@@ -42,11 +42,16 @@ async fn every_field_with_a_wrong_value_is_refused_by_its_name() -> anyhow::Resu
     let mut unknown = Vec::new();
     for kind in &kinds {
         let taken = asker.create(kind, &table::right(kind)).await?;
-        ensure!(taken.is_none(), "{kind} is refused although nothing is wrong with it: {taken:?}");
+        ensure!(
+            taken.is_none(),
+            "{kind} is refused although nothing is wrong with it: {taken:?}"
+        );
         unknown.extend(wrong::of_spec(kind).map(|of_kind| cases.extend(of_kind)).err());
     }
     ensure!(unknown.is_empty(), "{}", texts(&unknown));
-    let refusals = stream::iter(&cases).map(|case| asker.spec(case)).buffer_unordered(CONCURRENCY);
+    let refusals = stream::iter(&cases)
+        .map(|case| asker.spec(case))
+        .buffer_unordered(CONCURRENCY);
     judge(&cases, refusals.collect().await)?;
     scope.finish().await
 }
@@ -63,7 +68,9 @@ async fn every_field_of_a_status_with_a_wrong_value_is_refused_by_its_name() -> 
         unknown.extend(wrong::of_status(kind).map(|of_kind| cases.extend(of_kind)).err());
     }
     ensure!(unknown.is_empty(), "{}", texts(&unknown));
-    let refusals = stream::iter(&cases).map(|case| asker.status(case)).buffer_unordered(CONCURRENCY);
+    let refusals = stream::iter(&cases)
+        .map(|case| asker.status(case))
+        .buffer_unordered(CONCURRENCY);
     let refusals = refusals.collect().await;
     for kind in kinds.iter().filter(|kind| kind.status().is_some()) {
         asker.remove(kind).await?;
@@ -93,25 +100,48 @@ fn judge(cases: &[Case<'_>], answers: Vec<anyhow::Result<(String, Option<String>
         let (id, refusal) = answer?;
         by_id.insert(id, refusal);
     }
-    ensure!(cases.len() >= CASES_MIN, "{} cases are too few: the walk misses something", cases.len());
-    ensure!(by_id.len() == cases.len(), "{} cases are {} different ones", cases.len(), by_id.len());
+    ensure!(
+        cases.len() >= CASES_MIN,
+        "{} cases are too few: the walk misses something",
+        cases.len()
+    );
+    ensure!(
+        by_id.len() == cases.len(),
+        "{} cases are {} different ones",
+        cases.len(),
+        by_id.len()
+    );
     let mut failed = Vec::new();
     for case in cases {
         match by_id.get(&case.id()).and_then(Option::as_ref) {
             None => failed.push(format!("{}: taken", case.id())),
             Some(message) if !case.is_named_in(message) => {
-                failed.push(format!("{}: {} is not named in: {message}", case.id(), case.named));
+                failed.push(format!(
+                    "{}: {} is not named in: {message}",
+                    case.id(),
+                    case.named
+                ));
             }
             Some(_) => {}
         }
     }
     let told: Vec<_> = failed.iter().take(TOLD_MAX).map(String::as_str).collect();
-    ensure!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), cases.len(), told.join("\n"));
+    ensure!(
+        failed.is_empty(),
+        "{} of {} cases failed:\n{}",
+        failed.len(),
+        cases.len(),
+        told.join("\n")
+    );
     Ok(())
 }
 
 fn texts(errors: &[anyhow::Error]) -> String {
-    errors.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>().join("\n")
+    errors
+        .iter()
+        .map(|error| format!("{error:#}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Normalises the entries of maps, which messages of the API server and our paths write differently.

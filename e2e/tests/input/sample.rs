@@ -11,8 +11,12 @@ pub(crate) fn sample(schema: &Value) -> anyhow::Result<Value> {
     Ok(match schema["type"].as_str() {
         Some("object") => {
             let mut object = Map::new();
-            let required: Vec<&str> =
-                schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let required: Vec<&str> = schema["required"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
             let properties = schema["properties"].as_object();
             let least = bound("minProperties").unwrap_or(0).max(0) as usize;
             for (name, property) in properties.into_iter().flatten() {
@@ -27,7 +31,11 @@ pub(crate) fn sample(schema: &Value) -> anyhow::Result<Value> {
         }
         Some("array") => {
             let least = bound("minItems").unwrap_or(0);
-            Value::Array((0..least).map(|_| sample(&schema["items"])).collect::<Result<_, _>>()?)
+            Value::Array(
+                (0..least)
+                    .map(|_| sample(&schema["items"]))
+                    .collect::<Result<_, _>>()?,
+            )
         }
         Some("string") => text(schema)?.into(),
         Some("integer") => bound("minimum").unwrap_or(1).max(1).into(),
@@ -46,19 +54,25 @@ fn text(schema: &Value) -> anyhow::Result<String> {
         return Ok("2026-01-01T00:00:00Z".to_owned());
     }
     match schema["pattern"].as_str() {
-        Some(pattern) => {
-            table::matching(pattern).map(str::to_owned).with_context(|| format!("no sample of {pattern}"))
-        }
+        Some(pattern) => table::matching(pattern)
+            .map(str::to_owned)
+            .with_context(|| format!("no sample of {pattern}")),
         None => Ok("a".repeat(schema["minLength"].as_u64().unwrap_or(1).max(1) as usize)),
     }
 }
 
 /// `current` with `value` at a path. Adds the required fields on the path and beside it.
 pub(crate) fn placed(schema: &Value, current: Value, path: &[Step], value: Value) -> anyhow::Result<Value> {
-    let Some((step, rest)) = path.split_first() else { return Ok(value) };
+    let Some((step, rest)) = path.split_first() else {
+        return Ok(value);
+    };
     Ok(match step {
         Step::Field(name) => {
-            let mut object = if current.is_object() { current } else { sample(schema)? };
+            let mut object = if current.is_object() {
+                current
+            } else {
+                sample(schema)?
+            };
             let below = object[name].take();
             object[name] = placed(&schema["properties"][name], below, rest, value)?;
             object

@@ -34,7 +34,12 @@ pub(crate) fn kinds() -> anyhow::Result<Vec<Kind>> {
     let mut kinds = Vec::new();
     for definition in nephele_api::crds() {
         let namespaced = definition.spec.scope == "Namespaced";
-        for version in definition.spec.versions.into_iter().filter(|version| version.served) {
+        for version in definition
+            .spec
+            .versions
+            .into_iter()
+            .filter(|version| version.served)
+        {
             let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);
             kinds.push(Kind {
                 group: definition.spec.group.clone(),
@@ -76,7 +81,10 @@ pub(crate) fn nodes(schema: &Value) -> Vec<Node<'_>> {
 }
 
 fn walk<'a>(schema: &'a Value, path: &[Step], found: &mut Vec<Node<'a>>) {
-    found.push(Node { path: path.to_vec(), schema });
+    found.push(Node {
+        path: path.to_vec(),
+        schema,
+    });
     let mut below = |step, schema| walk(schema, &[path, &[step]].concat(), found);
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         below(Step::Field(name.clone()), schema);
@@ -84,7 +92,10 @@ fn walk<'a>(schema: &'a Value, path: &[Step], found: &mut Vec<Node<'a>>) {
     if let Some(schema) = schema.get("items") {
         below(Step::Item, schema);
     }
-    if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
+    if let Some(schema) = schema
+        .get("additionalProperties")
+        .filter(|schema| schema.is_object())
+    {
         below(Step::Entry, schema);
     }
 }

@@ -10,7 +10,10 @@ pub(crate) enum Entry {
     /// Any value is accepted.
     Anything,
     /// This value is refused, with the name of a field.
-    Wrong { value: &'static str, named: &'static str },
+    Wrong {
+        value: &'static str,
+        named: &'static str,
+    },
 }
 
 /// A valid spec.
@@ -68,7 +71,10 @@ pub(crate) fn matching(pattern: &str) -> Option<&'static str> {
         ("^[A-Za-z0-9][A-Za-z0-9 ", "a"),
         ("^(([A-Za-z0-9][-A-Za-z0-9_.]*)?", "a"),
     ];
-    samples.into_iter().find(|(part, _)| pattern.contains(part)).map(|(_, sample)| sample)
+    samples
+        .into_iter()
+        .find(|(part, _)| pattern.contains(part))
+        .map(|(_, sample)| sample)
 }
 
 /// A value for the place of a rule that breaks the rule. Rules are identified by their messages.
@@ -184,29 +190,101 @@ const NONSENSE: &str = "nonsense";
 /// and the path, or the end of the path after `…`.
 const ENTRIES: &[(&str, &str, &str, Entry)] = &[
     ("", "", "….attributes.key", Entry::Anything),
-    ("Template", "", "spec.template.metadata.annotations.key", Entry::Anything),
-    ("InClusterIPPool", "", "spec.addresses[0]", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
+    (
+        "Template",
+        "",
+        "spec.template.metadata.annotations.key",
+        Entry::Anything,
+    ),
+    (
+        "InClusterIPPool",
+        "",
+        "spec.addresses[0]",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.addresses",
+        },
+    ),
     (
         "InClusterIPPool",
         "",
         "spec.excludedAddresses[0]",
-        Entry::Wrong { value: NONSENSE, named: "spec.excludedAddresses" },
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.excludedAddresses",
+        },
     ),
-    ("InClusterIPPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
+    (
+        "InClusterIPPool",
+        "",
+        "spec.gateway",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.gateway",
+        },
+    ),
     // Only in the old version. The conversion refuses a wrong subnet, and makes an address range of the other two.
-    ("InClusterIPPool", "v1alpha1", "spec.start", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
-    ("InClusterIPPool", "v1alpha1", "spec.end", Entry::Wrong { value: NONSENSE, named: "spec.addresses" }),
-    ("InClusterIPPool", "v1alpha1", "spec.subnet", Entry::Wrong { value: NONSENSE, named: "spec.subnet" }),
-    ("InClusterPrefixPool", "", "spec.prefixes[0]", Entry::Wrong { value: NONSENSE, named: "spec.prefixes" }),
+    (
+        "InClusterIPPool",
+        "v1alpha1",
+        "spec.start",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.addresses",
+        },
+    ),
+    (
+        "InClusterIPPool",
+        "v1alpha1",
+        "spec.end",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.addresses",
+        },
+    ),
+    (
+        "InClusterIPPool",
+        "v1alpha1",
+        "spec.subnet",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.subnet",
+        },
+    ),
+    (
+        "InClusterPrefixPool",
+        "",
+        "spec.prefixes[0]",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.prefixes",
+        },
+    ),
     (
         "InClusterPrefixPool",
         "",
         "spec.excludedPrefixes[0]",
-        Entry::Wrong { value: NONSENSE, named: "spec.excludedPrefixes" },
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.excludedPrefixes",
+        },
     ),
-    ("InClusterPrefixPool", "", "spec.gateway", Entry::Wrong { value: NONSENSE, named: "spec.gateway" }),
+    (
+        "InClusterPrefixPool",
+        "",
+        "spec.gateway",
+        Entry::Wrong {
+            value: NONSENSE,
+            named: "spec.gateway",
+        },
+    ),
     ("CloudExtensionConfig", "", "spec.settings.key", Entry::Anything),
-    ("CloudExtensionConfig", "", "….matchExpressions[0].values[0]", Entry::Anything),
+    (
+        "CloudExtensionConfig",
+        "",
+        "….matchExpressions[0].values[0]",
+        Entry::Anything,
+    ),
     ("CloudExtensionConfig", "", "….matchLabels.key", Entry::Anything),
     ("Fault", "", "….matchExpressions[0].values[0]", Entry::Anything),
     ("Fault", "", "….matchLabels.key", Entry::Anything),

@@ -63,7 +63,13 @@ fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> any
                 Named::Last(name) => name,
                 Named::Other(other) => other.to_owned(),
             };
-            cases.push(Case { kind, path: path.clone(), why, named, value });
+            cases.push(Case {
+                kind,
+                path: path.clone(),
+                why,
+                named,
+                value,
+            });
         }
         // An unknown field is only refused with strict validation, which kubectl requests.
         if top == "spec" && node.schema["properties"].is_object() {
@@ -71,10 +77,20 @@ fn cases<'a>(kind: &'a Kind, top: &str, schema: &'a Value, right: &Value) -> any
             steps.push(Step::Field("nonsense".to_owned()));
             let value = placed(schema, right.clone(), &steps, json!(1))?;
             let named = format!("{path}.nonsense");
-            cases.push(Case { kind, path, why: "unknown".to_owned(), named, value });
+            cases.push(Case {
+                kind,
+                path,
+                why: "unknown".to_owned(),
+                named,
+                value,
+            });
         }
     }
-    ensure!(unknown.is_empty(), "{kind} has fields without a case:\n{}", unknown.join("\n"));
+    ensure!(
+        unknown.is_empty(),
+        "{kind} has fields without a case:\n{}",
+        unknown.join("\n")
+    );
     Ok(cases)
 }
 
@@ -132,29 +148,51 @@ impl Wrong {
         if bound("minProperties").is_some_and(|least| least > 0) {
             all.push(Self::here("empty", json!({})));
         }
-        for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        for required in schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
             let mut value = sample(schema)?;
-            value.as_object_mut().context("what has fields is an object")?.remove(required);
+            value
+                .as_object_mut()
+                .context("what has fields is an object")?
+                .remove(required);
             let wrong = Self::here("missing", value);
             // A default replaces a missing value.
             if schema["properties"][required].get("default").is_none() {
-                all.push(Self { named: Named::Below(format!(".{required}")), ..wrong });
+                all.push(Self {
+                    named: Named::Below(format!(".{required}")),
+                    ..wrong
+                });
             }
         }
-        for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        for rule in schema["x-kubernetes-validations"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             let text = rule["rule"].as_str().unwrap_or("");
             let message = rule["message"].as_str().unwrap_or("");
             if !text.contains("oldSelf") {
                 let value =
                     table::breaking(message).with_context(|| format!("no value breaks {message:?}"))?;
                 let below = rule["fieldPath"].as_str().unwrap_or("").to_owned();
-                all.push(Self { why: message.to_owned(), value, named: Named::Below(below) });
+                all.push(Self {
+                    why: message.to_owned(),
+                    value,
+                    named: Named::Below(below),
+                });
             }
         }
         match (is_unrestricted(schema), table::entry(kind, path)) {
             (false, None) | (true, Some(Entry::Anything)) => {}
             (_, Some(Entry::Wrong { value, named })) => {
-                all.push(Self { named: Named::Other(named), ..Self::here("nonsense", json!(value)) });
+                all.push(Self {
+                    named: Named::Other(named),
+                    ..Self::here("nonsense", json!(value))
+                });
             }
             (true, None) => anyhow::bail!("no wrong value is known: add one, or `Entry::Anything`"),
             (false, Some(Entry::Anything)) => anyhow::bail!("the schema does not accept every value"),
@@ -164,24 +202,39 @@ impl Wrong {
 
     fn of_lists(schema: &Value) -> anyhow::Result<Vec<Self>> {
         let mut all = Vec::new();
-        let Some(items) = schema.get("items") else { return Ok(all) };
+        let Some(items) = schema.get("items") else {
+            return Ok(all);
+        };
         let bound = |name: &str| schema[name].as_u64();
         if bound("minItems").is_some_and(|least| least > 0) {
             all.push(Self::here("too few", json!([])));
         }
         let one = sample(items)?;
         if let Some(most) = bound("maxItems") {
-            all.push(Self::here("too many", Value::Array(vec![one.clone(); most as usize + 1])));
+            all.push(Self::here(
+                "too many",
+                Value::Array(vec![one.clone(); most as usize + 1]),
+            ));
         }
-        if ["map", "set"].iter().any(|kind| schema["x-kubernetes-list-type"] == **kind) {
+        if ["map", "set"]
+            .iter()
+            .any(|kind| schema["x-kubernetes-list-type"] == **kind)
+        {
             let wrong = Self::here("twice", json!([one, one]));
-            all.push(Self { named: Named::Below("[1]".to_owned()), ..wrong });
+            all.push(Self {
+                named: Named::Below("[1]".to_owned()),
+                ..wrong
+            });
         }
         Ok(all)
     }
 
     fn here(why: &str, value: Value) -> Self {
-        Self { why: why.to_owned(), value, named: Named::Below(String::new()) }
+        Self {
+            why: why.to_owned(),
+            value,
+            named: Named::Below(String::new()),
+        }
     }
 }
 

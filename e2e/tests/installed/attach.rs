@@ -51,11 +51,18 @@ async fn an_api_server_calls_the_webhooks_of_an_attached_process_until_that_ends
     assert_eq!(shell.run(&spec).await?, "10.99.0.10");
 
     let refused = shell.run("kubectl delete inclusterippool attached").await;
-    let refused = refused.err().context("a pool was deleted under its addresses")?.to_string();
+    let refused = refused
+        .err()
+        .context("a pool was deleted under its addresses")?
+        .to_string();
     assert!(refused.contains("Pool has IPAddresses allocated"), "{refused}");
-    shell.run("kubectl create --dry-run=server --filename older.yaml").await?;
+    shell
+        .run("kubectl create --dry-run=server --filename older.yaml")
+        .await?;
 
-    shell.run("kubectl delete ipaddressclaims.ipam.cluster.x-k8s.io attached").await?;
+    shell
+        .run("kubectl delete ipaddressclaims.ipam.cluster.x-k8s.io attached")
+        .await?;
     shell.run("kubectl delete inclusterippool attached").await?;
     let status = attached.interrupt().await?;
     assert!(status.success(), "{status}");

@@ -35,9 +35,14 @@ struct Seen {
 impl Seen {
     /// Whether the state differs from the last one.
     fn differs(&mut self, cluster: &Value) -> bool {
-        let available = state::condition(cluster, "Available").cloned().unwrap_or_default();
+        let available = state::condition(cluster, "Available")
+            .cloned()
+            .unwrap_or_default();
         let transition = &available["lastTransitionTime"];
-        let since = self.since.entry(state::name(cluster).to_owned()).or_insert_with(|| transition.clone());
+        let since = self
+            .since
+            .entry(state::name(cluster).to_owned())
+            .or_insert_with(|| transition.clone());
         let differs = available["status"] != "True" || since != transition;
         *since = transition.clone();
         differs
@@ -51,8 +56,10 @@ impl Witness {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api: Api<DynamicObject> =
             Api::namespaced_with(scope.management.client(), &scope.namespace, &resource);
-        let clusters: BTreeMap<_, _> =
-            clusters.iter().map(|cluster| (cluster.name.clone(), cluster.clone())).collect();
+        let clusters: BTreeMap<_, _> = clusters
+            .iter()
+            .map(|cluster| (cluster.name.clone(), cluster.clone()))
+            .collect();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let followed = Arc::clone(&seen);
         let task = tokio::spawn(async move {
@@ -82,8 +89,16 @@ impl Witness {
     /// Fails if one of the clusters was not available, even for a moment.
     pub(crate) fn all_the_time(&self, clusters: usize) -> anyhow::Result<()> {
         let seen = self.seen.lock();
-        ensure!(seen.since.len() == clusters, "{} of {clusters} clusters are followed", seen.since.len());
-        ensure!(seen.moments.is_empty(), "not available all the time:\n{}", seen.moments.join("\n\n"));
+        ensure!(
+            seen.since.len() == clusters,
+            "{} of {clusters} clusters are followed",
+            seen.since.len()
+        );
+        ensure!(
+            seen.moments.is_empty(),
+            "not available all the time:\n{}",
+            seen.moments.join("\n\n")
+        );
         Ok(())
     }
 }

@@ -34,7 +34,9 @@ impl Releases {
     pub(crate) async fn clusterctl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("clusterctl");
         command.arg("--config").arg(&self.config).args(arguments);
-        command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        command
+            .env("CLUSTER_TOPOLOGY", "true")
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
         program::run(command).await
     }
 }
@@ -49,5 +51,7 @@ pub(crate) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
 /// The objects of what clusterctl generated.
 pub(crate) fn objects(manifest: &str) -> anyhow::Result<Vec<Value>> {
     let documents = serde_yaml_ng::Deserializer::from_str(manifest).map(Value::deserialize);
-    documents.collect::<Result<_, _>>().context("failed to read what was generated")
+    documents
+        .collect::<Result<_, _>>()
+        .context("failed to read what was generated")
 }

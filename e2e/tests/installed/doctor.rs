@@ -103,7 +103,11 @@ async fn a_doctor_names_what_is_broken_in_ten_ways_and_what_mends_it() -> anyhow
         let says = until(broken.problem, LIMIT, async || {
             shell.run(broken.commands).await?;
             let says = doctor(&shell, "").await?;
-            Ok(if says.contains(broken.problem) { Look::Done(says) } else { Look::NotYet(says) })
+            Ok(if says.contains(broken.problem) {
+                Look::Done(says)
+            } else {
+                Look::NotYet(says)
+            })
         })
         .await?;
         names(&says, broken.problem, broken.mend);
@@ -136,18 +140,36 @@ async fn a_port_that_is_taken(shell: &Shell) -> anyhow::Result<()> {
     // First the namespace does not allow that.
     let says = until("a doctor to say that pods are forbidden", LIMIT, async || {
         let says = doctor(shell, "").await?;
-        Ok(if says.contains("PodSecurity") { Look::Done(says) } else { Look::NotYet(says) })
+        Ok(if says.contains("PodSecurity") {
+            Look::Done(says)
+        } else {
+            Look::NotYet(says)
+        })
     })
     .await?;
-    names(&says, "is forbidden: violates PodSecurity", "allow such pods in the namespace nephele-system");
+    names(
+        &says,
+        "is forbidden: violates PodSecurity",
+        "allow such pods in the namespace nephele-system",
+    );
     shell.run(&enforced("privileged")).await?;
-    shell.run("kubectl -n nephele-system rollout restart deployment/nephele-controller-manager").await?;
+    shell
+        .run("kubectl -n nephele-system rollout restart deployment/nephele-controller-manager")
+        .await?;
     let says = until("a doctor to say that a port is taken", LIMIT, async || {
         let says = doctor(shell, "").await?;
-        Ok(if says.contains("in use") { Look::Done(says) } else { Look::NotYet(says) })
+        Ok(if says.contains("in use") {
+            Look::Done(says)
+        } else {
+            Look::NotYet(says)
+        })
     })
     .await?;
-    names(&says, "is not available", "another program on the node has the port: stop it");
+    names(
+        &says,
+        "is not available",
+        "another program on the node has the port: stop it",
+    );
     drop(taken);
     healthy(shell).await?;
     shell.run(&in_network_of_node("null")).await?;
@@ -161,7 +183,9 @@ const AHEAD: Duration = Duration::from_secs(3600);
 
 /// A proxy in front of the API server says that it is an hour later.
 async fn a_clock_that_is_ahead(shell: &Shell) -> anyhow::Result<()> {
-    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.context("failed to listen")?;
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("failed to listen")?;
     let address = proxy.local_addr().context("failed to read an address")?;
     let behind = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let behind = behind.context("failed to find a free port")?;
@@ -179,7 +203,11 @@ async fn a_clock_that_is_ahead(shell: &Shell) -> anyhow::Result<()> {
     std::fs::write(&kubeconfig, text).context("failed to write a kubeconfig")?;
     let says = until("a doctor to say that the clock is ahead", LIMIT, async || {
         let says = doctor(shell, "--kubeconfig ahead").await?;
-        Ok(if says.contains("clock") { Look::Done(says) } else { Look::NotYet(says) })
+        Ok(if says.contains("clock") {
+            Look::Done(says)
+        } else {
+            Look::NotYet(says)
+        })
     })
     .await?;
     serving.abort();
@@ -200,8 +228,12 @@ async fn an_hour_later(client: TcpStream, behind: std::net::SocketAddr) -> anyho
             break;
         }
         let text = &mut buffer[..read];
-        let date = text.windows(HEADER.len()).position(|bytes| bytes == HEADER.as_bytes());
-        let later = (jiff::Timestamp::now() + AHEAD).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let date = text
+            .windows(HEADER.len())
+            .position(|bytes| bytes == HEADER.as_bytes());
+        let later = (jiff::Timestamp::now() + AHEAD)
+            .strftime("%a, %d %b %Y %H:%M:%S GMT")
+            .to_string();
         if let Some(date) =
             date.and_then(|at| text.get_mut(at + HEADER.len()..at + HEADER.len() + later.len()))
         {
@@ -215,21 +247,32 @@ async fn an_hour_later(client: TcpStream, behind: std::net::SocketAddr) -> anyho
 
 /// What a doctor says, well or not.
 async fn doctor(shell: &Shell, arguments: &str) -> anyhow::Result<String> {
-    shell.run(&format!("nephele doctor {arguments} || test $? -eq 1")).await
+    shell
+        .run(&format!("nephele doctor {arguments} || test $? -eq 1"))
+        .await
 }
 
 /// Waits until a doctor finds nothing.
 async fn healthy(shell: &Shell) -> anyhow::Result<()> {
     until("a doctor to find nothing", LIMIT, async || {
         let says = doctor(shell, "").await?;
-        Ok(if says == HEALTHY { Look::Done(()) } else { Look::NotYet(says) })
+        Ok(if says == HEALTHY {
+            Look::Done(())
+        } else {
+            Look::NotYet(says)
+        })
     })
     .await
 }
 
 /// The problem, and in the next line what mends it.
 fn names(says: &str, problem: &str, mend: &str) {
-    let mut lines = says.lines().skip_while(|line| !(line.starts_with('✗') && line.contains(problem)));
+    let mut lines = says
+        .lines()
+        .skip_while(|line| !(line.starts_with('✗') && line.contains(problem)));
     assert!(lines.next().is_some(), "{problem:?} is not in {says}");
-    assert!(lines.next().is_some_and(|line| line.contains(mend)), "{mend:?} does not mend it in {says}");
+    assert!(
+        lines.next().is_some_and(|line| line.contains(mend)),
+        "{mend:?} does not mend it in {says}"
+    );
 }

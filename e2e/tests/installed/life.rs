@@ -27,8 +27,10 @@ const ROLLING: usize = 6;
 /// The kind of clusterctl's inventory.
 const PROVIDER: Kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
 /// clusterctl's labels of our providers, with their namespaces.
-const PROVIDERS: [(&str, &str); 2] =
-    [("infrastructure-in-memory", "nephele-system"), ("ipam-in-cluster", "capi-ipam-in-cluster-system")];
+const PROVIDERS: [(&str, &str); 2] = [
+    ("infrastructure-in-memory", "nephele-system"),
+    ("ipam-in-cluster", "capi-ipam-in-cluster-system"),
+];
 
 #[tokio::test]
 async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_left_behind()
@@ -61,7 +63,14 @@ async fn clusters_live_through_upgrade_rescheduling_and_leaders_and_nothing_is_l
 pub(crate) async fn init(releases: &Releases) -> anyhow::Result<()> {
     let infrastructure = format!("in-memory:{}", releases.first);
     let ipam = format!("in-cluster:{}", releases.first);
-    let init = ["init", "--infrastructure", &infrastructure, "--ipam", &ipam, "--wait-providers"];
+    let init = [
+        "init",
+        "--infrastructure",
+        &infrastructure,
+        "--ipam",
+        &ipam,
+        "--wait-providers",
+    ];
     releases.clusterctl(&init).await.map(drop)
 }
 
@@ -95,12 +104,25 @@ async fn are_restricted(management: &Management) -> anyhow::Result<()> {
 /// machines in a machine pool.
 async fn zoned(releases: &Releases, scope: &Scope) -> anyhow::Result<Cluster> {
     let name = "zoned";
-    let mut args = vec!["generate", "cluster", name, "--target-namespace", &scope.namespace];
+    let mut args = vec![
+        "generate",
+        "cluster",
+        name,
+        "--target-namespace",
+        &scope.namespace,
+    ];
     args.extend(["--flavor", "topology", "--kubernetes-version", templates::VERSION]);
-    args.extend(["--control-plane-machine-count", "3", "--worker-machine-count", "1"]);
+    args.extend([
+        "--control-plane-machine-count",
+        "3",
+        "--worker-machine-count",
+        "1",
+    ]);
     let manifest = releases.clusterctl(&args).await?;
     let mut objects = objects(&manifest)?;
-    let cluster = objects.iter_mut().find(|object| object["kind"] == kinds::CLUSTER.2);
+    let cluster = objects
+        .iter_mut()
+        .find(|object| object["kind"] == kinds::CLUSTER.2);
     let topology = &mut cluster.context("no Cluster was generated")?["spec"]["topology"];
     topology["variables"] = json!([{"name": "zones", "value": ZONES.map(|zone| json!({"name": zone}))}]);
     let workers =
@@ -118,15 +140,19 @@ async fn zoned(releases: &Releases, scope: &Scope) -> anyhow::Result<Cluster> {
 }
 
 async fn all_settled(clusters: &[Cluster]) -> anyhow::Result<()> {
-    try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1))).await.map(drop)
+    try_join_all(clusters.iter().map(|cluster| cluster.settled(1, 1)))
+        .await
+        .map(drop)
 }
 
 /// Each zone has machines of both roles, and the machines of the pool have no failure domain.
 async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
     for role in [Role::ControlPlane, Role::Worker] {
         let machines = cluster.machines(Some(role)).await?;
-        let of_zones: Vec<_> =
-            machines.iter().filter_map(|machine| machine["spec"]["failureDomain"].as_str()).collect();
+        let of_zones: Vec<_> = machines
+            .iter()
+            .filter_map(|machine| machine["spec"]["failureDomain"].as_str())
+            .collect();
         let distinct: BTreeSet<_> = of_zones.iter().copied().collect();
         ensure!(distinct == ZONES.into(), "{role:?}: {of_zones:?}");
     }
@@ -137,8 +163,13 @@ async fn in_every_zone(cluster: &Cluster) -> anyhow::Result<()> {
 pub(crate) async fn address_of_leader(management: &Management) -> anyhow::Result<String> {
     let provider = Provider::Infrastructure;
     let leader = manager::leader(management, provider).await?;
-    let pod = management.get(kinds::POD, provider.namespace(), &leader.pod).await?;
-    pod["status"]["podIP"].as_str().map(str::to_owned).context("the leader's pod has no address")
+    let pod = management
+        .get(kinds::POD, provider.namespace(), &leader.pod)
+        .await?;
+    pod["status"]["podIP"]
+        .as_str()
+        .map(str::to_owned)
+        .context("the leader's pod has no address")
 }
 
 /// Nodes with their uids, once they are as expected. They are read at the address of the pod, because only pods can
@@ -170,11 +201,24 @@ async fn upgraded(
     let witness = Witness::follow(scope, all);
     let infrastructure = format!("in-memory:{}", releases.next);
     let ipam = format!("in-cluster:{}", releases.next);
-    let upgrade = ["upgrade", "apply", "--infrastructure", &infrastructure, "--ipam", &ipam];
-    releases.clusterctl(&[&upgrade[..], &["--wait-providers"]].concat()).await?;
+    let upgrade = [
+        "upgrade",
+        "apply",
+        "--infrastructure",
+        &infrastructure,
+        "--ipam",
+        &ipam,
+    ];
+    releases
+        .clusterctl(&[&upgrade[..], &["--wait-providers"]].concat())
+        .await?;
     for (label, namespace) in PROVIDERS {
         let provider = scope.management.get(PROVIDER, namespace, label).await?;
-        ensure!(provider["version"] == *releases.next, "{label} is {}", provider["version"]);
+        ensure!(
+            provider["version"] == *releases.next,
+            "{label} is {}",
+            provider["version"]
+        );
     }
     nodes_are(zoned, Some(&before)).await?;
     // Cluster API still reaches the clusters. Otherwise it would not see changes of machines. The pool grows: when it
@@ -203,7 +247,10 @@ async fn rolled_under_changing_leaders(
     let of_all = async || -> anyhow::Result<BTreeSet<String>> {
         let machines =
             try_join_all(rolling.iter().map(|cluster| cluster.machines(Some(Role::Worker)))).await?;
-        let names = machines.iter().flatten().map(|machine| format!("{} {}", machine["kind"], uid(machine)));
+        let names = machines
+            .iter()
+            .flatten()
+            .map(|machine| format!("{} {}", machine["kind"], uid(machine)));
         Ok(names.collect())
     };
     let before = of_all().await?;
@@ -219,21 +266,29 @@ async fn rolled_under_changing_leaders(
     .await?;
     // A leader is deleted at the beginning and in the middle.
     for still in [ROLLING, ROLLING / 2] {
-        until(&format!("{still} workers at most to be left"), LIMIT, async || {
-            let old = of_all().await?.intersection(&before).count();
-            Ok(Look::when(old <= still, || format!("{old} are left")))
-        })
+        until(
+            &format!("{still} workers at most to be left"),
+            LIMIT,
+            async || {
+                let old = of_all().await?.intersection(&before).count();
+                Ok(Look::when(old <= still, || format!("{old} are left")))
+            },
+        )
         .await?;
         let leads = async || Ok(Look::Done(manager::leader(management, provider).await?));
         let leader = until("the leader's process to be known", LIMIT, leads).await?;
-        management.delete(kinds::POD, provider.namespace(), &leader.pod).await?;
+        management
+            .delete(kinds::POD, provider.namespace(), &leader.pod)
+            .await?;
         manager::another_leads(management, provider, &leader).await?;
     }
     until("all workers to be replaced", LIMIT, async || {
         let now = of_all().await?;
         let old = now.intersection(&before).count();
         let machines = now.len();
-        Ok(Look::when(old == 0 && machines == ROLLING, || format!("{old} old ones of {machines}")))
+        Ok(Look::when(old == 0 && machines == ROLLING, || {
+            format!("{old} old ones of {machines}")
+        }))
     })
     .await?;
     all_settled(rolling).await?;
@@ -256,14 +311,26 @@ fn uid(object: &Value) -> &str {
 pub(super) async fn left() -> anyhow::Result<String> {
     let resources = kubectl(&["api-resources", "--verbs=list", "--output=name"]).await?;
     // Events are in the namespace too, but they expire.
-    let lasting: Vec<_> = resources.lines().filter(|resource| !resource.starts_with("events")).collect();
+    let lasting: Vec<_> = resources
+        .lines()
+        .filter(|resource| !resource.starts_with("events"))
+        .collect();
     let columns = "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
-    kubectl(&["get", &lasting.join(","), "--all-namespaces", "--no-headers", columns]).await
+    kubectl(&[
+        "get",
+        &lasting.join(","),
+        "--all-namespaces",
+        "--no-headers",
+        columns,
+    ])
+    .await
 }
 
 /// Whether a line of [`left`] names one of our objects: by label, namespace, or name.
 pub(super) fn is_ours(line: &str) -> bool {
-    ["in-memory", "in-cluster"].iter().any(|provider| of(provider, line))
+    ["in-memory", "in-cluster"]
+        .iter()
+        .any(|provider| of(provider, line))
 }
 
 /// Whether a line names an object of this provider.

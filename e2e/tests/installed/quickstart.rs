@@ -42,21 +42,32 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
         if block == CONNECT {
             let mut command = shell.start(CONNECT.trim())?;
             let nodes = ready_nodes(&shell, &mut command, 3).await?;
-            println!("{} s from the program to Nodes\n{nodes}", started.elapsed().as_secs());
+            println!(
+                "{} s from the program to Nodes\n{nodes}",
+                started.elapsed().as_secs()
+            );
             connected = Some(command);
             continue;
         }
         if block.starts_with(CLEAN_UP) {
-            let mut command = connected.take().context("the page cleans up before it connects")?;
+            let mut command = connected
+                .take()
+                .context("the page cleans up before it connects")?;
             replace_manager(&management).await?;
             // One of four was terminated.
             ready_nodes(&shell, &mut command, 3).await?;
             let status = command.interrupt().await?;
             assert!(status.success(), "nephele connect ended: {status}");
             assert!(!kubeconfig(&shell).exists(), "its kubeconfigs are left");
-            let refused =
-                shell.run("nephele uninstall").await.err().context("uninstalled under a cluster")?;
-            assert!(refused.to_string().contains("kubectl delete cluster"), "{refused:#}");
+            let refused = shell
+                .run("nephele uninstall")
+                .await
+                .err()
+                .context("uninstalled under a cluster")?;
+            assert!(
+                refused.to_string().contains("kubectl delete cluster"),
+                "{refused:#}"
+            );
         }
         println!("{}", shell.run(block).await?);
     }
@@ -68,7 +79,11 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
 
 /// The blocks of shell commands of a page.
 fn blocks(page: &str) -> Vec<&str> {
-    page.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).map(|(block, _)| block).collect()
+    page.split("```sh\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(block, _)| block)
+        .collect()
 }
 
 /// A shell with our program, and with programs that stand in for kind and for what needs the internet.
@@ -100,7 +115,9 @@ pub(super) async fn shell(name: &str) -> anyhow::Result<Shell> {
     fs::write(&kubeconfig, own).context("failed to write a kubeconfig")?;
     let path = format!("{}:{rest}", folder.display());
     let shell = shell.with("PATH", path).with("KUBECONFIG", kubeconfig);
-    shell.run("kubectl config rename-context \"$(kubectl config current-context)\" kind-kind").await?;
+    shell
+        .run("kubectl config rename-context \"$(kubectl config current-context)\" kind-kind")
+        .await?;
     Ok(shell)
 }
 
@@ -111,17 +128,29 @@ fn script(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn kubeconfig(shell: &Shell) -> PathBuf {
-    shell.folder().join(format!("nephele-kubeconfigs/{CLUSTER}.kubeconfig"))
+    shell
+        .folder()
+        .join(format!("nephele-kubeconfigs/{CLUSTER}.kubeconfig"))
 }
 
 /// Waits until so many Nodes of the cluster are ready, through the connection, and returns them, one a line.
 async fn ready_nodes(shell: &Shell, connected: &mut Started, number: usize) -> anyhow::Result<String> {
-    let get = format!("kubectl --kubeconfig {} get nodes --no-headers", kubeconfig(shell).display());
+    let get = format!(
+        "kubectl --kubeconfig {} get nodes --no-headers",
+        kubeconfig(shell).display()
+    );
     until(&format!("{number} Nodes to be ready"), LIMIT, async || {
         connected.still_runs().context("nephele connect")?;
         let nodes = shell.run(&get).await.unwrap_or_else(|error| format!("{error:#}"));
-        let ready = nodes.lines().filter(|line| line.split_whitespace().nth(1) == Some("Ready")).count();
-        Ok(if ready == number { Look::Done(nodes) } else { Look::NotYet(nodes) })
+        let ready = nodes
+            .lines()
+            .filter(|line| line.split_whitespace().nth(1) == Some("Ready"))
+            .count();
+        Ok(if ready == number {
+            Look::Done(nodes)
+        } else {
+            Look::NotYet(nodes)
+        })
     })
     .await
 }
@@ -131,8 +160,12 @@ async fn replace_manager(management: &Management) -> anyhow::Result<()> {
     let provider = Provider::Infrastructure;
     let leads = async || Ok(Look::Done(manager::leader(management, provider).await?));
     let leader = until("the leader's process to be known", LIMIT, leads).await?;
-    management.delete(kinds::POD, provider.namespace(), &leader.pod).await?;
-    manager::another_leads(management, provider, &leader).await.map(drop)
+    management
+        .delete(kinds::POD, provider.namespace(), &leader.pod)
+        .await?;
+    manager::another_leads(management, provider, &leader)
+        .await
+        .map(drop)
 }
 
 #[test]

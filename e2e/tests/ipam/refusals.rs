@@ -58,12 +58,20 @@ async fn wrong_pools_are_refused_with_field_value_and_reason() -> anyhow::Result
     let mut wrong = Vec::new();
     for (kind, cases) in kinds {
         for (spec, field, value, reason) in cases {
-            let refusal = scope.management.refusal(&scope.namespace, &pool(kind, "pool", &spec)).await?;
+            let refusal = scope
+                .management
+                .refusal(&scope.namespace, &pool(kind, "pool", &spec))
+                .await?;
             let told = refusal.as_deref().is_some_and(|message| {
-                [field, value, reason].iter().all(|expected| message.contains(expected))
+                [field, value, reason]
+                    .iter()
+                    .all(|expected| message.contains(expected))
             });
             if !told {
-                wrong.push(format!("{} {spec}: {refusal:?}, not {field} {value} {reason}", kind.2));
+                wrong.push(format!(
+                    "{} {spec}: {refusal:?}, not {field} {value} {reason}",
+                    kind.2
+                ));
             }
         }
     }
@@ -85,7 +93,10 @@ async fn pools_that_look_odd_and_are_not_wrong_are_taken() -> anyhow::Result<()>
         (kinds::PREFIX_POOL, &prefixes),
         (kinds::GLOBAL_PREFIX_POOL, &prefixes),
     ] {
-        let refusal = scope.management.refusal(&scope.namespace, &pool(kind, "pool", spec)).await?;
+        let refusal = scope
+            .management
+            .refusal(&scope.namespace, &pool(kind, "pool", spec))
+            .await?;
         assert_eq!(refusal, None, "{} {spec}", kind.2);
     }
     scope.finish().await
@@ -112,21 +123,45 @@ async fn pools_are_not_changed_under_their_addresses() -> anyhow::Result<()> {
     scope.patch(kinds::IP_POOL, "pool", &change).await?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(5, 1)).await?;
 
-    scope.pool(kinds::PREFIX_POOL, "pool", json!({"prefixes": ["fd21::/62"]})).await?;
-    scope.claim_in_turn(&["prefix"], kinds::PREFIX_POOL, "pool").await?;
+    scope
+        .pool(kinds::PREFIX_POOL, "pool", json!({"prefixes": ["fd21::/62"]}))
+        .await?;
+    scope
+        .claim_in_turn(&["prefix"], kinds::PREFIX_POOL, "pool")
+        .await?;
     let lost = "existing allocations become non-allocatable: [fd21::]";
     let change = json!({"prefixes": ["fd21:0:0:1::/64"]});
     refused(&scope, kinds::PREFIX_POOL, "pool", &change, lost).await?;
-    refused(&scope, kinds::PREFIX_POOL, "pool", &json!({"excludedPrefixes": ["fd21::/64"]}), lost).await?;
+    refused(
+        &scope,
+        kinds::PREFIX_POOL,
+        "pool",
+        &json!({"excludedPrefixes": ["fd21::/64"]}),
+        lost,
+    )
+    .await?;
     let immutable = "spec.allocationPrefixLength is immutable";
-    refused(&scope, kinds::PREFIX_POOL, "pool", &json!({"allocationPrefixLength": 65}), immutable).await?;
+    refused(
+        &scope,
+        kinds::PREFIX_POOL,
+        "pool",
+        &json!({"allocationPrefixLength": 65}),
+        immutable,
+    )
+    .await?;
     scope.finish().await
 }
 
 async fn refused(scope: &Scope, kind: Kind, name: &str, spec: &Value, expected: &str) -> anyhow::Result<()> {
-    let Scope { management, namespace }: &Scope = scope;
+    let Scope {
+        management,
+        namespace,
+    }: &Scope = scope;
     let management: &Management = management;
-    let Err(error) = management.patch(kind, namespace, name, &json!({"spec": spec})).await else {
+    let Err(error) = management
+        .patch(kind, namespace, name, &json!({"spec": spec}))
+        .await
+    else {
         anyhow::bail!("{spec} was taken");
     };
     let message = format!("{error:#}");

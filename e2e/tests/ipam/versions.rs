@@ -8,8 +8,10 @@ use nephele_e2e::{
 };
 use serde_json::{Value, json};
 
-const BOTH: [(Kind, Kind); 2] =
-    [(kinds::OLD_IP_POOL, kinds::IP_POOL), (kinds::OLD_GLOBAL_IP_POOL, kinds::GLOBAL_IP_POOL)];
+const BOTH: [(Kind, Kind); 2] = [
+    (kinds::OLD_IP_POOL, kinds::IP_POOL),
+    (kinds::OLD_GLOBAL_IP_POOL, kinds::GLOBAL_IP_POOL),
+];
 
 #[tokio::test]
 async fn pool_of_an_older_client_is_like_any_other() -> anyhow::Result<()> {
@@ -26,7 +28,10 @@ async fn pool_of_an_older_client_is_like_any_other() -> anyhow::Result<()> {
         for (field, value) in spec.as_object().into_iter().flatten() {
             assert_eq!(seen[field], *value, "{seen}");
         }
-        assert_eq!((&seen["start"], &seen["end"]), (&json!("10.18.0.1"), &json!("10.18.0.254")));
+        assert_eq!(
+            (&seen["start"], &seen["end"]),
+            (&json!("10.18.0.1"), &json!("10.18.0.254"))
+        );
 
         assert_eq!(scope.claim_in_turn(&["claim"], new, &name).await?, ["10.18.0.2"]);
         scope.counts(old, &name, Counts::of(253, 1)).await?;
@@ -59,7 +64,10 @@ async fn what_an_older_client_does_not_know_survives_its_changes() -> anyhow::Re
         assert_eq!(scope.get(new, &name).await?["spec"], expected);
         // 31 addresses minus the gateway and eight excluded addresses.
         scope.counts(new, &name, Counts::of(22, 0)).await?;
-        assert_eq!(scope.claim_in_turn(&["a", "b"], new, &name).await?, ["10.19.0.0", "10.19.0.10"]);
+        assert_eq!(
+            scope.claim_in_turn(&["a", "b"], new, &name).await?,
+            ["10.19.0.0", "10.19.0.10"]
+        );
 
         // In the other direction, a change in the new version is seen in the old one.
         let change = json!({"spec": {"gateway": "10.19.0.5", "excludedAddresses": null}});
@@ -76,7 +84,10 @@ async fn older_clients_are_told_what_is_wrong_too() -> anyhow::Result<()> {
     let scope = Scope::new("older-wrong").await?;
     let name = scope.namespace.clone();
     let cases: [(Value, &str); 3] = [
-        (json!({"subnet": "10.20.0.0/33"}), r#"spec.subnet: Invalid value: "10.20.0.0/33""#),
+        (
+            json!({"subnet": "10.20.0.0/33"}),
+            r#"spec.subnet: Invalid value: "10.20.0.0/33""#,
+        ),
         (json!({"prefix": 24}), "addresses is required"),
         (
             json!({"addresses": ["10.20.0.1", "10.20.1.1"], "prefix": 24}),
@@ -85,8 +96,13 @@ async fn older_clients_are_told_what_is_wrong_too() -> anyhow::Result<()> {
     ];
     for (old, _) in BOTH {
         for (spec, expected) in &cases {
-            let refusal = scope.management.refusal(&scope.namespace, &pool(old, &name, spec)).await?;
-            let told = refusal.as_deref().is_some_and(|message| message.contains(expected));
+            let refusal = scope
+                .management
+                .refusal(&scope.namespace, &pool(old, &name, spec))
+                .await?;
+            let told = refusal
+                .as_deref()
+                .is_some_and(|message| message.contains(expected));
             assert!(told, "{spec}: {refusal:?}, not {expected}");
         }
     }
@@ -96,7 +112,13 @@ async fn older_clients_are_told_what_is_wrong_too() -> anyhow::Result<()> {
 #[tokio::test]
 async fn claim_of_an_older_client_may_leave_out_the_group_of_its_pool() -> anyhow::Result<()> {
     let scope = Scope::new("groupless").await?;
-    scope.pool(kinds::IP_POOL, "pool", json!({"addresses": ["10.21.0.10-10.21.0.11"], "prefix": 24})).await?;
+    scope
+        .pool(
+            kinds::IP_POOL,
+            "pool",
+            json!({"addresses": ["10.21.0.10-10.21.0.11"], "prefix": 24}),
+        )
+        .await?;
     let claims = ["with", "without"].map(|name| {
         let mut claim = claim(name, kinds::IP_POOL, "pool");
         claim["apiVersion"] = json!(format!("{GROUP}/v1beta1"));
@@ -106,12 +128,24 @@ async fn claim_of_an_older_client_may_leave_out_the_group_of_its_pool() -> anyho
         claim
     });
     for (claim, address) in claims.iter().zip(["10.21.0.10", "10.21.0.11"]) {
-        scope.management.apply(&scope.namespace, std::slice::from_ref(claim)).await?;
+        scope
+            .management
+            .apply(&scope.namespace, std::slice::from_ref(claim))
+            .await?;
         assert_eq!(scope.bound(state::name(claim)).await?, address);
     }
     let mut address = scope.address("without").await?;
-    assert!(address["spec"]["poolRef"]["apiGroup"].take().as_str().is_none_or(str::is_empty), "{address}");
-    assert_eq!(address["metadata"]["finalizers"], json!(["ipam.cluster.x-k8s.io/ProtectAddress"]));
+    assert!(
+        address["spec"]["poolRef"]["apiGroup"]
+            .take()
+            .as_str()
+            .is_none_or(str::is_empty),
+        "{address}"
+    );
+    assert_eq!(
+        address["metadata"]["finalizers"],
+        json!(["ipam.cluster.x-k8s.io/ProtectAddress"])
+    );
     scope.counts(kinds::IP_POOL, "pool", Counts::of(2, 2)).await?;
     // All writes are stored in the newer version, which requires a group.
     scope.release(&["with", "without"]).await?;

@@ -45,7 +45,11 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
 
     // When the pool grows, it serves the rest.
     scope
-        .apply_pool(kinds::IP_POOL, "pool", json!({"addresses": ["10.15.0.10-10.15.0.20"], "prefix": 24}))
+        .apply_pool(
+            kinds::IP_POOL,
+            "pool",
+            json!({"addresses": ["10.15.0.10-10.15.0.20"], "prefix": 24}),
+        )
         .await?;
     assert_eq!(scope.bound("v").await?, "10.15.0.15");
     scope.counts(kinds::IP_POOL, "pool", Counts::of(11, 6)).await?;
@@ -56,8 +60,13 @@ async fn as_many_as_come_free_are_served_and_the_oldest_first() -> anyhow::Resul
 /// Waits until the pool's status has this number of waiting claims. It is written after the claims.
 async fn pool_counts_waiting(scope: &Scope, claims: usize) -> anyhow::Result<()> {
     until("the pool to count the claims that wait", LIMIT, async || {
-        let message = scope.pool_says(kinds::IP_POOL, "pool", "False", "PoolExhausted").await?;
-        Ok(Look::when(message.contains(&format!("{claims} claims wait")), || message))
+        let message = scope
+            .pool_says(kinds::IP_POOL, "pool", "False", "PoolExhausted")
+            .await?;
+        Ok(Look::when(
+            message.contains(&format!("{claims} claims wait")),
+            || message,
+        ))
     })
     .await
 }
@@ -72,11 +81,25 @@ async fn claims_wait_for_a_pool_that_is_not_there_yet() -> anyhow::Result<()> {
     for name in ["local", "global", "prefix"] {
         scope.waits(name, "PoolNotReady").await?;
     }
-    scope.pool(kinds::IP_POOL, "pool", json!({"addresses": ["10.16.0.10"], "prefix": 24})).await?;
+    scope
+        .pool(
+            kinds::IP_POOL,
+            "pool",
+            json!({"addresses": ["10.16.0.10"], "prefix": 24}),
+        )
+        .await?;
     assert_eq!(scope.bound("local").await?, "10.16.0.10");
-    scope.pool(kinds::GLOBAL_IP_POOL, &global, json!({"addresses": ["10.16.1.10"], "prefix": 24})).await?;
+    scope
+        .pool(
+            kinds::GLOBAL_IP_POOL,
+            &global,
+            json!({"addresses": ["10.16.1.10"], "prefix": 24}),
+        )
+        .await?;
     assert_eq!(scope.bound("global").await?, "10.16.1.10");
-    scope.pool(kinds::PREFIX_POOL, "pool", json!({"prefixes": ["fd16::/64"]})).await?;
+    scope
+        .pool(kinds::PREFIX_POOL, "pool", json!({"prefixes": ["fd16::/64"]}))
+        .await?;
     assert_eq!(scope.bound("prefix").await?, "fd16::");
     scope.finish().await
 }
@@ -89,9 +112,15 @@ async fn claim_on_a_pool_of_another_kind_is_not_touched() -> anyhow::Result<()> 
     let foreign = ("ipam.cluster.x-k8s.io", "v1alpha2", "UnknownIPPool");
     scope.claim("foreign", foreign, "pool").await?;
     // A later claim on another pool is served.
-    assert_eq!(scope.claim_in_turn(&["ours"], kinds::IP_POOL, "pool").await?, ["10.17.0.10"]);
+    assert_eq!(
+        scope.claim_in_turn(&["ours"], kinds::IP_POOL, "pool").await?,
+        ["10.17.0.10"]
+    );
     let foreign = scope.get(kinds::CLAIM, "foreign").await?;
-    assert_eq!((&foreign["status"], &foreign["metadata"]["finalizers"]), (&json!(null), &json!(null)));
+    assert_eq!(
+        (&foreign["status"], &foreign["metadata"]["finalizers"]),
+        (&json!(null), &json!(null))
+    );
     scope.finish().await
 }
 
@@ -101,7 +130,9 @@ async fn next_second(scope: &Scope, claim: &str) -> anyhow::Result<()> {
     let created: Timestamp = serde_json::from_value(created)?;
     until("the next second", LIMIT, async || {
         let now = Timestamp::now();
-        Ok(Look::when(now.as_second() > created.as_second(), || format!("{now}")))
+        Ok(Look::when(now.as_second() > created.as_second(), || {
+            format!("{now}")
+        }))
     })
     .await
 }

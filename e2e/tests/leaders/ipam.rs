@@ -72,13 +72,24 @@ async fn turnover(
     let total = i64::try_from(ADDRESSES)?;
     scope.counts(kinds::IP_POOL, "pool", Counts::of(total, 0)).await?;
     let load = Load::start(&scope.management, &scope.namespace).await?;
-    let names = |prefix: &str| (0..CLAIMS).map(|index| format!("{prefix}-{index:04}")).collect::<Vec<_>>();
+    let names = |prefix: &str| {
+        (0..CLAIMS)
+            .map(|index| format!("{prefix}-{index:04}"))
+            .collect::<Vec<_>>()
+    };
     let old = names("old");
     let new = names("new");
-    let on_pool =
-        |names: &[String]| names.iter().map(|name| (name.clone(), "pool".to_owned())).collect::<Vec<_>>();
+    let on_pool = |names: &[String]| {
+        names
+            .iter()
+            .map(|name| (name.clone(), "pool".to_owned()))
+            .collect::<Vec<_>>()
+    };
     load.create(on_pool(&old), kinds::IP_POOL).await?;
-    load.until("the first claims to be bound", LIMIT, |tally| tally.bound("old") == CLAIMS).await?;
+    load.until("the first claims to be bound", LIMIT, |tally| {
+        tally.bound("old") == CLAIMS
+    })
+    .await?;
 
     let (released, created, disturbed) = tokio::join!(
         load.delete(old.clone()),
@@ -86,24 +97,41 @@ async fn turnover(
         disturb(bare, &load),
     );
     released.and(created).and(disturbed)?;
-    load.until("the first claims to be gone", LIMIT, |tally| tally.gone("old") == CLAIMS).await?;
-    load.until("the other claims to be bound", LIMIT, |tally| tally.bound("new") == CLAIMS).await?;
+    load.until("the first claims to be gone", LIMIT, |tally| {
+        tally.gone("old") == CLAIMS
+    })
+    .await?;
+    load.until("the other claims to be bound", LIMIT, |tally| {
+        tally.bound("new") == CLAIMS
+    })
+    .await?;
     load.until_addresses("no more addresses than claims to be there", LIMIT, |witness| {
         witness.held().len() == CLAIMS
     })
     .await?;
     load.addresses(|witness| {
         assert_eq!(witness.duplicates(), [""; 0]);
-        assert!(witness.held().map(|(name, _)| name).eq(new.iter().map(String::as_str)));
+        assert!(
+            witness
+                .held()
+                .map(|(name, _)| name)
+                .eq(new.iter().map(String::as_str))
+        );
         let distinct: BTreeSet<_> = witness.held().map(|(_, address)| address).collect();
         assert_eq!(distinct.len(), CLAIMS);
     });
-    scope.counts(kinds::IP_POOL, "pool", Counts::of(total, i64::try_from(CLAIMS)?)).await?;
+    scope
+        .counts(kinds::IP_POOL, "pool", Counts::of(total, i64::try_from(CLAIMS)?))
+        .await?;
     every_claim_has_its_own(&scope, &new).await?;
 
     load.delete(new).await?;
-    load.until("all claims to be gone", LIMIT, Tally::is_empty).await?;
-    load.until_addresses("all addresses to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
+    load.until("all claims to be gone", LIMIT, Tally::is_empty)
+        .await?;
+    load.until_addresses("all addresses to be gone", LIMIT, |witness| {
+        witness.held().len() == 0
+    })
+    .await?;
     load.addresses(|witness| assert_eq!(witness.duplicates(), [""; 0]));
     Ok(scope)
 }
@@ -111,7 +139,14 @@ async fn turnover(
 /// All addresses of the pool are free again.
 async fn nothing_stays_reserved(scope: Scope) -> anyhow::Result<()> {
     // The decisions of a killed manager stay reserved for 90 s, as its requests may take effect until then.
-    scope.counts_within(LIMIT, kinds::IP_POOL, "pool", Counts::of(i64::try_from(ADDRESSES)?, 0)).await?;
+    scope
+        .counts_within(
+            LIMIT,
+            kinds::IP_POOL,
+            "pool",
+            Counts::of(i64::try_from(ADDRESSES)?, 0),
+        )
+        .await?;
     let pool = scope.get(kinds::IP_POOL, "pool").await?;
     assert_eq!(pool["status"]["pending"], json!(null), "intents are left");
     scope.finish().await
@@ -120,8 +155,16 @@ async fn nothing_stays_reserved(scope: Scope) -> anyhow::Result<()> {
 /// Reads the objects again. Each claim refers to the IPAddress of its name, which refers to the claim's uid.
 async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Result<()> {
     let claims = scope.management.list(kinds::CLAIM, &scope.namespace, "").await?;
-    let addresses = scope.management.list(kinds::ADDRESS, &scope.namespace, "").await?;
-    assert!(claims.iter().map(state::name).eq(names.iter().map(String::as_str)));
+    let addresses = scope
+        .management
+        .list(kinds::ADDRESS, &scope.namespace, "")
+        .await?;
+    assert!(
+        claims
+            .iter()
+            .map(state::name)
+            .eq(names.iter().map(String::as_str))
+    );
     for (claim, address) in claims.iter().zip(&addresses) {
         let controller = &address["metadata"]["ownerReferences"][0];
         assert!(
@@ -138,13 +181,17 @@ async fn every_claim_has_its_own(scope: &Scope, names: &[String]) -> anyhow::Res
 /// Waits until this number of the new claims is bound.
 async fn progress(load: &Load, bound: usize) -> anyhow::Result<()> {
     let what = format!("{bound} of the new claims to be bound");
-    load.until(&what, LIMIT, |tally| tally.bound("new") >= bound).await
+    load.until(&what, LIMIT, |tally| tally.bound("new") >= bound)
+        .await
 }
 
 /// Claims were still waiting during the disturbance. Otherwise the test would show nothing.
 fn in_the_middle(load: &Load) -> anyhow::Result<()> {
     let (bound, gone) = load.claims(|tally| (tally.bound("new"), tally.gone("old")));
-    anyhow::ensure!(bound < CLAIMS, "{bound} of the new claims are bound, {gone} of the old ones gone");
+    anyhow::ensure!(
+        bound < CLAIMS,
+        "{bound} of the new claims are bound, {gone} of the old ones gone"
+    );
     Ok(())
 }
 

@@ -17,7 +17,9 @@ async fn port_of_a_deleted_cluster_is_free() -> anyhow::Result<()> {
     let first = with_the_port(&scope, "first").await?;
     let (host, port) = first.endpoint().await?;
     assert_eq!(port, PORT);
-    TcpStream::connect((host.as_str(), port)).await.context("the API server does not listen")?;
+    TcpStream::connect((host.as_str(), port))
+        .await
+        .context("the API server does not listen")?;
 
     first.delete().await?;
     scope.nothing_is_left().await?;

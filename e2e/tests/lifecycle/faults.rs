@@ -19,11 +19,16 @@ pub(crate) fn workers() -> Value {
 
 /// Creates a fault and waits until it is in force, or was.
 pub(crate) async fn begin(scope: &Scope, name: &str, spec: &Value) -> anyhow::Result<()> {
-    scope.management.apply(&scope.namespace, &[fault(name, spec)]).await?;
+    scope
+        .management
+        .apply(&scope.namespace, &[fault(name, spec)])
+        .await?;
     until(&format!("Fault {name} to be in force"), LIMIT, async || {
         let object = scope.management.get(kinds::FAULT, &scope.namespace, name).await?;
         let phase = object["status"]["phase"].as_str().unwrap_or_default();
-        Ok(Look::when(["Active", "Exhausted"].contains(&phase), || object["status"].to_string()))
+        Ok(Look::when(["Active", "Exhausted"].contains(&phase), || {
+            object["status"].to_string()
+        }))
     })
     .await
 }
@@ -41,19 +46,33 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     });
     begin(&scope, "full", &full).await?;
     let cluster = scope.plain("cluster", Shape::new(1, 1)).await?;
-    cluster.worker_says("there is not enough capacity: no host is free (Fault full)").await?;
+    cluster
+        .worker_says("there is not enough capacity: no host is free (Fault full)")
+        .await?;
     // The control plane is not hit.
     cluster
         .until("the control plane to be available", async || {
             let object = cluster.get().await?;
-            Ok(Look::when(state::is(&object, "ControlPlaneAvailable", "True"), || state::line(&object)))
+            Ok(Look::when(
+                state::is(&object, "ControlPlaneAvailable", "True"),
+                || state::line(&object),
+            ))
         })
         .await?;
-    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "full").await?;
+    let seen = scope
+        .management
+        .get(kinds::FAULT, &scope.namespace, "full")
+        .await?;
     let last = &seen["status"]["lastHits"][0];
-    assert_eq!((&last["operation"], &last["cluster"]), (&json!("CreateInstance"), &json!(cluster.name)));
+    assert_eq!(
+        (&last["operation"], &last["cluster"]),
+        (&json!("CreateInstance"), &json!(cluster.name))
+    );
 
-    scope.management.delete(kinds::FAULT, &scope.namespace, "full").await?;
+    scope
+        .management
+        .delete(kinds::FAULT, &scope.namespace, "full")
+        .await?;
     cluster.settled(1, 1).await?;
 
     etcd(&scope, &cluster).await?;
@@ -67,9 +86,14 @@ async fn worker_without_capacity_says_so_and_comes_up_and_lost_answers_leave_not
     cluster.delete().await?;
     // Two machines and the load balancer, each of them once.
     until("every deletion to have lost its answer", LIMIT, async || {
-        let object = scope.management.get(kinds::FAULT, &scope.namespace, "lost").await?;
+        let object = scope
+            .management
+            .get(kinds::FAULT, &scope.namespace, "lost")
+            .await?;
         let status = &object["status"];
-        Ok(Look::when(status["hits"] == 3 && status["matched"] == 3, || status.to_string()))
+        Ok(Look::when(status["hits"] == 3 && status["matched"] == 3, || {
+            status.to_string()
+        }))
     })
     .await?;
     scope.finish().await
@@ -86,10 +110,19 @@ async fn api_servers(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
         Ok(nodes) => anyhow::bail!("there are {} Nodes", nodes.len()),
         Err(error) => format!("{error:#}"),
     };
-    anyhow::ensure!(message.contains("the API server has a simulated failure (Fault failing)"), "{message}");
-    let seen = scope.management.get(kinds::FAULT, &scope.namespace, "failing").await?;
+    anyhow::ensure!(
+        message.contains("the API server has a simulated failure (Fault failing)"),
+        "{message}"
+    );
+    let seen = scope
+        .management
+        .get(kinds::FAULT, &scope.namespace, "failing")
+        .await?;
     assert_eq!(seen["status"]["affected"], json!([{"cluster": cluster.name}]));
-    scope.management.delete(kinds::FAULT, &scope.namespace, "failing").await?;
+    scope
+        .management
+        .delete(kinds::FAULT, &scope.namespace, "failing")
+        .await?;
     until("the Nodes to be there again", LIMIT, async || {
         let nodes = workload.nodes().await;
         Ok(Look::when(nodes.is_ok(), || format!("{nodes:?}")))
@@ -99,10 +132,16 @@ async fn api_servers(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
     begin(scope, "down", &of_cluster(json!({"down": {}}))).await?;
     until("the connection to be probed as False", LIMIT, async || {
         let object = cluster.get().await?;
-        Ok(Look::when(state::is(&object, "RemoteConnectionProbe", "False"), || state::line(&object)))
+        Ok(Look::when(
+            state::is(&object, "RemoteConnectionProbe", "False"),
+            || state::line(&object),
+        ))
     })
     .await?;
-    scope.management.delete(kinds::FAULT, &scope.namespace, "down").await?;
+    scope
+        .management
+        .delete(kinds::FAULT, &scope.namespace, "down")
+        .await?;
     // Cluster API looks at a Cluster when its probe has failed for long, but not when the probe succeeds again
     // (controllers/clustercache/cluster_cache.go, shouldSendEvent). Without a change, that takes until its next resync.
     let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/touched": "after the outage"}}});
@@ -112,7 +151,10 @@ async fn api_servers(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
             cluster.patch(kinds::CLUSTER, &cluster.name, patch).await?;
         }
         let object = cluster.get().await?;
-        Ok(Look::when(state::is(&object, "RemoteConnectionProbe", "True"), || state::line(&object)))
+        Ok(Look::when(
+            state::is(&object, "RemoteConnectionProbe", "True"),
+            || state::line(&object),
+        ))
     })
     .await?;
     cluster.settled(1, 1).await
@@ -120,9 +162,17 @@ async fn api_servers(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
 
 /// An etcd member raises an alarm. The control plane provider says so, when it looks.
 async fn etcd(scope: &Scope, cluster: &Cluster) -> anyhow::Result<()> {
-    begin(scope, "full-disk", &json!({"effect": {"etcd": {"alarm": "NoSpace"}}})).await?;
+    begin(
+        scope,
+        "full-disk",
+        &json!({"effect": {"etcd": {"alarm": "NoSpace"}}}),
+    )
+    .await?;
     member_is(cluster, "False", "NOSPACE").await?;
-    scope.management.delete(kinds::FAULT, &scope.namespace, "full-disk").await?;
+    scope
+        .management
+        .delete(kinds::FAULT, &scope.namespace, "full-disk")
+        .await?;
     member_is(cluster, "True", "").await
 }
 
@@ -137,7 +187,9 @@ pub(crate) async fn until_control_plane(
     until(what, LIMIT, async || {
         looks += 1;
         let touch = json!({"metadata": {"annotations": {"e2e.nephele.dev/looks": looks.to_string()}}});
-        cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &touch).await?;
+        cluster
+            .patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &touch)
+            .await?;
         look().await
     })
     .await
@@ -145,11 +197,16 @@ pub(crate) async fn until_control_plane(
 
 /// Waits until the condition of the only etcd member has this status and text.
 async fn member_is(cluster: &Cluster, status: &str, text: &str) -> anyhow::Result<()> {
-    until_control_plane(cluster, &format!("the etcd member to be healthy: {status}"), async || {
-        let machines = cluster.machines(Some(Role::ControlPlane)).await?;
-        let is_so =
-            machines.first().is_some_and(|machine| state::says(machine, "EtcdMemberHealthy", status, text));
-        Ok(Look::when(is_so, || machines.iter().map(state::line).collect()))
-    })
+    until_control_plane(
+        cluster,
+        &format!("the etcd member to be healthy: {status}"),
+        async || {
+            let machines = cluster.machines(Some(Role::ControlPlane)).await?;
+            let is_so = machines
+                .first()
+                .is_some_and(|machine| state::says(machine, "EtcdMemberHealthy", status, text));
+            Ok(Look::when(is_so, || machines.iter().map(state::line).collect()))
+        },
+    )
     .await
 }

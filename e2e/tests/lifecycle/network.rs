@@ -30,10 +30,19 @@ async fn demo_and_up_work_with_only_ipv6_a_dead_proxy_few_files_and_without_a_ku
     let demo = shell.run(&inside(&format!("{program} demo --once"))).await?;
     assert!(demo.contains("All clusters are available"), "{demo}");
     // It ends with its standard input.
-    let up = shell.run(&inside(&format!("sleep 15 | {program} up --json -f objects.yaml"))).await?;
+    let up = shell
+        .run(&inside(&format!(
+            "sleep 15 | {program} up --json -f objects.yaml"
+        )))
+        .await?;
     let up: Value = serde_json::from_str(&up).context("the line is not JSON")?;
     for server in [&up["management"]["server"], &up["clusters"][0]["server"]] {
-        assert!(server.as_str().is_some_and(|server| server.starts_with("https://[::1]:")), "{up}");
+        assert!(
+            server
+                .as_str()
+                .is_some_and(|server| server.starts_with("https://[::1]:")),
+            "{up}"
+        );
     }
     Ok(())
 }

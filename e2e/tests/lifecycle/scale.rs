@@ -40,13 +40,20 @@ async fn workers_grow_from_none_to_five_and_shrink_to_one() -> anyhow::Result<()
 /// The control plane provider has queried etcd: there are as many members as machines, all healthy.
 async fn etcd_is_healthy(cluster: &Cluster, members: usize) -> anyhow::Result<()> {
     until(&format!("etcd with {members} members"), LIMIT, async || {
-        let control_plane = cluster.object(kinds::CONTROL_PLANE, &cluster.control_plane()).await?;
+        let control_plane = cluster
+            .object(kinds::CONTROL_PLANE, &cluster.control_plane())
+            .await?;
         let machines = cluster.machines(Some(Role::ControlPlane)).await?;
-        let healthy =
-            machines.iter().filter(|machine| state::is(machine, "EtcdMemberHealthy", "True")).count();
+        let healthy = machines
+            .iter()
+            .filter(|machine| state::is(machine, "EtcdMemberHealthy", "True"))
+            .count();
         let holds = state::is(&control_plane, "EtcdClusterHealthy", "True") && healthy == members;
         Ok(Look::when(holds, || {
-            let lines: Vec<_> = std::iter::once(&control_plane).chain(&machines).map(state::line).collect();
+            let lines: Vec<_> = std::iter::once(&control_plane)
+                .chain(&machines)
+                .map(state::line)
+                .collect();
             lines.join("\n")
         }))
     })
@@ -54,5 +61,10 @@ async fn etcd_is_healthy(cluster: &Cluster, members: usize) -> anyhow::Result<()
 }
 
 async fn names(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
-    Ok(cluster.machines(None).await?.iter().map(|machine| state::name(machine).to_owned()).collect())
+    Ok(cluster
+        .machines(None)
+        .await?
+        .iter()
+        .map(|machine| state::name(machine).to_owned())
+        .collect())
 }

@@ -25,7 +25,10 @@ async fn workers_wait_for_a_quota_and_a_silent_one_is_replaced() -> anyhow::Resu
 #[tokio::test]
 async fn control_plane_survives_the_loss_of_a_zone_and_api_servers_that_fail() -> anyhow::Result<()> {
     let scope = Scope::new("scenarios").await?;
-    scope.management.apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])]).await?;
+    scope
+        .management
+        .apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])])
+        .await?;
     let cluster = scope.plain_with(CLUSTER, Shape::new(3, 1), in_the_cloud).await?;
     passes(&scope, &cluster, "zone-loss").await?;
     passes(&scope, &cluster, "api-server-errors").await?;
@@ -44,23 +47,30 @@ pub(crate) async fn passes(scope: &Scope, cluster: &Cluster, name: &str) -> anyh
     let object: Value = serde_yaml_ng::from_str(&text).with_context(|| format!("failed to parse {name}"))?;
     scope.management.apply(&scope.namespace, &[object]).await?;
     cluster
-        .until_within(SCENARIO_LIMIT, &format!("the Scenario {name} to pass"), async || {
-            let seen = scope.management.get(kinds::SCENARIO, &scope.namespace, name).await?;
-            let status = &seen["status"];
-            let told = |phases: &[&str]| {
-                let steps = status["steps"].as_array().into_iter().flatten();
-                let steps = steps.filter(|step| phases.iter().any(|phase| step["phase"] == *phase));
-                let steps = steps.map(|step| format!("{}: {}", step["name"], step["message"]));
-                steps.collect::<Vec<_>>().join(", ")
-            };
-            // A scenario whose spec is invalid has no steps.
-            let why = || format!("{}; {}", told(&["Failed"]), status["conditions"][0]["message"]);
-            Ok(match status["phase"].as_str() {
-                Some("Passed") => Look::Done(()),
-                Some("Failed") => Look::Failed(why()),
-                _ => Look::NotYet(told(&["Running"])),
-            })
-        })
+        .until_within(
+            SCENARIO_LIMIT,
+            &format!("the Scenario {name} to pass"),
+            async || {
+                let seen = scope
+                    .management
+                    .get(kinds::SCENARIO, &scope.namespace, name)
+                    .await?;
+                let status = &seen["status"];
+                let told = |phases: &[&str]| {
+                    let steps = status["steps"].as_array().into_iter().flatten();
+                    let steps = steps.filter(|step| phases.iter().any(|phase| step["phase"] == *phase));
+                    let steps = steps.map(|step| format!("{}: {}", step["name"], step["message"]));
+                    steps.collect::<Vec<_>>().join(", ")
+                };
+                // A scenario whose spec is invalid has no steps.
+                let why = || format!("{}; {}", told(&["Failed"]), status["conditions"][0]["message"]);
+                Ok(match status["phase"].as_str() {
+                    Some("Passed") => Look::Done(()),
+                    Some("Failed") => Look::Failed(why()),
+                    _ => Look::NotYet(told(&["Running"])),
+                })
+            },
+        )
         .await?;
     let left = scope.management.names(kinds::FAULT, &scope.namespace).await?;
     anyhow::ensure!(left.is_empty(), "{name} has left {left:?}");

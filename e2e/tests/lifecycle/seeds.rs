@@ -1,7 +1,6 @@
 //! The same seed and the same cluster take the same time.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -9,7 +8,12 @@ use nephele_e2e::{Cluster, Look, Scope, Shape, cluster::Role, management::kinds,
 use serde_json::{Value, json};
 
 /// The stages of a machine, each with the stage before it.
-const STAGES: [(&str, &str); 4] = [("vm", ""), ("node", "vm"), ("etcd", "node"), ("apiServer", "node")];
+const STAGES: [(&str, &str); 4] = [
+    ("vm", ""),
+    ("node", "vm"),
+    ("etcd", "node"),
+    ("apiServer", "node"),
+];
 
 #[tokio::test]
 async fn machines_of_a_cluster_that_is_made_again_take_as_long_as_those_before() -> anyhow::Result<()> {
@@ -21,7 +25,10 @@ async fn machines_of_a_cluster_that_is_made_again_take_as_long_as_those_before()
         3 * STAGES.len() + 3 * 2,
         "three machines with a control plane and three without"
     );
-    assert!(times.iter().any(|time| *time != times[0]), "jitter makes a difference: {first:?}");
+    assert!(
+        times.iter().any(|time| *time != times[0]),
+        "jitter makes a difference: {first:?}"
+    );
     assert_eq!(run(&scope).await?, first);
     scope.finish().await
 }
@@ -46,8 +53,13 @@ async fn run(scope: &Scope) -> anyhow::Result<Durations> {
     let durations = durations(&cluster).await?;
     cluster.delete().await?;
     until("the cluster to be gone", LIMIT, async || {
-        let clusters = scope.management.list(kinds::CLUSTER, &scope.namespace, "").await?;
-        Ok(Look::when(clusters.is_empty(), || format!("{} are left", clusters.len())))
+        let clusters = scope
+            .management
+            .list(kinds::CLUSTER, &scope.namespace, "")
+            .await?;
+        Ok(Look::when(clusters.is_empty(), || {
+            format!("{} are left", clusters.len())
+        }))
     })
     .await?;
     Ok(durations)
@@ -62,7 +74,9 @@ async fn durations(cluster: &Cluster) -> anyhow::Result<Durations> {
             let object = cluster.object(kinds::IN_MEMORY_MACHINE, infrastructure).await?;
             let origin = &object["spec"]["instance"]["origin"];
             for (stage, after) in STAGES {
-                let Some(reached) = instant(&origin["reached"][stage])? else { continue };
+                let Some(reached) = instant(&origin["reached"][stage])? else {
+                    continue;
+                };
                 let entered = match after {
                     "" => instant(&origin["startTime"])?,
                     after => instant(&origin["reached"][after])?,
@@ -78,5 +92,9 @@ async fn durations(cluster: &Cluster) -> anyhow::Result<Durations> {
 }
 
 fn instant(value: &Value) -> anyhow::Result<Option<Timestamp>> {
-    value.as_str().map(str::parse).transpose().with_context(|| format!("{value} is no time"))
+    value
+        .as_str()
+        .map(str::parse)
+        .transpose()
+        .with_context(|| format!("{value} is no time"))
 }

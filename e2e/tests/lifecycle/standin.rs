@@ -1,14 +1,16 @@
 //! The stand-in for Cluster API of `nephele up` beside Cluster API: the objects that a controller can see.
 
-use std::collections::BTreeMap;
-use std::{env, fs};
+use std::{collections::BTreeMap, env, fs};
 
 use anyhow::Context as _;
-use nephele_e2e::fields::{Fields, Known, differences, fields, known};
-use nephele_e2e::management::{Kind, kinds};
-use nephele_e2e::shell::Shell;
-use nephele_e2e::wait::LIMIT;
-use nephele_e2e::{Cluster, Look, Management, Scope, templates, until};
+use nephele_e2e::{
+    Cluster, Look, Management, Scope,
+    fields::{Fields, Known, differences, fields, known},
+    management::{Kind, kinds},
+    shell::Shell,
+    templates, until,
+    wait::LIMIT,
+};
 use serde_json::{Value, json};
 
 const KINDS: [Kind; 8] = [
@@ -55,16 +57,24 @@ async fn objects_of_the_stand_in_differ_from_those_of_cluster_api_only_where_the
         name: NAME.to_owned(),
     };
     real.available().await?;
-    let played = Cluster { management: stand_in, namespace: scope.namespace.clone(), name: NAME.to_owned() };
-    until("both to have the same objects, but for known differences", LIMIT, async || {
-        up.still_runs()?;
-        let (real, played) = match (all(&real).await, all(&played).await) {
-            (Ok(real), Ok(played)) => (real, played),
-            (Err(error), _) | (_, Err(error)) => return Ok(Look::NotYet(format!("{error:#}"))),
-        };
-        let wrong = wrong(&known, &differences(&real, &played));
-        Ok(Look::when(wrong.is_empty(), || wrong.join("\n")))
-    })
+    let played = Cluster {
+        management: stand_in,
+        namespace: scope.namespace.clone(),
+        name: NAME.to_owned(),
+    };
+    until(
+        "both to have the same objects, but for known differences",
+        LIMIT,
+        async || {
+            up.still_runs()?;
+            let (real, played) = match (all(&real).await, all(&played).await) {
+                (Ok(real), Ok(played)) => (real, played),
+                (Err(error), _) | (_, Err(error)) => return Ok(Look::NotYet(format!("{error:#}"))),
+            };
+            let wrong = wrong(&known, &differences(&real, &played));
+            Ok(Look::when(wrong.is_empty(), || wrong.join("\n")))
+        },
+    )
     .await?;
     up.interrupt().await?;
     scope.finish().await
@@ -72,10 +82,14 @@ async fn objects_of_the_stand_in_differ_from_those_of_cluster_api_only_where_the
 
 /// Differences that are not known, and known ones that are not there.
 fn wrong(known: &[Known], found: &BTreeMap<String, [String; 2]>) -> Vec<String> {
-    let unknown = found.iter().filter(|(path, _)| !known.iter().any(|known| known.has(path)));
+    let unknown = found
+        .iter()
+        .filter(|(path, _)| !known.iter().any(|known| known.has(path)));
     let unknown = unknown.map(|(path, [real, played])| format!("{path}: {real} | {played}"));
     let gone = known.iter().flat_map(|known| known.gone(found));
-    unknown.chain(gone.map(|path| format!("{path} does not differ"))).collect()
+    unknown
+        .chain(gone.map(|path| format!("{path} does not differ")))
+        .collect()
 }
 
 async fn all(cluster: &Cluster) -> anyhow::Result<Fields> {
@@ -87,7 +101,10 @@ async fn all(cluster: &Cluster) -> anyhow::Result<Fields> {
         all.extend(fields(kind.2, namespace, &objects));
     }
     let nodes = cluster.workload().await?.nodes().await?;
-    let nodes = nodes.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    let nodes = nodes
+        .iter()
+        .map(serde_json::to_value)
+        .collect::<Result<Vec<_>, _>>()?;
     all.extend(fields("Node", namespace, &nodes));
     Ok(all)
 }

@@ -35,9 +35,22 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
     let changed = json!({"spec": {"template": {"spec": {"behaviour": slower()}}}});
     let named = "spec.template.spec.behaviour: is immutable";
     for template in in_use.iter().map(state::name).chain([WORKER]) {
-        refused(&scope, kinds::IN_MEMORY_MACHINE_TEMPLATE, template, &changed, named).await?;
-        refused(&scope, (GROUP, "v1beta1", kinds::IN_MEMORY_MACHINE_TEMPLATE.2), template, &changed, named)
-            .await?;
+        refused(
+            &scope,
+            kinds::IN_MEMORY_MACHINE_TEMPLATE,
+            template,
+            &changed,
+            named,
+        )
+        .await?;
+        refused(
+            &scope,
+            (GROUP, "v1beta1", kinds::IN_MEMORY_MACHINE_TEMPLATE.2),
+            template,
+            &changed,
+            named,
+        )
+        .await?;
     }
     let changed = json!({"spec": {"template": {"spec": {"template": {"behaviour": slower()}}}}});
     refused(
@@ -50,7 +63,14 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
     .await?;
     let changed = json!({"spec": {"template": {"spec": {"failureDomains": [{"name": "a"}]}}}});
     let named = "spec.template.spec.failureDomains: is immutable";
-    refused(&scope, kinds::IN_MEMORY_CLUSTER_TEMPLATE, "in-memory-cluster", &changed, named).await?;
+    refused(
+        &scope,
+        kinds::IN_MEMORY_CLUSTER_TEMPLATE,
+        "in-memory-cluster",
+        &changed,
+        named,
+    )
+    .await?;
 
     // Everything but the spec of the created objects may change.
     let marked = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}});
@@ -59,7 +79,10 @@ async fn template_in_use_is_not_changed_and_machines_are_rolled_over_to_another_
         (kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE, WORKER),
         (kinds::IN_MEMORY_CLUSTER_TEMPLATE, "in-memory-cluster"),
     ] {
-        scope.management.patch(kind, &scope.namespace, name, &marked).await?;
+        scope
+            .management
+            .patch(kind, &scope.namespace, name, &marked)
+            .await?;
     }
     rolled_over_to_another_template(&scope, &cluster).await?;
     scope.finish().await
@@ -74,18 +97,26 @@ async fn rolled_over_to_another_template(scope: &Scope, cluster: &Cluster) -> an
         "spec": {"template": {"spec": {"behaviour": slower()}}},
     });
     scope.management.apply(&scope.namespace, &[template]).await?;
-    let mut class = scope.management.get(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory").await?;
+    let mut class = scope
+        .management
+        .get(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory")
+        .await?;
     let workers = &mut class["spec"]["workers"]["machineDeployments"];
     workers[0]["infrastructure"]["templateRef"]["name"] = json!(next);
     let rebased = json!({"spec": {"workers": {"machineDeployments": workers.take()}}});
-    scope.management.patch(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory", &rebased).await?;
+    scope
+        .management
+        .patch(kinds::CLUSTER_CLASS, &scope.namespace, "in-memory", &rebased)
+        .await?;
     cluster
         .until("the worker to be made from the other template", async || {
             let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
             let is_new = |machine: &&Value| machine["spec"]["behaviour"] == slower();
             let is_gone = !machines.iter().any(|machine| state::name(machine) == before);
             let new = machines.iter().filter(is_new).count();
-            Ok(Look::when(is_gone && new == 1, || format!("{new} new of {}", machines.len())))
+            Ok(Look::when(is_gone && new == 1, || {
+                format!("{new} new of {}", machines.len())
+            }))
         })
         .await?;
     cluster.settled(1, 1).await
@@ -109,10 +140,19 @@ async fn only_a_dry_run_of_the_topology_controller_may_change_a_template() -> an
     };
     for (kind, changed) in [
         (kinds::IN_MEMORY_MACHINE_TEMPLATE, json!({"behaviour": slower()})),
-        (kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE, json!({"template": {"behaviour": slower()}})),
-        (kinds::IN_MEMORY_CLUSTER_TEMPLATE, json!({"failureDomains": [{"name": "a"}]})),
+        (
+            kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE,
+            json!({"template": {"behaviour": slower()}}),
+        ),
+        (
+            kinds::IN_MEMORY_CLUSTER_TEMPLATE,
+            json!({"failureDomains": [{"name": "a"}]}),
+        ),
     ] {
-        scope.management.apply(&scope.namespace, &[template(kind, &json!({}), json!({}))]).await?;
+        scope
+            .management
+            .apply(&scope.namespace, &[template(kind, &json!({}), json!({}))])
+            .await?;
         let api: Api<DynamicObject> = Api::namespaced_with(
             scope.management.client(),
             &scope.namespace,
@@ -129,7 +169,11 @@ async fn only_a_dry_run_of_the_topology_controller_may_change_a_template() -> an
             let asked = template(kind, &changed, annotations);
             match api.patch("template", &params, &Patch::Apply(&asked)).await {
                 Ok(object) => {
-                    ensure!(dry_run && is_marked, "{} was changed: {dry_run} {is_marked}", kind.2);
+                    ensure!(
+                        dry_run && is_marked,
+                        "{} was changed: {dry_run} {is_marked}",
+                        kind.2
+                    );
                     assert_eq!(object.data["spec"]["template"]["spec"], changed, "{}", kind.2);
                 }
                 Err(error) => {
@@ -149,6 +193,10 @@ async fn refused(scope: &Scope, kind: Kind, name: &str, change: &Value, named: &
         anyhow::bail!("{} {name} took {change}", kind.2);
     };
     let message = format!("{error:#}");
-    ensure!(message.contains(named) && message.contains(WHAT_TO_DO), "{} {name}: {message}", kind.2);
+    ensure!(
+        message.contains(named) && message.contains(WHAT_TO_DO),
+        "{} {name}: {message}",
+        kind.2
+    );
     Ok(())
 }

@@ -15,28 +15,42 @@ const DNS: &str = "v1.14.2";
 async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::Result<()> {
     let scope = Scope::new("upgrade").await?;
     let cluster = scope
-        .plain_with("cluster", Shape { version: OLD, ..Shape::new(3, 2) }, |object| {
-            if object["kind"] == "KubeadmControlPlane" {
-                // Cluster API manages CoreDNS only if there is a cluster configuration.
-                object["spec"]["kubeadmConfigSpec"] =
-                    json!({"clusterConfiguration": {"certificatesDir": "/etc/kubernetes/pki"}});
-            }
-        })
+        .plain_with(
+            "cluster",
+            Shape {
+                version: OLD,
+                ..Shape::new(3, 2)
+            },
+            |object| {
+                if object["kind"] == "KubeadmControlPlane" {
+                    // Cluster API manages CoreDNS only if there is a cluster configuration.
+                    object["spec"]["kubeadmConfigSpec"] =
+                        json!({"clusterConfiguration": {"certificatesDir": "/etc/kubernetes/pki"}});
+                }
+            },
+        )
         .await?;
     cluster.settled(3, 2).await?;
     let workload = cluster.workload().await?;
     assert_eq!(versions(&workload).await?, [OLD; 5]);
-    assert_eq!(workload.image::<DaemonSet>("kube-proxy").await?, format!("registry.k8s.io/kube-proxy:{OLD}"));
+    assert_eq!(
+        workload.image::<DaemonSet>("kube-proxy").await?,
+        format!("registry.k8s.io/kube-proxy:{OLD}")
+    );
 
     let upgrade = json!({"spec": {
         "version": NEW, "kubeadmConfigSpec": {"clusterConfiguration": {"dns": {"imageTag": DNS}}},
     }});
-    cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &upgrade).await?;
+    cluster
+        .patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &upgrade)
+        .await?;
     upgraded(&cluster, Role::ControlPlane, 3).await?;
     cluster.settled(3, 2).await?;
 
     let upgrade = json!({"spec": {"template": {"spec": {"version": NEW}}}});
-    cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &upgrade).await?;
+    cluster
+        .patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &upgrade)
+        .await?;
     upgraded(&cluster, Role::Worker, 2).await?;
     cluster.settled(3, 2).await?;
 
@@ -48,7 +62,9 @@ async fn control_plane_and_workers_are_upgraded_machine_by_machine() -> anyhow::
             workload.image::<DaemonSet>("kube-proxy").await?,
             workload.image::<Deployment>("coredns").await?,
         );
-        Ok(Look::when(images == (proxy.clone(), dns.clone()), || format!("{images:?}")))
+        Ok(Look::when(images == (proxy.clone(), dns.clone()), || {
+            format!("{images:?}")
+        }))
     })
     .await?;
     scope.finish().await
@@ -65,7 +81,9 @@ async fn upgraded(cluster: &Cluster, role: Role, replicas: usize) -> anyhow::Res
                 .filter(|machine| machine["status"]["nodeInfo"]["kubeletVersion"] == NEW)
                 .count();
             let upgraded = (new, machines.len()) == (replicas, replicas);
-            Ok(Look::when(upgraded, || format!("{new} of {} machines are new", machines.len())))
+            Ok(Look::when(upgraded, || {
+                format!("{new} of {} machines are new", machines.len())
+            }))
         })
         .await
 }
@@ -73,7 +91,14 @@ async fn upgraded(cluster: &Cluster, role: Role, replicas: usize) -> anyhow::Res
 async fn versions(workload: &Workload) -> anyhow::Result<Vec<String>> {
     let nodes = workload.nodes().await?;
     let version = |node: &k8s_openapi::api::core::v1::Node| {
-        node.status.as_ref()?.node_info.as_ref().map(|info| info.kubelet_version.clone())
+        node.status
+            .as_ref()?
+            .node_info
+            .as_ref()
+            .map(|info| info.kubelet_version.clone())
     };
-    Ok(nodes.iter().map(|node| version(node).unwrap_or_default()).collect())
+    Ok(nodes
+        .iter()
+        .map(|node| version(node).unwrap_or_default())
+        .collect())
 }

@@ -44,8 +44,14 @@ async fn cluster_and_machines_are_read_as_the_old_contract_has_them() -> anyhow:
 
     let new = of(&cluster, kinds::IN_MEMORY_CLUSTER).await?;
     let old = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
-    assert_eq!(old["spec"]["controlPlaneEndpoint"], new["spec"]["controlPlaneEndpoint"]);
-    assert_eq!((&old["spec"]["failureDomains"], &old["status"]["failureDomains"]), (&map, &map));
+    assert_eq!(
+        old["spec"]["controlPlaneEndpoint"],
+        new["spec"]["controlPlaneEndpoint"]
+    );
+    assert_eq!(
+        (&old["spec"]["failureDomains"], &old["status"]["failureDomains"]),
+        (&map, &map)
+    );
     assert_eq!(old["status"]["ready"], true);
     assert_eq!(old["status"]["initialization"], Value::Null);
 
@@ -57,14 +63,19 @@ async fn cluster_and_machines_are_read_as_the_old_contract_has_them() -> anyhow:
         assert_eq!(object["status"]["ready"], true, "{name}");
         let kinds_of = |conditions: &Value| -> Vec<String> {
             let conditions = conditions.as_array().into_iter().flatten();
-            conditions.filter_map(|condition| condition["type"].as_str().map(str::to_owned)).collect()
+            conditions
+                .filter_map(|condition| condition["type"].as_str().map(str::to_owned))
+                .collect()
         };
         // Good conditions are in both forms, others only in the new form.
         let in_old = kinds_of(&object["status"]["conditions"]);
         let in_new = kinds_of(&object["status"]["v1beta2"]["conditions"]);
         let good: Vec<_> = in_new.iter().filter(|kind| *kind != "Paused").cloned().collect();
         assert_eq!(in_old, good, "{name}");
-        assert!(in_old.contains(&"Ready".to_owned()) && in_new.contains(&"Paused".to_owned()), "{name}");
+        assert!(
+            in_old.contains(&"Ready".to_owned()) && in_new.contains(&"Paused".to_owned()),
+            "{name}"
+        );
         assert!(state::is(&object, "Ready", "True"), "{name}");
         assert_eq!(object["spec"]["failureDomain"], Value::Null, "{name}");
     }
@@ -77,7 +88,10 @@ async fn cluster_of_manifests_of_the_old_contract_becomes_available() -> anyhow:
     let (_, map) = domains();
     let cluster = scope
         .plain_with("cluster", Shape::new(1, 1), |object| {
-            if object["apiVersion"].as_str().is_some_and(|version| version.starts_with(GROUP)) {
+            if object["apiVersion"]
+                .as_str()
+                .is_some_and(|version| version.starts_with(GROUP))
+            {
                 object["apiVersion"] = json!(format!("{GROUP}/v1beta1"));
             }
             if object["kind"] == "InMemoryCluster" {
@@ -122,22 +136,35 @@ async fn what_a_client_of_either_contract_changes_the_other_one_sees() -> anyhow
 
     read["spec"]["failureDomains"]["zone-c"] = json!({"controlPlane": false});
     scope.management.replace(&scope.namespace, &read).await?;
-    until("the new failure domain to be reported in both shapes", LIMIT, async || {
-        let new = of(&cluster, kinds::IN_MEMORY_CLUSTER).await?;
-        let old = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
-        let listed = new["status"]["failureDomains"].as_array().is_some_and(|list| {
-            list.iter().any(|domain| *domain == json!({"name": "zone-c", "controlPlane": false}))
-        });
-        let mapped = old["status"]["failureDomains"]["zone-c"] == json!({"controlPlane": false});
-        Ok(Look::when(listed && mapped, || format!("{} {}", new["status"], old["status"])))
-    })
+    until(
+        "the new failure domain to be reported in both shapes",
+        LIMIT,
+        async || {
+            let new = of(&cluster, kinds::IN_MEMORY_CLUSTER).await?;
+            let old = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
+            let listed = new["status"]["failureDomains"].as_array().is_some_and(|list| {
+                list.iter()
+                    .any(|domain| *domain == json!({"name": "zone-c", "controlPlane": false}))
+            });
+            let mapped = old["status"]["failureDomains"]["zone-c"] == json!({"controlPlane": false});
+            Ok(Look::when(listed && mapped, || {
+                format!("{} {}", new["status"], old["status"])
+            }))
+        },
+    )
     .await?;
 
     // Immutable fields cannot be changed through the old version either.
     let mut moved = of(&cluster, kinds::OLD_IN_MEMORY_CLUSTER).await?;
     moved["spec"]["controlPlaneEndpoint"]["port"] = json!(1);
     let refused = scope.management.replace(&scope.namespace, &moved).await;
-    let told = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
-    assert!(told.contains("spec.controlPlaneEndpoint.port is immutable once set"), "{told}");
+    let told = refused
+        .err()
+        .map(|error| format!("{error:#}"))
+        .unwrap_or_default();
+    assert!(
+        told.contains("spec.controlPlaneEndpoint.port is immutable once set"),
+        "{told}"
+    );
     scope.finish().await
 }

@@ -28,7 +28,11 @@ const ALSO_WRITTEN: [Kind; 8] = [
     kinds::SECRET,
     kinds::CLUSTER_CLASS,
     ("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate"),
-    ("controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlaneTemplate"),
+    (
+        "controlplane.cluster.x-k8s.io",
+        "v1beta2",
+        "KubeadmControlPlaneTemplate",
+    ),
     kinds::IN_MEMORY_CLUSTER_TEMPLATE,
     kinds::IN_MEMORY_MACHINE_TEMPLATE,
     kinds::IN_MEMORY_MACHINE_POOL_TEMPLATE,
@@ -56,13 +60,22 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
         })
         .await?;
     cluster.settled(3, 6).await?;
-    assert_eq!(placement(&cluster, Role::ControlPlane).await?, ZONES.map(str::to_owned));
+    assert_eq!(
+        placement(&cluster, Role::ControlPlane).await?,
+        ZONES.map(str::to_owned)
+    );
     // The machines of the pool have no failure domain.
-    let asked: Vec<_> =
-        placement(&cluster, Role::Worker).await?.into_iter().filter(|zone| !zone.is_empty()).collect();
+    let asked: Vec<_> = placement(&cluster, Role::Worker)
+        .await?
+        .into_iter()
+        .filter(|zone| !zone.is_empty())
+        .collect();
     assert_eq!(asked, ZONES.map(str::to_owned));
     let pools = cluster.of_kind(kinds::IN_MEMORY_MACHINE_POOL).await?;
-    let made_from: Vec<_> = pools.iter().map(|pool| &pool["spec"]["template"]["behaviour"]).collect();
+    let made_from: Vec<_> = pools
+        .iter()
+        .map(|pool| &pool["spec"]["template"]["behaviour"])
+        .collect();
     assert_eq!(made_from, [&behaviour]);
     let endpoint = cluster.endpoint().await?;
 
@@ -73,20 +86,33 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
     for written in [&mut before, &mut after] {
         written.retain(|_, object| !tells_of_before(object, rest));
     }
-    assert_eq!(changes(&before, &after), Vec::<String>::new(), "in {QUIET:?} of rest");
+    assert_eq!(
+        changes(&before, &after),
+        Vec::<String>::new(),
+        "in {QUIET:?} of rest"
+    );
 
     let more = json!({"spec": {"topology": {"variables": variables(&["zone-a", "zone-b", "zone-d"])}}});
     cluster.patch(kinds::CLUSTER, &cluster.name, &more).await?;
     until("the new zones to show", LIMIT, async || {
         let object = cluster.get().await?;
-        let zones: Vec<_> = object["status"]["failureDomains"].as_array().into_iter().flatten().collect();
+        let zones: Vec<_> = object["status"]["failureDomains"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
         let names: Vec<_> = zones.iter().filter_map(|zone| zone["name"].as_str()).collect();
-        Ok(Look::when(names == ["zone-a", "zone-b", "zone-d"], || format!("{zones:?}")))
+        Ok(Look::when(names == ["zone-a", "zone-b", "zone-d"], || {
+            format!("{zones:?}")
+        }))
     })
     .await?;
     let infrastructure = cluster.infrastructure().await?;
     let published = &infrastructure["spec"]["controlPlaneEndpoint"];
-    assert_eq!((&published["host"], &published["port"]), (&json!(endpoint.0), &json!(endpoint.1)));
+    assert_eq!(
+        (&published["host"], &published["port"]),
+        (&json!(endpoint.0), &json!(endpoint.1))
+    );
     assert_eq!(cluster.endpoint().await?, endpoint);
     scope.finish().await?;
     bare.down().await
@@ -95,7 +121,12 @@ async fn cluster_over_three_zones_with_a_machine_pool_comes_to_rest_and_keeps_it
 /// The failure domains of the machines of a role, as their Machines report them, in order.
 async fn placement(cluster: &Cluster, role: Role) -> anyhow::Result<Vec<String>> {
     let machines = cluster.machines(Some(role)).await?;
-    let domain = |machine: &Value| machine["status"]["failureDomain"].as_str().unwrap_or_default().to_owned();
+    let domain = |machine: &Value| {
+        machine["status"]["failureDomain"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let mut domains: Vec<_> = machines.iter().map(domain).collect();
     domains.sort();
     Ok(domains)
@@ -119,18 +150,22 @@ async fn written(cluster: &Cluster) -> anyhow::Result<Written> {
 async fn at_rest(cluster: &Cluster) -> anyhow::Result<Written> {
     let mut last = written(cluster).await?;
     let mut since = std::time::Instant::now();
-    until("everything that followed from being available", LIMIT, async || {
-        let now = written(cluster).await?;
-        let changed = changes(&last, &now);
-        if changed.is_empty() && since.elapsed() >= Duration::from_secs(10) {
-            return Ok(Look::Done(now));
-        }
-        if !changed.is_empty() {
-            since = std::time::Instant::now();
-            last = now;
-        }
-        Ok(Look::NotYet(changed.join("\n")))
-    })
+    until(
+        "everything that followed from being available",
+        LIMIT,
+        async || {
+            let now = written(cluster).await?;
+            let changed = changes(&last, &now);
+            if changed.is_empty() && since.elapsed() >= Duration::from_secs(10) {
+                return Ok(Look::Done(now));
+            }
+            if !changed.is_empty() {
+                since = std::time::Instant::now();
+                last = now;
+            }
+            Ok(Look::NotYet(changed.join("\n")))
+        },
+    )
     .await
 }
 
@@ -138,7 +173,9 @@ async fn at_rest(cluster: &Cluster) -> anyhow::Result<Written> {
 /// API's managers send their Events minutes later.
 fn tells_of_before(object: &Value, rest: jiff::Timestamp) -> bool {
     let happened = [&object["eventTime"], &object["lastTimestamp"]];
-    let happened = happened.iter().find_map(|time| time.as_str()?.parse::<jiff::Timestamp>().ok());
+    let happened = happened
+        .iter()
+        .find_map(|time| time.as_str()?.parse::<jiff::Timestamp>().ok());
     object["kind"] == "Event" && happened.is_some_and(|happened| happened < rest)
 }
 
@@ -147,8 +184,10 @@ fn changes(before: &Written, after: &Written) -> Vec<String> {
     let all: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     all.into_iter()
         .filter_map(|key| {
-            let version =
-                |all: &Written| all.get(key).map(|object| object["metadata"]["resourceVersion"].clone());
+            let version = |all: &Written| {
+                all.get(key)
+                    .map(|object| object["metadata"]["resourceVersion"].clone())
+            };
             let (kind, name) = key;
             match (before.get(key), after.get(key)) {
                 (Some(_), Some(_)) if version(before) == version(after) => None,

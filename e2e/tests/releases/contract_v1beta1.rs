@@ -16,8 +16,14 @@ const CLUSTER: Kind = ("cluster.x-k8s.io", "v1beta1", "Cluster");
 const MACHINE: Kind = ("cluster.x-k8s.io", "v1beta1", "Machine");
 const CLAIM: Kind = ("ipam.cluster.x-k8s.io", "v1beta1", "IPAddressClaim");
 const ADDRESS: Kind = ("ipam.cluster.x-k8s.io", "v1beta1", "IPAddress");
-const MADE: [Kind; 6] =
-    [CLUSTER, MACHINE, CLAIM, ADDRESS, kinds::OLD_IN_MEMORY_CLUSTER, kinds::OLD_IN_MEMORY_MACHINE];
+const MADE: [Kind; 6] = [
+    CLUSTER,
+    MACHINE,
+    CLAIM,
+    ADDRESS,
+    kinds::OLD_IN_MEMORY_CLUSTER,
+    kinds::OLD_IN_MEMORY_MACHINE,
+];
 
 #[tokio::test]
 async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v1beta1() -> anyhow::Result<()>
@@ -43,7 +49,9 @@ async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v
     bare.management.delete(MACHINE, &scope.namespace, goner).await?;
     until(&format!("{goner} to go"), LIMIT, async || {
         let found = bare.management.find(MACHINE, &scope.namespace, goner).await?;
-        Ok(Look::when(found.is_none(), || found.iter().map(state::line).collect()))
+        Ok(Look::when(found.is_none(), || {
+            found.iter().map(state::line).collect()
+        }))
     })
     .await?;
     running(&cluster, 3, 2).await?;
@@ -52,7 +60,13 @@ async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v
     until("everything to be gone", LIMIT, async || {
         let mut left = Vec::new();
         for kind in MADE {
-            left.extend(bare.management.list(kind, &scope.namespace, "").await?.iter().map(state::line));
+            left.extend(
+                bare.management
+                    .list(kind, &scope.namespace, "")
+                    .await?
+                    .iter()
+                    .map(state::line),
+            );
         }
         Ok(Look::when(left.is_empty(), || left.join("\n")))
     })
@@ -64,7 +78,10 @@ async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v
 async fn running(cluster: &Cluster, control_plane: usize, workers: usize) -> anyhow::Result<()> {
     let count = control_plane + workers;
     until(&format!("{count} machines to run"), LIMIT, async || {
-        let found = cluster.management.get(CLUSTER, &cluster.namespace, &cluster.name).await?;
+        let found = cluster
+            .management
+            .get(CLUSTER, &cluster.namespace, &cluster.name)
+            .await?;
         let machines = cluster.management.list(MACHINE, &cluster.namespace, "").await?;
         let running = machines.iter().filter(|machine| {
             machine["status"]["phase"] == "Running" && machine["status"]["nodeRef"]["name"].is_string()
@@ -74,7 +91,11 @@ async fn running(cluster: &Cluster, control_plane: usize, workers: usize) -> any
         let of_pool =
             addresses.iter().all(|address| address.starts_with("10.80.0.")) && addresses.len() == count;
         let nodes = match cluster.kubeconfig().await {
-            Ok(kubeconfig) => Workload::connect(&kubeconfig).await?.nodes().await.unwrap_or_default(),
+            Ok(kubeconfig) => Workload::connect(&kubeconfig)
+                .await?
+                .nodes()
+                .await
+                .unwrap_or_default(),
             Err(_) => Vec::new(),
         };
         let nodes: BTreeSet<_> = nodes.into_iter().filter_map(|node| node.metadata.name).collect();
@@ -103,7 +124,11 @@ fn address(machine: &Value) -> Option<String> {
 fn objects(name: &str) -> Vec<Value> {
     let reference = |group: &str, kind: &str| json!({"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta1"), "kind": kind, "name": name});
     let object = |group: &str, kind: &str, spec: Value| {
-        let group = if group.is_empty() { String::new() } else { format!("{group}.") };
+        let group = if group.is_empty() {
+            String::new()
+        } else {
+            format!("{group}.")
+        };
         json!({
             "apiVersion": format!("{group}cluster.x-k8s.io/v1beta1"), "kind": kind,
             "metadata": {"name": name}, "spec": spec,
@@ -132,7 +157,11 @@ fn objects(name: &str) -> Vec<Value> {
                 "failureDomains": {"zone-a": {"controlPlane": true}, "zone-b": {"controlPlane": true}},
             }),
         ),
-        object("infrastructure", "InMemoryMachineTemplate", json!({"template": {"spec": machine}})),
+        object(
+            "infrastructure",
+            "InMemoryMachineTemplate",
+            json!({"template": {"spec": machine}}),
+        ),
         object(
             "controlplane",
             "KubeadmControlPlane",

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 /// The objects of the class.
 pub(crate) fn of_extension() -> anyhow::Result<Vec<Value>> {
     let mut objects = templates::class()?;
-    for object in objects.iter_mut().filter(|object| object["kind"] == "ClusterClass") {
+    for object in objects
+        .iter_mut()
+        .filter(|object| object["kind"] == "ClusterClass")
+    {
         let spec = &mut object["spec"];
         spec["patches"] = json!([{
             "name": "nephele",

@@ -33,13 +33,21 @@ async fn management(name: &str, duration: &str) -> anyhow::Result<Bare> {
 /// Sets how long later updates take.
 async fn pace(bare: &Bare, duration: &str) -> anyhow::Result<()> {
     let settings = json!({"spec": {"settings": {"inPlaceUpdateDuration": duration}}});
-    bare.management.patch(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG, &settings).await?;
+    bare.management
+        .patch(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG, &settings)
+        .await?;
     // Cluster API calls with the settings from the last discovery.
     until("the settings to be taken over", LIMIT, async || {
-        let config = bare.management.get(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG).await?;
+        let config = bare
+            .management
+            .get(kinds::EXTENSION_CONFIG, "", EXTENSION_CONFIG)
+            .await?;
         let discovered = state::condition(&config, "Discovered");
         let seen = discovered.map(|condition| condition["observedGeneration"].clone());
-        Ok(Look::when(seen.as_ref() == Some(&config["metadata"]["generation"]), || state::line(&config)))
+        Ok(Look::when(
+            seen.as_ref() == Some(&config["metadata"]["generation"]),
+            || state::line(&config),
+        ))
     })
     .await
 }
@@ -62,7 +70,10 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, (String, St
     let shown = nodes.iter().map(|node| {
         let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
         let version = info.map(|info| info.kubelet_version.clone()).unwrap_or_default();
-        let files = node.annotations().get(FILES).and_then(|files| serde_json::from_str(files).ok());
+        let files = node
+            .annotations()
+            .get(FILES)
+            .and_then(|files| serde_json::from_str(files).ok());
         let uid = node.uid().unwrap_or_default();
         (node.name_any(), (uid, version, files.unwrap_or_default()))
     });
@@ -71,13 +82,18 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, (String, St
 
 /// Waits until this number of Nodes has this version, and this digest of `/etc/motd`.
 async fn shown(cluster: &Cluster, count: usize, version: &str, content: &str) -> anyhow::Result<()> {
-    until(&format!("{count} Nodes to show {version} and {content}"), LIMIT, async || {
-        let found = nodes(cluster).await?;
-        let show =
-            |(_, seen, files): &&(String, String, Value)| seen == version && files["/etc/motd"] == content;
-        let holds = found.values().filter(show).count() == count;
-        Ok(Look::when(holds, || format!("{found:?}")))
-    })
+    until(
+        &format!("{count} Nodes to show {version} and {content}"),
+        LIMIT,
+        async || {
+            let found = nodes(cluster).await?;
+            let show = |(_, seen, files): &&(String, String, Value)| {
+                seen == version && files["/etc/motd"] == content
+            };
+            let holds = found.values().filter(show).count() == count;
+            Ok(Look::when(holds, || format!("{found:?}")))
+        },
+    )
     .await
 }
 
@@ -108,7 +124,9 @@ async fn without_surge(scope: &Scope, name: &str, shape: Shape) -> anyhow::Resul
                 json!({"type": "RollingUpdate", "rollingUpdate": rolling});
         })
         .await?;
-    cluster.settled(shape.control_plane as usize, shape.workers as usize).await?;
+    cluster
+        .settled(shape.control_plane as usize, shape.workers as usize)
+        .await?;
     Ok(cluster)
 }
 
@@ -119,7 +137,9 @@ fn motd(content: &str) -> Value {
 /// Sets the content of `/etc/motd` on the control plane.
 async fn give_control_plane(cluster: &Cluster, content: &str) -> anyhow::Result<()> {
     let patch = json!({"spec": {"kubeadmConfigSpec": {"files": motd(content)}}});
-    cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &patch).await
+    cluster
+        .patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &patch)
+        .await
 }
 
 /// Sets the version and the content of `/etc/motd` on the workers, with another template.
@@ -135,7 +155,9 @@ async fn give_workers(cluster: &Cluster, version: &str, content: &str) -> anyhow
     let patch = json!({"spec": {"template": {"spec": {
         "version": version, "bootstrap": {"configRef": {"name": name}},
     }}}});
-    cluster.patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &patch).await
+    cluster
+        .patch(kinds::MACHINE_DEPLOYMENT, &cluster.workers(), &patch)
+        .await
 }
 
 // sha256sum of `one`, `two` and `three`.
@@ -151,7 +173,12 @@ async fn control_planes_and_workers_get_files_and_versions_in_place_and_none_is_
     let cluster = without_surge(&scope, "placed", Shape::new(3, 2)).await?;
     let machines = identities(&cluster).await?;
     let before = nodes(&cluster).await?;
-    assert!(before.values().all(|(_, version, files)| version == "v1.36.3" && files.is_null()), "{before:?}");
+    assert!(
+        before
+            .values()
+            .all(|(_, version, files)| version == "v1.36.3" && files.is_null()),
+        "{before:?}"
+    );
 
     // New files of the control plane, machine by machine.
     give_control_plane(&cluster, "one").await?;
@@ -163,7 +190,9 @@ async fn control_planes_and_workers_get_files_and_versions_in_place_and_none_is_
     // A new patch version of all machines, together with new files.
     give_control_plane(&cluster, "two").await?;
     let version = json!({"spec": {"version": "v1.36.4"}});
-    cluster.patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &version).await?;
+    cluster
+        .patch(kinds::CONTROL_PLANE, &cluster.control_plane(), &version)
+        .await?;
     give_workers(&cluster, "v1.36.4", "two").await?;
     shown(&cluster, 5, "v1.36.4", TWO).await?;
     quiet(&cluster).await?;
@@ -171,11 +200,17 @@ async fn control_planes_and_workers_get_files_and_versions_in_place_and_none_is_
     assert_eq!(identities(&cluster).await?, machines);
     let after = nodes(&cluster).await?;
     let uids = |nodes: &BTreeMap<String, (String, String, Value)>| -> BTreeSet<(String, String)> {
-        nodes.iter().map(|(name, (uid, ..))| (name.clone(), uid.clone())).collect()
+        nodes
+            .iter()
+            .map(|(name, (uid, ..))| (name.clone(), uid.clone()))
+            .collect()
     };
     assert_eq!(uids(&after), uids(&before));
     for machine in cluster.machines(None).await? {
-        assert_eq!(machine["status"]["nodeInfo"]["kubeletVersion"], "v1.36.4", "{machine}");
+        assert_eq!(
+            machine["status"]["nodeInfo"]["kubeletVersion"], "v1.36.4",
+            "{machine}"
+        );
     }
     scope.finish().await?;
     bare.down().await
@@ -190,12 +225,34 @@ async fn the_machine_reports_an_update_that_fails_and_one_under_way_outlives_its
     let machines = identities(&cluster).await?;
 
     let script = Script::of(&scope, "failing");
-    script.say("UpdateMachine", r#"{"Status": "Failure", "Message": "no space left"}"#).await?;
+    script
+        .say(
+            "UpdateMachine",
+            r#"{"Status": "Failure", "Message": "no space left"}"#,
+        )
+        .await?;
     give_workers(&cluster, "v1.36.4", "one").await?;
-    says(&cluster, kinds::MACHINE, "InPlaceUpdateFailed", "UpdateMachine hook failed").await?;
-    says(&cluster, kinds::IN_MEMORY_MACHINE, "InPlaceUpdateFailed", "no space left").await?;
+    says(
+        &cluster,
+        kinds::MACHINE,
+        "InPlaceUpdateFailed",
+        "UpdateMachine hook failed",
+    )
+    .await?;
+    says(
+        &cluster,
+        kinds::IN_MEMORY_MACHINE,
+        "InPlaceUpdateFailed",
+        "no space left",
+    )
+    .await?;
     let found = nodes(&cluster).await?;
-    assert!(found.values().all(|(_, version, files)| version == "v1.36.3" && files.is_null()), "{found:?}");
+    assert!(
+        found
+            .values()
+            .all(|(_, version, files)| version == "v1.36.3" && files.is_null()),
+        "{found:?}"
+    );
     script.say("UpdateMachine", r#"{"Status": "Success"}"#).await?;
     shown(&cluster, 1, "v1.36.4", ONE).await?;
     quiet(&cluster).await?;
@@ -208,7 +265,13 @@ async fn the_machine_reports_an_update_that_fails_and_one_under_way_outlives_its
     bare.kill_manager(INFRASTRUCTURE).await?;
     bare.kill_manager(LABEL).await?;
     bare.follow_deployments().await?;
-    says(&cluster, kinds::MACHINE, "InPlaceUpdating", "In-place update in progress").await?;
+    says(
+        &cluster,
+        kinds::MACHINE,
+        "InPlaceUpdating",
+        "In-place update in progress",
+    )
+    .await?;
     shown(&cluster, 1, "v1.36.5", THREE).await?;
     quiet(&cluster).await?;
     // The update continued, and was not started again.
@@ -221,22 +284,30 @@ async fn the_machine_reports_an_update_that_fails_and_one_under_way_outlives_its
 
 /// Waits until an object of a kind reports an update with this reason and this text in its message.
 async fn says(cluster: &Cluster, kind: Kind, reason: &str, message: &str) -> anyhow::Result<()> {
-    until(&format!("{} to say {reason}: {message}", cluster.name), LIMIT, async || {
-        let found = cluster.of_kind(kind).await?;
-        let holds = found.iter().any(|object| {
-            state::condition(object, "Updating").is_some_and(|condition| {
-                let told = condition["message"].as_str().unwrap_or_default();
-                condition["reason"] == reason && told.contains(message)
-            })
-        });
-        Ok(Look::when(holds, || found.iter().map(state::line).collect::<Vec<_>>().join("\n")))
-    })
+    until(
+        &format!("{} to say {reason}: {message}", cluster.name),
+        LIMIT,
+        async || {
+            let found = cluster.of_kind(kind).await?;
+            let holds = found.iter().any(|object| {
+                state::condition(object, "Updating").is_some_and(|condition| {
+                    let told = condition["message"].as_str().unwrap_or_default();
+                    condition["reason"] == reason && told.contains(message)
+                })
+            });
+            Ok(Look::when(holds, || {
+                found.iter().map(state::line).collect::<Vec<_>>().join("\n")
+            }))
+        },
+    )
     .await
 }
 
 /// The times of the requests of updates, for all machines with an update.
 async fn asked_at(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
     let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
-    let asked = machines.iter().map(|machine| machine["spec"]["instance"]["update"]["askedAt"].clone());
+    let asked = machines
+        .iter()
+        .map(|machine| machine["spec"]["instance"]["update"]["askedAt"].clone());
     Ok(asked.filter(|at| !at.is_null()).collect())
 }

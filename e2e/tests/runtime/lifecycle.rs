@@ -41,11 +41,15 @@ async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_retur
     let script = Script::of(&scope, "held");
     script.say("BeforeClusterCreate", BLOCKS).await?;
     let cluster = scope.of_class("held", Shape::new(1, 1)).await?;
-    script.answered("BeforeClusterCreate", "Status: Success, RetryAfterSeconds: 1").await?;
+    script
+        .answered("BeforeClusterCreate", "Status: Success, RetryAfterSeconds: 1")
+        .await?;
     waits(&cluster, "BeforeClusterCreate").await?;
     nothing_is_made(&cluster).await?;
     script.say("BeforeClusterCreate", PASSES).await?;
-    script.answered("BeforeClusterCreate", "Status: Success, RetryAfterSeconds: 0").await?;
+    script
+        .answered("BeforeClusterCreate", "Status: Success, RetryAfterSeconds: 0")
+        .await?;
     cluster.settled(1, 1).await?;
     script.answered("AfterControlPlaneInitialized", "Success").await?;
 
@@ -60,12 +64,19 @@ async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_retur
         .await?;
 
     script.say("BeforeClusterDelete", BLOCKS).await?;
-    scope.management.delete(kinds::CLUSTER, &scope.namespace, "held").await?;
-    script.answered("BeforeClusterDelete", "Status: Success, RetryAfterSeconds: 1").await?;
+    scope
+        .management
+        .delete(kinds::CLUSTER, &scope.namespace, "held")
+        .await?;
+    script
+        .answered("BeforeClusterDelete", "Status: Success, RetryAfterSeconds: 1")
+        .await?;
     let held = cluster.get().await?;
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
     let machines = cluster.machines(None).await?;
-    let going = machines.iter().filter(|machine| machine["metadata"]["deletionTimestamp"].is_string());
+    let going = machines
+        .iter()
+        .filter(|machine| machine["metadata"]["deletionTimestamp"].is_string());
     assert_eq!((machines.len(), going.count()), (2, 0));
     script.say("BeforeClusterDelete", PASSES).await?;
     scope.finish().await?;
@@ -74,23 +85,40 @@ async fn clusters_are_made_and_deleted_when_the_extension_lets_them_and_it_retur
 
 /// Waits until the Cluster reports that its topology waits for a hook.
 async fn waits(cluster: &Cluster, hook: &str) -> anyhow::Result<()> {
-    until(&format!("{} to wait for {hook}", cluster.name), LIMIT, async || {
-        let found = cluster.get().await?;
-        let condition = state::condition(&found, "TopologyReconciled");
-        let message = condition.and_then(|condition| condition["message"].as_str()).unwrap_or_default();
-        let holds = state::is(&found, "TopologyReconciled", "False") && message.contains(hook);
-        Ok(Look::when(holds, || state::line(&found)))
-    })
+    until(
+        &format!("{} to wait for {hook}", cluster.name),
+        LIMIT,
+        async || {
+            let found = cluster.get().await?;
+            let condition = state::condition(&found, "TopologyReconciled");
+            let message = condition
+                .and_then(|condition| condition["message"].as_str())
+                .unwrap_or_default();
+            let holds = state::is(&found, "TopologyReconciled", "False") && message.contains(hook);
+            Ok(Look::when(holds, || state::line(&found)))
+        },
+    )
     .await
 }
 
 async fn nothing_is_made(cluster: &Cluster) -> anyhow::Result<()> {
-    const MADE: [Kind; 4] =
-        [kinds::IN_MEMORY_CLUSTER, kinds::CONTROL_PLANE, kinds::MACHINE_DEPLOYMENT, kinds::MACHINE];
+    const MADE: [Kind; 4] = [
+        kinds::IN_MEMORY_CLUSTER,
+        kinds::CONTROL_PLANE,
+        kinds::MACHINE_DEPLOYMENT,
+        kinds::MACHINE,
+    ];
     for kind in MADE {
         let selector = format!("cluster.x-k8s.io/cluster-name={}", cluster.name);
-        let found = cluster.management.list(kind, &cluster.namespace, &selector).await?;
-        assert!(found.is_empty(), "{:?}", found.iter().map(state::line).collect::<Vec<_>>());
+        let found = cluster
+            .management
+            .list(kind, &cluster.namespace, &selector)
+            .await?;
+        assert!(
+            found.is_empty(),
+            "{:?}",
+            found.iter().map(state::line).collect::<Vec<_>>()
+        );
     }
     Ok(())
 }

@@ -90,15 +90,23 @@ impl Served {
             move |request: MachineRequest| {
                 let mut script = script.lock();
                 let machine = request.infrastructure_machine.name().to_owned();
-                let provider_id = request.instance.text("/providerID").unwrap_or_default().to_owned();
+                let provider_id = request
+                    .instance
+                    .text("/providerID")
+                    .unwrap_or_default()
+                    .to_owned();
                 script.asked.push((hook, machine, provider_id));
-                script.holds.map_or_else(MachineResponse::default, |why| MachineResponse::retry_after(1, why))
+                script.holds.map_or_else(MachineResponse::default, |why| {
+                    MachineResponse::retry_after(1, why)
+                })
             }
         };
         let before = answer("BeforeMachineCreate");
         let after = answer("AfterMachineDelete");
         let mut catalog = Catalog::empty();
-        catalog.add::<BeforeMachineCreate>()?.add::<AfterMachineDelete>()?;
+        catalog
+            .add::<BeforeMachineCreate>()?
+            .add::<AfterMachineDelete>()?;
         let mount = Mount::new(catalog)
             .on_with(BeforeMachineCreate, "veto", options.clone(), move |request, _| {
                 let response = before(request);
@@ -113,7 +121,13 @@ impl Served {
         let address = listener.local_addr()?;
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(serve(service, listener, tls, shutdown.clone()));
-        Ok(Self { script, address, authority: pem, shutdown, task })
+        Ok(Self {
+            script,
+            address,
+            authority: pem,
+            shutdown,
+            task,
+        })
     }
 
     /// Registers the extension, and waits until the manager has discovered it.
@@ -126,8 +140,13 @@ impl Served {
         });
         bare.management.apply("", &[object]).await?;
         until(&format!("{name} to be discovered"), LIMIT, async || {
-            let found = bare.management.get(kinds::CLOUD_EXTENSION_CONFIG, "", name).await?;
-            Ok(Look::when(state::is(&found, "Discovered", "True"), || state::line(&found)))
+            let found = bare
+                .management
+                .get(kinds::CLOUD_EXTENSION_CONFIG, "", name)
+                .await?;
+            Ok(Look::when(state::is(&found, "Discovered", "True"), || {
+                state::line(&found)
+            }))
         })
         .await
     }
@@ -137,7 +156,13 @@ impl Served {
     }
 
     fn asked(&self, hook: &str) -> Vec<(&'static str, String, String)> {
-        self.script.lock().asked.iter().filter(|asked| asked.0 == hook).cloned().collect()
+        self.script
+            .lock()
+            .asked
+            .iter()
+            .filter(|asked| asked.0 == hook)
+            .cloned()
+            .collect()
     }
 
     async fn stop(self) -> anyhow::Result<()> {
@@ -158,18 +183,33 @@ async fn an_extension_of_a_users_own_vetoes_and_delays_machines_and_is_missed_by
     let cluster = scope.plain("asked", Shape::new(1, 1)).await?;
     let said = "BeforeMachineCreate waits for veto.strict: no quota left; asked again every 1s";
     let machine = says(&cluster, "InfrastructureReady", said).await?;
-    let described =
-        bare.kubectl(&["describe", "machines", state::name(&machine), "-n", &scope.namespace]).await?;
+    let described = bare
+        .kubectl(&[
+            "describe",
+            "machines",
+            state::name(&machine),
+            "-n",
+            &scope.namespace,
+        ])
+        .await?;
     assert!(described.contains(said), "{described}");
     let vetoed = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
-    assert!(vetoed.iter().all(|machine| machine["spec"]["providerID"].is_null()), "{vetoed:?}");
+    assert!(
+        vetoed
+            .iter()
+            .all(|machine| machine["spec"]["providerID"].is_null()),
+        "{vetoed:?}"
+    );
     strict.hold(None);
     cluster.settled(1, 1).await?;
     for machine in cluster.of_kind(kinds::IN_MEMORY_MACHINE).await? {
         let name = state::name(&machine);
         let id = machine["spec"]["providerID"].as_str().unwrap_or_default();
         let asked = strict.asked("BeforeMachineCreate");
-        assert!(asked.iter().any(|(_, asked, told)| asked == name && told == id), "{name} {id}: {asked:?}");
+        assert!(
+            asked.iter().any(|(_, asked, told)| asked == name && told == id),
+            "{name} {id}: {asked:?}"
+        );
     }
 
     strict.hold(Some("still in the inventory"));
@@ -178,7 +218,9 @@ async fn an_extension_of_a_users_own_vetoes_and_delays_machines_and_is_missed_by
     let said = "AfterMachineDelete waits for delay.strict: still in the inventory; asked again every 1s";
     until("the deletion to be delayed", LIMIT, async || {
         let machines = cluster.of_kind(kinds::IN_MEMORY_MACHINE).await?;
-        let holds = machines.iter().any(|machine| message(machine, "Deleting") == said);
+        let holds = machines
+            .iter()
+            .any(|machine| message(machine, "Deleting") == said);
         Ok(Look::when(holds, || machines.iter().map(state::line).collect()))
     })
     .await?;
@@ -190,29 +232,43 @@ async fn an_extension_of_a_users_own_vetoes_and_delays_machines_and_is_missed_by
 
     strict.stop().await?;
     cluster.scale_workers(1).await?;
-    says(&cluster, "InfrastructureReady", "extension handler \"veto.strict\"").await?;
+    says(
+        &cluster,
+        "InfrastructureReady",
+        "extension handler \"veto.strict\"",
+    )
+    .await?;
     let lenient = Served::start(&HandlerOptions::new().ignore_failures())?;
     lenient.hold(Some("never"));
     lenient.register(&bare, "lenient").await?;
     lenient.stop().await?;
-    bare.management.delete(kinds::CLOUD_EXTENSION_CONFIG, "", "strict").await?;
+    bare.management
+        .delete(kinds::CLOUD_EXTENSION_CONFIG, "", "strict")
+        .await?;
     cluster.settled(1, 1).await?;
     cluster.scale_workers(0).await?;
     cluster.settled(1, 0).await?;
-    bare.management.delete(kinds::CLOUD_EXTENSION_CONFIG, "", "lenient").await?;
+    bare.management
+        .delete(kinds::CLOUD_EXTENSION_CONFIG, "", "lenient")
+        .await?;
     scope.finish().await?;
     bare.down().await
 }
 
 fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
-    state::condition(object, kind).and_then(|condition| condition["message"].as_str()).unwrap_or_default()
+    state::condition(object, kind)
+        .and_then(|condition| condition["message"].as_str())
+        .unwrap_or_default()
 }
 
 /// Waits until a condition of a Machine has a message.
 async fn says(cluster: &Cluster, kind: &str, said: &str) -> anyhow::Result<Value> {
     until(&format!("a machine to say {said:?}"), LIMIT, async || {
         let machines = cluster.machines(None).await?;
-        match machines.iter().find(|machine| message(machine, kind).contains(said)) {
+        match machines
+            .iter()
+            .find(|machine| message(machine, kind).contains(said))
+        {
             Some(machine) => Ok(Look::Done(machine.clone())),
             None => Ok(Look::NotYet(machines.iter().map(state::line).collect())),
         }

@@ -24,7 +24,9 @@ async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> an
     until("the extension to be refused", LIMIT, async || {
         let found = bare.management.get(REGISTRATION, "", EXTENSION_CONFIG).await?;
         let condition = state::condition(&found, "Discovered");
-        let message = condition.and_then(|condition| condition["message"].as_str()).unwrap_or_default();
+        let message = condition
+            .and_then(|condition| condition["message"].as_str())
+            .unwrap_or_default();
         let refused =
             state::is(&found, "Discovered", "False") && message.contains("BeforeControlPlaneUpgrade");
         Ok(Look::when(refused, || state::line(&found)))
@@ -39,7 +41,9 @@ async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> an
             arguments.push("--runtime-extension-cluster-api=1.10".into());
         }
         let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-        bare.management.patch(kinds::DEPLOYMENT, NAMESPACE, &name, &patch).await?;
+        bare.management
+            .patch(kinds::DEPLOYMENT, NAMESPACE, &name, &patch)
+            .await?;
     }
     bare.kill_manager(LABEL).await?;
     bare.follow_deployments().await?;
@@ -50,7 +54,11 @@ async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> an
         let hooks: BTreeSet<_> = handlers.filter_map(hook).collect();
         // Cluster API writes the condition before the handlers, in a separate request (util/patch/patch.go, `Patch`).
         let discovered = state::is(&found, "Discovered", "True") && !hooks.is_empty();
-        Ok(if discovered { Look::Done(hooks) } else { Look::NotYet(state::line(&found)) })
+        Ok(if discovered {
+            Look::Done(hooks)
+        } else {
+            Look::NotYet(state::line(&found))
+        })
     })
     .await?;
     let known = [

@@ -14,7 +14,10 @@ async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()
     let bare = Bare::with_runtime_extension("runtime-topology").await?;
     registered(&bare).await?;
     let scope = Scope::on(bare.management.clone(), "topology").await?;
-    scope.management.apply(&scope.namespace, &class::of_extension()?).await?;
+    scope
+        .management
+        .apply(&scope.namespace, &class::of_extension()?)
+        .await?;
     let zones = ["zone-a", "zone-b", "zone-c"];
     let variables = |zones: &[&str]| {
         let zones: Vec<_> = zones.iter().map(|zone| json!({"name": zone})).collect();
@@ -47,7 +50,12 @@ async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()
         .list(kinds::IN_MEMORY_MACHINE, &scope.namespace, "")
         .await?
         .iter()
-        .map(|machine| machine["spec"]["instanceType"].as_str().unwrap_or_default().to_owned())
+        .map(|machine| {
+            machine["spec"]["instanceType"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
         .collect();
     types.sort();
     assert_eq!(types, ["large", "large", "large", "small"]);
@@ -65,12 +73,18 @@ async fn zones_and_instance_types_come_from_the_extension() -> anyhow::Result<()
 
 /// Waits until the topology's condition has this status, and this text in its message.
 async fn topology_says(cluster: &Cluster, status: &str, text: &str) -> anyhow::Result<()> {
-    until(&format!("TopologyReconciled to be {status} with {text:?}"), LIMIT, async || {
-        let found = cluster.get().await?;
-        let condition = state::condition(&found, "TopologyReconciled");
-        let message = condition.and_then(|condition| condition["message"].as_str()).unwrap_or_default();
-        let holds = state::is(&found, "TopologyReconciled", status) && message.contains(text);
-        Ok(Look::when(holds, || state::line(&found)))
-    })
+    until(
+        &format!("TopologyReconciled to be {status} with {text:?}"),
+        LIMIT,
+        async || {
+            let found = cluster.get().await?;
+            let condition = state::condition(&found, "TopologyReconciled");
+            let message = condition
+                .and_then(|condition| condition["message"].as_str())
+                .unwrap_or_default();
+            let holds = state::is(&found, "TopologyReconciled", status) && message.contains(text);
+            Ok(Look::when(holds, || state::line(&found)))
+        },
+    )
     .await
 }

@@ -1,24 +1,31 @@
 //! The connections to an API server.
 
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use futures::future::{BoxFuture, FutureExt as _};
-use http::header::UPGRADE;
-use http::{Request, Response, Version};
+use http::{Request, Response, Version, header::UPGRADE};
 use http_body_util::BodyExt as _;
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::{
+    client::legacy::{
+        Client,
+        connect::{CaptureConnection, capture_connection},
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody, retry::RetryPolicy};
 use tokio::time::sleep;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _, retry::RetryLayer, util::BoxService};
 use tower_http::timeout::TimeoutBody;
 
-use crate::connector::{self, Connector};
-use crate::server::Server;
+use crate::{
+    connector::{self, Connector},
+    server::Server,
+};
 
 /// Sends requests to an API server.
 pub type Connections = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
@@ -94,12 +101,19 @@ pub(crate) fn builder(server: &Server, patience: Patience) -> kube::Result<Clien
     };
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(
+            config
+                .default_retry
+                .then(|| RetryLayer::new(RetryPolicy::server_retry())),
+        )
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(sender);
-    Ok(ClientBuilder::new(service.boxed(), config.default_namespace.clone()))
+    Ok(ClientBuilder::new(
+        service.boxed(),
+        config.default_namespace.clone(),
+    ))
 }
 
 type Pool = Client<TimeoutConnector<HttpsConnector<Connector>>, Body>;
@@ -195,9 +209,15 @@ mod tests {
             head.push(stream.read_u8().await.expect("a whole request"));
         }
         arrived.wait().await;
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.expect("the client waits");
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            .await
+            .expect("the client waits");
         let mut rest = Vec::new();
-        stream.read_to_end(&mut rest).await.expect("the client closes in order");
+        stream
+            .read_to_end(&mut rest)
+            .await
+            .expect("the client closes in order");
         assert!(rest.is_empty(), "one request for each connection");
     }
 
@@ -208,7 +228,10 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let config = kube::Config::new(format!("http://{address}").parse().expect("an address"));
         let server = Server::direct(config);
-        let patience = Patience { idle: Duration::from_millis(100), ..Patience::USUAL };
+        let patience = Patience {
+            idle: Duration::from_millis(100),
+            ..Patience::USUAL
+        };
         let client = builder(&server, patience).expect("no certificates").build();
         let served = async {
             let mut open = JoinSet::new();
@@ -224,8 +247,13 @@ mod tests {
             client.request_text(request)
         }));
         let both = futures::future::join(served, burst);
-        let (closed, answers) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("all close");
+        let (closed, answers) = tokio::time::timeout(Duration::from_secs(60), both)
+            .await
+            .expect("all close");
         assert_eq!((closed, answers.len()), (BURST, BURST));
-        assert!(answers.iter().all(|answer| matches!(answer.as_deref(), Ok("{}"))), "{answers:?}");
+        assert!(
+            answers.iter().all(|answer| matches!(answer.as_deref(), Ok("{}"))),
+            "{answers:?}"
+        );
     }
 }

@@ -2,22 +2,27 @@
 
 use std::task::{Context, Poll};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use futures::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use http::{HeaderValue, Uri};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::rt::TokioIo;
+use hyper_util::{
+    client::legacy::connect::{
+        HttpConnector,
+        proxy::{SocksV5, Tunnel},
+    },
+    rt::TokioIo,
+};
 use kube::client::ConfigExt as _;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service, ServiceExt as _};
 
-use crate::connections::Patience;
-use crate::proxy::{Proxy, Scheme};
-use crate::server::Server;
-use crate::trust::trust_own;
+use crate::{
+    connections::Patience,
+    proxy::{Proxy, Scheme},
+    server::Server,
+    trust::trust_own,
+};
 
 /// Why there is no connection through a proxy.
 #[derive(Debug, thiserror::Error)]
@@ -78,28 +83,41 @@ pub(crate) fn with_tls(server: &Server, patience: Patience) -> kube::Result<With
             Scheme::Http => Way::Http(tunnel(proxy, tcp)),
             // As for client-go, the authorities of the cluster vouch for its proxy.
             Scheme::Https => {
-                let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+                let builder = HttpsConnectorBuilder::new()
+                    .with_tls_config(tls.clone())
+                    .https_or_http();
                 Way::Https(tunnel(proxy, builder.enable_http1().wrap_connector(tcp)))
             }
             Scheme::Socks => Way::Socks(socks(proxy, tcp)),
         },
     };
-    let connector = Connector { way, proxy: server.proxy.clone() };
+    let connector = Connector {
+        way,
+        proxy: server.proxy.clone(),
+    };
     let builder = |tls| -> kube::Result<_> {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let Some(name) = config.tls_server_name.clone() else { return Ok(builder) };
-        let name = name.try_into().map_err(|error| kube::Error::Service(Box::new(error)))?;
+        let Some(name) = config.tls_server_name.clone() else {
+            return Ok(builder);
+        };
+        let name = name
+            .try_into()
+            .map_err(|error| kube::Error::Service(Box::new(error)))?;
         Ok(builder.with_server_name_resolver(FixedServerNameResolver::new(name)))
     };
     Ok(WithTls {
-        any_version: builder(tls.clone())?.enable_all_versions().wrap_connector(connector.clone()),
+        any_version: builder(tls.clone())?
+            .enable_all_versions()
+            .wrap_connector(connector.clone()),
         http1: builder(tls)?.enable_http1().wrap_connector(connector),
     })
 }
 
 fn tunnel<C>(proxy: &Proxy, connector: C) -> Tunnel<C> {
     let tunnel = Tunnel::new(proxy.url.clone(), connector);
-    let Some((name, password)) = &proxy.credentials else { return tunnel };
+    let Some((name, password)) = &proxy.credentials else {
+        return tunnel;
+    };
     let credentials = format!("Basic {}", BASE64.encode(format!("{name}:{password}")));
     tunnel.with_auth(HeaderValue::try_from(credentials).expect("base64 is a value of a header"))
 }
@@ -125,11 +143,23 @@ impl Service<Uri> for Connector {
     fn call(&mut self, server: Uri) -> Self::Future {
         let stream = match self.way.clone() {
             Way::Direct(tcp) => {
-                return tcp.oneshot(server).map_ok(MaybeHttpsStream::Http).err_into().boxed();
+                return tcp
+                    .oneshot(server)
+                    .map_ok(MaybeHttpsStream::Http)
+                    .err_into()
+                    .boxed();
             }
-            Way::Http(tunnel) => tunnel.oneshot(server).map_ok(MaybeHttpsStream::Http).err_into().boxed(),
+            Way::Http(tunnel) => tunnel
+                .oneshot(server)
+                .map_ok(MaybeHttpsStream::Http)
+                .err_into()
+                .boxed(),
             Way::Https(tunnel) => tunnel.oneshot(server).err_into().boxed(),
-            Way::Socks(socks) => socks.oneshot(server).map_ok(MaybeHttpsStream::Http).err_into().boxed(),
+            Way::Socks(socks) => socks
+                .oneshot(server)
+                .map_ok(MaybeHttpsStream::Http)
+                .err_into()
+                .boxed(),
         };
         let proxy = self.proxy.clone();
         stream

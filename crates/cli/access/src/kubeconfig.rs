@@ -1,25 +1,45 @@
 //! Kubeconfigs of users, read and merged as client-go does (`tools/clientcmd/loader.go`).
 
-use std::ffi::OsStr;
-use std::fmt::Write as _;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    fmt::Write as _,
+    io,
+    path::{Path, PathBuf},
+};
 
 use kube::config::Kubeconfig;
 use nephele_yaml::{Bounds, Dialect, YamlError};
 use serde_json::{Map, Value};
 
 /// Large ones have some hundred clusters of a few kilobytes. The file is the user's own, who runs this.
-const BOUNDS: Bounds = Bounds { text: 16 << 20, memory: 256 << 20, depth: 64, dialect: Dialect::Go };
+const BOUNDS: Bounds = Bounds {
+    text: 16 << 20,
+    memory: 256 << 20,
+    depth: 64,
+    dialect: Dialect::Go,
+};
 
 /// The lists of a kubeconfig, and what their entries have beside the name.
-const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("users", "user"), ("contexts", "context")];
+const LISTS: [(&str, &str); 3] = [
+    ("clusters", "cluster"),
+    ("users", "user"),
+    ("contexts", "context"),
+];
 
 /// The fields that are paths, relative to the folder of the file.
-const PATHS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
+const PATHS: [&str; 4] = [
+    "certificate-authority",
+    "client-certificate",
+    "client-key",
+    "tokenFile",
+];
 
 /// The fields that are base64. Go reads over line breaks in it, and kube does not.
-const DATA: [&str; 3] = ["certificate-authority-data", "client-certificate-data", "client-key-data"];
+const DATA: [&str; 3] = [
+    "certificate-authority-data",
+    "client-certificate-data",
+    "client-key-data",
+];
 
 /// Why there is no kubeconfig.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +68,10 @@ pub fn usual_files(variable: Option<&OsStr>, home: Option<&Path>) -> Vec<PathBuf
     let named = variable.map(std::env::split_paths).into_iter().flatten();
     let named: Vec<_> = named.filter(|path| !path.as_os_str().is_empty()).collect();
     match named.is_empty() {
-        true => home.map(|home| home.join(".kube").join("config")).into_iter().collect(),
+        true => home
+            .map(|home| home.join(".kube").join("config"))
+            .into_iter()
+            .collect(),
         false => named,
     }
 }
@@ -95,7 +118,10 @@ pub fn read_usual(files: &[PathBuf]) -> Result<Kubeconfig, ReadError> {
 fn merge(first: Kubeconfig, next: Kubeconfig) -> Kubeconfig {
     fn added<T>(first: Vec<T>, next: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {
         let known: std::collections::BTreeSet<_> = first.iter().map(|entry| name(entry).clone()).collect();
-        first.into_iter().chain(next.into_iter().filter(|entry| !known.contains(name(entry)))).collect()
+        first
+            .into_iter()
+            .chain(next.into_iter().filter(|entry| !known.contains(name(entry))))
+            .collect()
     }
     Kubeconfig {
         clusters: added(first.clusters, next.clusters, |entry| &entry.name),
@@ -115,20 +141,29 @@ pub fn parse_kubeconfig(path: &Path, text: &str) -> Result<Kubeconfig, ReadError
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let documents = nephele_yaml::read_all(text, &BOUNDS);
     let documents = documents.map_err(|error| ReadError::Yaml(path.to_owned(), error))?;
-    let first = documents.into_iter().map(|(_, document)| document).find(|document| !document.is_null());
-    let Some(mut document) = first else { return Ok(Kubeconfig::default()) };
+    let first = documents
+        .into_iter()
+        .map(|(_, document)| document)
+        .find(|document| !document.is_null());
+    let Some(mut document) = first else {
+        return Ok(Kubeconfig::default());
+    };
     normalize(&mut document, path.parent().unwrap_or(Path::new("")));
     serde_json::from_value(document).map_err(|error| ReadError::Shape(path.to_owned(), error))
 }
 
 /// Go does not tell an empty text or null from a field that is not there. Paths are relative to the file.
 fn normalize(document: &mut Value, folder: &Path) {
-    let Some(document) = document.as_object_mut() else { return };
+    let Some(document) = document.as_object_mut() else {
+        return;
+    };
     remove_empty(document);
     for (list, kind) in LISTS {
         let entries = document.get_mut(list).and_then(Value::as_array_mut);
         for entry in entries.into_iter().flatten() {
-            let Some(fields) = entry.get_mut(kind).and_then(Value::as_object_mut) else { continue };
+            let Some(fields) = entry.get_mut(kind).and_then(Value::as_object_mut) else {
+                continue;
+            };
             remove_empty(fields);
             for name in PATHS {
                 if let Some(path) = fields.get_mut(name) {
@@ -167,8 +202,7 @@ fn resolve(path: &mut Value, folder: &Path) {
 mod tests {
     use std::fs;
 
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD as BASE64;
+    use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
     use kube::config::KubeConfigOptions;
     use nephele_error_chain::chain;
 
@@ -192,7 +226,10 @@ mod tests {
         };
         match Server::of(read, &KubeConfigOptions::default(), &Environment::default()).await {
             Ok(server) => {
-                format!("{} {}", server.config.cluster_url, server.config.default_namespace)
+                format!(
+                    "{} {}",
+                    server.config.cluster_url, server.config.default_namespace
+                )
             }
             Err(error) => chain(&error),
         }
@@ -200,11 +237,15 @@ mod tests {
 
     #[tokio::test]
     async fn certificates_may_be_written_in_several_lines() {
-        let certificate = rcgen::generate_simple_self_signed(["api.example".to_owned()]).expect("made").cert;
+        let certificate = rcgen::generate_simple_self_signed(["api.example".to_owned()])
+            .expect("made")
+            .cert;
         let wrapped = |text: &[u8]| {
             let text = BASE64.encode(text).into_bytes();
-            let lines: Vec<_> =
-                text.chunks(76).map(|line| format!("\n      {}", String::from_utf8_lossy(line))).collect();
+            let lines: Vec<_> = text
+                .chunks(76)
+                .map(|line| format!("\n      {}", String::from_utf8_lossy(line)))
+                .collect();
             lines.concat()
         };
         let pem = certificate.pem().into_bytes();
@@ -227,7 +268,11 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
             let server = Server::of(read, &KubeConfigOptions::default(), &Environment::default()).await;
             let server = server.unwrap_or_else(|error| panic!("{}: {text}", chain(&error)));
-            assert_eq!(server.config.root_cert, Some(vec![certificate.der().to_vec()]), "{text}");
+            assert_eq!(
+                server.config.root_cert,
+                Some(vec![certificate.der().to_vec()]),
+                "{text}"
+            );
         }
     }
 
@@ -235,9 +280,18 @@ mod tests {
     async fn files_of_a_list_are_merged_as_client_go_does() {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
-        write("a", &format!("{}current-context: a\n", entry("a", "https://a.example")));
-        write("other-a", &format!("{}current-context: a\n", entry("a", "https://other.example")));
-        write("b", &format!("{}current-context: b\n", entry("b", "https://b.example")));
+        write(
+            "a",
+            &format!("{}current-context: a\n", entry("a", "https://a.example")),
+        );
+        write(
+            "other-a",
+            &format!("{}current-context: a\n", entry("a", "https://other.example")),
+        );
+        write(
+            "b",
+            &format!("{}current-context: b\n", entry("b", "https://b.example")),
+        );
         // As `kubectl config unset current-context` leaves an empty file.
         let unset = "apiVersion: v1\nkind: Config\nclusters: null\nusers: null\ncontexts: null\n\
             current-context: ''\npreferences: {}\n";
@@ -250,7 +304,10 @@ mod tests {
             clusters: [{name: a, cluster: {server: 'https://a.example', certificate-authority-data: '',
               certificate-authority: null, tls-server-name: '', proxy-url: ''}}]\ncurrent-context: a\n";
         write("empty-fields", empty_fields);
-        write("bom", &format!("\u{feff}{}current-context: a\n", entry("a", "https://a.example")));
+        write(
+            "bom",
+            &format!("\u{feff}{}current-context: a\n", entry("a", "https://a.example")),
+        );
         let a = "https://a.example/ default";
         let b = "https://b.example/ default";
         let rows: [(&[&str], &str); 17] = [
@@ -266,11 +323,17 @@ mod tests {
             (&["only-context", "a", "b"], b),
             (&["empty-fields"], a),
             (&["bom"], a),
-            (&["missing", "missing-too"], "no kubeconfig is there: DIR/missing, DIR/missing-too"),
+            (
+                &["missing", "missing-too"],
+                "no kubeconfig is there: DIR/missing, DIR/missing-too",
+            ),
             (&["missing"], "no kubeconfig is there: DIR/missing"),
             (&[], "neither KUBECONFIG nor the home directory is known"),
             (&["unset"], "failed to determine current context"),
-            (&["foreign", "a"], "failed to read kubeconfig DIR/foreign: invalid type: sequence"),
+            (
+                &["foreign", "a"],
+                "failed to read kubeconfig DIR/foreign: invalid type: sequence",
+            ),
         ];
         for (list, expected) in rows {
             let found = found(folder.path(), list).await;
@@ -303,14 +366,20 @@ mod tests {
         assert_eq!(user(0).client_certificate, of_folder("pki/a.crt"));
         assert_eq!(user(0).client_key.as_deref(), Some("/abs/a.key"));
         assert_eq!(user(0).token_file, None);
-        assert_eq!((command(1), command(2)), (of_folder("./login"), Some("aws".to_owned())));
+        assert_eq!(
+            (command(1), command(2)),
+            (of_folder("./login"), Some("aws".to_owned()))
+        );
     }
 
     #[test]
     fn the_variable_names_files_or_else_the_home_directory_does() {
         let files = |variable: Option<&str>, home: Option<&str>| {
             let files = usual_files(variable.map(OsStr::new), home.map(Path::new));
-            files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+            files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect::<Vec<_>>()
         };
         assert_eq!(files(Some("a::/b:"), Some("/home/me")), ["a", "/b"]);
         assert_eq!(files(Some(""), Some("/home/me")), ["/home/me/.kube/config"]);

@@ -51,23 +51,38 @@ impl Rule {
         if let Some(address) = address(host) {
             return Some(Self::Address(address, port));
         }
-        let host = host.strip_prefix("*.").map_or_else(|| host.to_owned(), |domain| format!(".{domain}"));
+        let host = host
+            .strip_prefix("*.")
+            .map_or_else(|| host.to_owned(), |domain| format!(".{domain}"));
         match host.starts_with('.') {
             _ if host.is_empty() => None,
-            true => Some(Self::Domain { suffix: host, with_itself: false, port }),
-            false => Some(Self::Domain { suffix: format!(".{host}"), with_itself: true, port }),
+            true => Some(Self::Domain {
+                suffix: host,
+                with_itself: false,
+                port,
+            }),
+            false => Some(Self::Domain {
+                suffix: format!(".{host}"),
+                with_itself: true,
+                port,
+            }),
         }
     }
 
     fn fits(&self, host: &str, server: Option<IpAddr>, server_port: u16) -> bool {
         let fits_port = |port: &Option<String>| {
-            port.as_ref().is_none_or(|port| port.is_empty() || *port == server_port.to_string())
+            port.as_ref()
+                .is_none_or(|port| port.is_empty() || *port == server_port.to_string())
         };
         match self {
             Self::All => true,
             Self::Network(network) => server.is_some_and(|address| network.contains(&address)),
             Self::Address(address, port) => server == Some(*address) && fits_port(port),
-            Self::Domain { suffix, with_itself, port } => {
+            Self::Domain {
+                suffix,
+                with_itself,
+                port,
+            } => {
                 let fits = host.ends_with(suffix) || (*with_itself && *host == suffix[1..]);
                 fits && fits_port(port)
             }
@@ -109,10 +124,26 @@ mod tests {
                 &["example.com:1", "a.b.example.com:2", "EXAMPLE.com:3"],
                 &["notexample.com:1", "com:1"],
             ),
-            (".example.com", &["a.example.com:1"], &["example.com:1", "aexample.com:1"]),
-            ("*.example.com", &["a.example.com:1", "a.b.example.com:1"], &["example.com:1"]),
-            ("Example.COM:6443", &["a.example.com:6443", "example.com:6443"], &["example.com:443"]),
-            ("10.0.0.1", &["10.0.0.1:1", "::ffff:10.0.0.1:1"], &["10.0.0.2:1", "10.0.0.1.example:1"]),
+            (
+                ".example.com",
+                &["a.example.com:1"],
+                &["example.com:1", "aexample.com:1"],
+            ),
+            (
+                "*.example.com",
+                &["a.example.com:1", "a.b.example.com:1"],
+                &["example.com:1"],
+            ),
+            (
+                "Example.COM:6443",
+                &["a.example.com:6443", "example.com:6443"],
+                &["example.com:443"],
+            ),
+            (
+                "10.0.0.1",
+                &["10.0.0.1:1", "::ffff:10.0.0.1:1"],
+                &["10.0.0.2:1", "10.0.0.1.example:1"],
+            ),
             ("10.0.0.1:6443", &["10.0.0.1:6443"], &["10.0.0.1:443"]),
             ("10.0.0.0/8", &["10.255.0.1:1"], &["11.0.0.1:1", "ten.example:1"]),
             ("10.1.2.3/8", &["10.255.0.1:1"], &["11.0.0.1:1"]),

@@ -1,7 +1,9 @@
 //! Which proxy leads to a server. Pure, apart from [`Environment::of_process`].
 
-use std::fmt;
-use std::io::{IsTerminal as _, stdin};
+use std::{
+    fmt,
+    io::{IsTerminal as _, stdin},
+};
 
 use http::Uri;
 use percent_encoding::percent_decode_str;
@@ -66,13 +68,19 @@ impl Environment {
     #[must_use]
     pub fn of_process() -> Self {
         let variables = Self::read(|name| std::env::var(name).ok());
-        Self { has_input: stdin().is_terminal(), ..variables }
+        Self {
+            has_input: stdin().is_terminal(),
+            ..variables
+        }
     }
 
     /// The same for a process that reads its standard input itself.
     #[must_use]
     pub fn without_input(self) -> Self {
-        Self { has_input: false, ..self }
+        Self {
+            has_input: false,
+            ..self
+        }
     }
 
     /// An environment with these variables. The name in capitals wins; an empty variable is none.
@@ -86,7 +94,9 @@ impl Environment {
         Self {
             https: first(["HTTPS_PROXY", "https_proxy"]),
             http: first(["HTTP_PROXY", "http_proxy"]),
-            no_proxy: first(["NO_PROXY", "no_proxy"]).map(|(_, list)| list).unwrap_or_default(),
+            no_proxy: first(["NO_PROXY", "no_proxy"])
+                .map(|(_, list)| list)
+                .unwrap_or_default(),
             has_input: false,
         }
     }
@@ -111,9 +121,14 @@ pub fn proxy_of(
         true => (&environment.http, 80),
         false => (&environment.https, 443),
     };
-    let Some((name, value)) = of_scheme else { return Ok(None) };
+    let Some((name, value)) = of_scheme else {
+        return Ok(None);
+    };
     let host = server.host().unwrap_or_default();
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
     let is_here = host.eq_ignore_ascii_case("localhost")
         || no_proxy::address(host).is_some_and(|address| address.is_loopback());
     let port = server.port_u16().unwrap_or(default_port);
@@ -121,8 +136,11 @@ pub fn proxy_of(
         return Ok(None);
     }
     // `proxy.example:3128` is the usual way to write it.
-    let url =
-        if value.contains("://") { value.trim().to_owned() } else { format!("http://{}", value.trim()) };
+    let url = if value.contains("://") {
+        value.trim().to_owned()
+    } else {
+        format!("http://{}", value.trim())
+    };
     Proxy::parse(&url, Origin::Variable(name)).map(Some)
 }
 
@@ -147,7 +165,12 @@ impl Proxy {
         let port = authority.port_u16().unwrap_or(default_port);
         let url = format!("{written}://{}:{port}/", authority.host());
         let url = url.parse().map_err(|_| ProxyError::Url(origin))?;
-        Ok(Self { scheme, url, credentials, origin })
+        Ok(Self {
+            scheme,
+            url,
+            credentials,
+            origin,
+        })
     }
 }
 
@@ -209,14 +232,29 @@ mod tests {
             // The proxy may be on the loopback interface, and NO_PROXY has servers, not proxies.
             (
                 "https://api.example",
-                &[("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", "127.0.0.1,localhost")],
+                &[
+                    ("HTTPS_PROXY", "http://127.0.0.1:9"),
+                    ("NO_PROXY", "127.0.0.1,localhost"),
+                ],
                 "http://127.0.0.1:9 (the variable HTTPS_PROXY)",
             ),
             ("https://api.example", &[proxy, ("NO_PROXY", "example")], "none"),
-            ("https://api.example", &[proxy, ("no_proxy", "api.example:443")], "none"),
+            (
+                "https://api.example",
+                &[proxy, ("no_proxy", "api.example:443")],
+                "none",
+            ),
             ("https://[fd00::1]", &[proxy, ("NO_PROXY", "fd00::/16")], "none"),
-            ("https://api.example", &[proxy, ("NO_PROXY", ""), ("no_proxy", "*")], "none"),
-            ("https://api.example", &[proxy, ("NO_PROXY", "///,,a b")], by_variable),
+            (
+                "https://api.example",
+                &[proxy, ("NO_PROXY", ""), ("no_proxy", "*")],
+                "none",
+            ),
+            (
+                "https://api.example",
+                &[proxy, ("NO_PROXY", "///,,a b")],
+                by_variable,
+            ),
             ("http://api.example", &[proxy], "none"),
             (
                 "http://api.example",
@@ -225,7 +263,10 @@ mod tests {
             ),
             (
                 "https://api.example",
-                &[("HTTPS_PROXY", ""), ("https_proxy", "SOCKS5://me:p%40ss@proxy.example")],
+                &[
+                    ("HTTPS_PROXY", ""),
+                    ("https_proxy", "SOCKS5://me:p%40ss@proxy.example"),
+                ],
                 "socks5://proxy.example:1080 (the variable https_proxy) as me/p@ss",
             ),
             // Whatever it is, it matters only to servers that are reached through it.
@@ -242,7 +283,11 @@ mod tests {
             ),
         ];
         for (server, variables, expected) in rows {
-            assert_eq!(decided(server, None, variables), expected, "{server} with {variables:?}");
+            assert_eq!(
+                decided(server, None, variables),
+                expected,
+                "{server} with {variables:?}"
+            );
         }
     }
 
@@ -279,7 +324,11 @@ mod tests {
             ("https://api.example", "", "none"),
         ];
         for (server, url, expected) in rows {
-            assert_eq!(decided(server, Some(url), &variables), expected, "{server} with {url:?}");
+            assert_eq!(
+                decided(server, Some(url), &variables),
+                expected,
+                "{server} with {url:?}"
+            );
         }
     }
 }

@@ -1,12 +1,17 @@
 //! A server of a kubeconfig.
 
-use kube::Config;
-use kube::client::ClientBuilder;
-use kube::config::{ExecConfig, ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Client, config::InClusterError};
+use kube::{
+    Client, Config,
+    client::ClientBuilder,
+    config::{
+        ExecConfig, ExecInteractiveMode, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
+    },
+};
 
-use crate::connections::{self, Connections, Patience};
-use crate::proxy::{Environment, Proxy, ProxyError, proxy_of};
+use crate::{
+    connections::{self, Connections, Patience},
+    proxy::{Environment, Proxy, ProxyError, proxy_of},
+};
 
 /// Why a server of a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -117,14 +122,23 @@ async fn unproxied(
     mut kubeconfig: Kubeconfig,
     options: &KubeConfigOptions,
 ) -> Result<Config, KubeconfigError> {
-    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+    for cluster in kubeconfig
+        .clusters
+        .iter_mut()
+        .filter_map(|named| named.cluster.as_mut())
+    {
         let named = cluster.proxy_url.take().filter(|url| !url.is_empty());
         cluster.proxy_url = Some(named.unwrap_or_else(|| NO_PROXY_NAMED.to_owned()));
     }
     let mut config = Config::from_custom_kubeconfig(kubeconfig, options).await?;
     config.proxy_url = config.proxy_url.filter(|url| *url != NO_PROXY_NAMED);
     // A credential plugin may be told about the cluster.
-    if let Some(cluster) = config.auth_info.exec.as_mut().and_then(|plugin| plugin.cluster.as_mut()) {
+    if let Some(cluster) = config
+        .auth_info
+        .exec
+        .as_mut()
+        .and_then(|plugin| plugin.cluster.as_mut())
+    {
         cluster.proxy_url = cluster.proxy_url.take().filter(|url| url != NO_PROXY_NAMED);
     }
     Ok(config)

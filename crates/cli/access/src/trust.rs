@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::ParsedCertificate,
+};
 use x509_parser::prelude::{ASN1Time, FromDer as _, X509Certificate};
 
 /// Trusts what the authorities have issued, and besides, as client-go does, a certificate that is itself among them:
@@ -32,14 +37,20 @@ type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 impl AuthoritiesAndTheirOwn {
     fn new(tls: &ClientConfig, authorities: &[Vec<u8>]) -> Result<Self, BoxedError> {
-        let certificates: Vec<_> = authorities.iter().map(|der| CertificateDer::from(der.clone())).collect();
+        let certificates: Vec<_> = authorities
+            .iter()
+            .map(|der| CertificateDer::from(der.clone()))
+            .collect();
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone())?;
         }
         let provider = Arc::clone(tls.crypto_provider());
         let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-        Ok(Self { authorities, certificates })
+        Ok(Self {
+            authorities,
+            certificates,
+        })
     }
 }
 
@@ -78,7 +89,8 @@ impl ServerCertVerifier for AuthoritiesAndTheirOwn {
         if self.certificates.contains(end_entity) {
             return fits(end_entity, server_name, now).map(|()| ServerCertVerified::assertion());
         }
-        self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        self.authorities
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(
@@ -87,7 +99,8 @@ impl ServerCertVerifier for AuthoritiesAndTheirOwn {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls12_signature(message, certificate, signed)
+        self.authorities
+            .verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -96,7 +109,8 @@ impl ServerCertVerifier for AuthoritiesAndTheirOwn {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls13_signature(message, certificate, signed)
+        self.authorities
+            .verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -129,13 +143,16 @@ mod tests {
     }
 
     fn verified(trusted: &[&Vec<u8>], sent: &[u8], name: &str, now: u64) -> Result<(), Error> {
-        let tls =
-            ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+        let tls = ClientConfig::builder()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
         let trusted: Vec<_> = trusted.iter().map(|der| (*der).clone()).collect();
         let verifier = AuthoritiesAndTheirOwn::new(&tls, &trusted).expect("certificates");
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
-        verifier.verify_server_cert(&sent.to_vec().into(), &[], &name, &[], now).map(drop)
+        verifier
+            .verify_server_cert(&sent.to_vec().into(), &[], &name, &[], now)
+            .map(drop)
     }
 
     #[test]
@@ -149,7 +166,10 @@ mod tests {
             (certificate(true, &[], false), None),
             (certificate(false, &[ServerAuth, ClientAuth], false), None),
             (certificate(false, &[Any], false), None),
-            (certificate(false, &[ClientAuth], false), Some(CertificateError::InvalidPurpose)),
+            (
+                certificate(false, &[ClientAuth], false),
+                Some(CertificateError::InvalidPurpose),
+            ),
             (certificate(false, &[], true), Some(CertificateError::Expired)),
         ] {
             let found = verified(&[&der], &der, "api.example", now);
@@ -160,7 +180,10 @@ mod tests {
             Err(CertificateError::NotValidYet.into())
         );
         let other_name = verified(&[&plain], &plain, "other.example", now).expect_err("another name");
-        assert!(other_name.to_string().contains("not valid for name"), "{other_name}");
+        assert!(
+            other_name.to_string().contains("not valid for name"),
+            "{other_name}"
+        );
         // It does not vouch for another one, of the same name and even of the same maker.
         let other = certificate(false, &[], false);
         let unknown = verified(&[&plain], &other, "api.example", now).expect_err("another certificate");

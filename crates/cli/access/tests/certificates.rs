@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use http::Request;
 use kube::config::KubeConfigOptions;
 use nephele_access::{Environment, Server};
 use rcgen::CertifiedKey;
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 use tokio_rustls::TlsAcceptor;
 
 /// A certificate for these names and addresses.
@@ -25,13 +25,17 @@ fn certificate(names: &[&str]) -> CertifiedKey<rcgen::KeyPair> {
 async fn serve(address: &str, own: &CertifiedKey<rcgen::KeyPair>) -> u16 {
     let key = PrivateKeyDer::Pkcs8(own.signing_key.serialize_der().into());
     let config = ServerConfig::builder().with_no_client_auth();
-    let config = config.with_single_cert(vec![own.cert.der().clone()], key).expect("they fit");
+    let config = config
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .expect("they fit");
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind((address, 0)).await.expect("a free port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
                 head.push(stream.read_u8().await.expect("a whole head"));
@@ -55,7 +59,9 @@ async fn answers(cluster: &Value) -> bool {
     let kubeconfig = serde_json::from_value(kubeconfig).expect("a kubeconfig");
     let options = KubeConfigOptions::default();
     let environment = Environment::default();
-    let server = Server::of(kubeconfig, &options, &environment).await.expect("usable");
+    let server = Server::of(kubeconfig, &options, &environment)
+        .await
+        .expect("usable");
     let client = server.client().expect("certificates");
     let request = Request::get("/version").body(Vec::new()).expect("a request");
     client.request_text(request).await.is_ok()
@@ -78,11 +84,41 @@ async fn the_own_certificate_of_a_server_in_the_kubeconfig_is_trusted_and_no_oth
 #[tokio::test]
 async fn a_server_behind_another_name_or_address_is_known_by_the_name_in_the_kubeconfig() {
     for (address, host, names, name, is_known) in [
-        ("127.0.0.1", "127.0.0.1", ["api.example", "x.example"], None, false),
-        ("127.0.0.1", "127.0.0.1", ["api.example", "x.example"], Some("api.example"), true),
-        ("127.0.0.1", "127.0.0.1", ["api.example", "x.example"], Some("other.example"), false),
-        ("127.0.0.1", "localhost", ["localhost", "x.example"], Some("api.example"), false),
-        ("127.0.0.1", "localhost", ["10.0.0.1", "x.example"], Some("10.0.0.1"), true),
+        (
+            "127.0.0.1",
+            "127.0.0.1",
+            ["api.example", "x.example"],
+            None,
+            false,
+        ),
+        (
+            "127.0.0.1",
+            "127.0.0.1",
+            ["api.example", "x.example"],
+            Some("api.example"),
+            true,
+        ),
+        (
+            "127.0.0.1",
+            "127.0.0.1",
+            ["api.example", "x.example"],
+            Some("other.example"),
+            false,
+        ),
+        (
+            "127.0.0.1",
+            "localhost",
+            ["localhost", "x.example"],
+            Some("api.example"),
+            false,
+        ),
+        (
+            "127.0.0.1",
+            "localhost",
+            ["10.0.0.1", "x.example"],
+            Some("10.0.0.1"),
+            true,
+        ),
         ("::1", "[::1]", ["::1", "x.example"], None, true),
         ("::1", "[::1]", ["127.0.0.1", "x.example"], None, false),
         ("::1", "[::1]", ["fd00::1", "x.example"], Some("fd00::1"), true),
@@ -95,6 +131,10 @@ async fn a_server_behind_another_name_or_address_is_known_by_the_name_in_the_kub
         if let Some(name) = name {
             cluster["tls-server-name"] = name.into();
         }
-        assert_eq!(answers(&cluster).await, is_known, "{host} with {name:?} and a certificate for {names:?}");
+        assert_eq!(
+            answers(&cluster).await,
+            is_known,
+            "{host} with {name:?} and a certificate for {names:?}"
+        );
     }
 }

@@ -1,15 +1,19 @@
 //! Credentials of users, from plugins.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use http::Request;
 use kube::config::KubeConfigOptions;
 use nephele_access::{Environment, Server, read_file};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 fn kubeconfig(port: u16, user: &str) -> String {
     format!(
@@ -32,12 +36,16 @@ async fn heard(user: &str) -> String {
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.expect("a whole head"));
         }
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.expect("the client waits");
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            .await
+            .expect("the client waits");
         String::from_utf8(head).expect("text")
     });
     let read = read_file(&file).expect("a kubeconfig");
-    let usable =
-        Server::of(read, &KubeConfigOptions::default(), &Environment::of_process()).await.expect("usable");
+    let usable = Server::of(read, &KubeConfigOptions::default(), &Environment::of_process())
+        .await
+        .expect("usable");
     let client = usable.client().expect("credentials");
     let request = Request::get("/version").body(Vec::new()).expect("a request");
     client.request_text(request).await.expect("answered");
@@ -74,8 +82,15 @@ async fn a_credential_plugin_does_not_read_standard_input_that_is_no_terminal() 
     if std::env::var_os(ALONE).is_none() {
         // In a process of its own, whose input has a line that is not the plugin's, and does not end.
         let mut test = Command::new(std::env::current_exe().expect("this program"));
-        test.args(["--exact", "a_credential_plugin_does_not_read_standard_input_that_is_no_terminal"]);
-        let mut test = test.env(ALONE, "1").stdin(Stdio::piped()).spawn().expect("it starts");
+        test.args([
+            "--exact",
+            "a_credential_plugin_does_not_read_standard_input_that_is_no_terminal",
+        ]);
+        let mut test = test
+            .env(ALONE, "1")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let mut input = test.stdin.take().expect("a pipe");
         input.write_all(b"mine\n").expect("written");
         let ended = tokio::task::spawn_blocking(move || test.wait());
@@ -104,9 +119,18 @@ async fn a_credential_plugin_does_not_read_standard_input_that_is_no_terminal() 
 async fn a_credential_plugin_is_run_as_kubectl_and_clouds_write_it() {
     // `kubectl config set-credentials` writes null for what it is not given.
     for (version, rest) in [
-        ("v1", "interactiveMode: IfAvailable\n      provideClusterInfo: false\n      env: null\n"),
-        ("v1", "interactiveMode: Never\n      provideClusterInfo: true\n      installHint: Install it.\n"),
-        ("v1beta1", "env:\n      - {name: ZONE, value: -north}\n      provideClusterInfo: false\n"),
+        (
+            "v1",
+            "interactiveMode: IfAvailable\n      provideClusterInfo: false\n      env: null\n",
+        ),
+        (
+            "v1",
+            "interactiveMode: Never\n      provideClusterInfo: true\n      installHint: Install it.\n",
+        ),
+        (
+            "v1beta1",
+            "env:\n      - {name: ZONE, value: -north}\n      provideClusterInfo: false\n",
+        ),
         ("v1beta1", "env: []\n      interactiveMode: IfAvailable\n"),
     ] {
         let user = format!(
@@ -118,6 +142,10 @@ async fn a_credential_plugin_is_run_as_kubectl_and_clouds_write_it() {
         fs::write(&plugin, PLUGIN).expect("written");
         let user = user.replace("PLUGIN", plugin.to_str().expect("text"));
         let zone = if rest.contains("ZONE") { "-north" } else { "" };
-        assert_eq!(heard(&user).await, format!("Bearer of-me{zone}"), "{version} {rest}");
+        assert_eq!(
+            heard(&user).await,
+            format!("Bearer of-me{zone}"),
+            "{version} {rest}"
+        );
     }
 }

@@ -5,8 +5,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use nephele_access::{Environment, Server, config_without_proxy};
 use nephele_error_chain::chain;
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+};
 
 /// Only a proxy knows where this is.
 const HOST: &str = "management.example";
@@ -21,7 +23,10 @@ async fn api_server() -> u16 {
                 let head = read_head(&mut stream).await;
                 let path = head.split(' ').nth(1).expect("a path");
                 let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{path}", path.len());
-                stream.write_all(answer.as_bytes()).await.expect("the client waits");
+                stream
+                    .write_all(answer.as_bytes())
+                    .await
+                    .expect("the client waits");
             });
         }
     });
@@ -58,15 +63,23 @@ async fn proxy(played: Played) -> (u16, tokio::task::JoinHandle<String>) {
         match played {
             Played::Http | Played::Socks => {
                 client.write_all(&answer).await.expect("the client waits");
-                let mut server = TcpStream::connect(("127.0.0.1", port)).await.expect("the server is up");
+                let mut server = TcpStream::connect(("127.0.0.1", port))
+                    .await
+                    .expect("the server is up");
                 tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
             }
             Played::HttpRefusing => {
-                client.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await.expect("it waits");
+                client
+                    .write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+                    .await
+                    .expect("it waits");
             }
             // Not allowed by the rules of the proxy.
             Played::SocksRefusing => {
-                client.write_all(&[5, 2, 0, 1, 0, 0, 0, 0, 0, 0]).await.expect("it waits");
+                client
+                    .write_all(&[5, 2, 0, 1, 0, 0, 0, 0, 0, 0])
+                    .await
+                    .expect("it waits");
             }
         }
         wanted
@@ -76,12 +89,23 @@ async fn proxy(played: Played) -> (u16, tokio::task::JoinHandle<String>) {
 
 async fn http(client: &mut TcpStream) -> (String, u16, Vec<u8>) {
     let head = read_head(client).await;
-    let credentials = head.lines().find_map(|line| line.strip_prefix("Proxy-Authorization: "));
+    let credentials = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Proxy-Authorization: "));
     let target = head.split(' ').nth(1).expect("a target").to_owned();
-    let port = target.rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let port = target
+        .rsplit_once(':')
+        .expect("a port")
+        .1
+        .parse()
+        .expect("a number");
     let host = target.rsplit_once(':').expect("a port").0;
     let wanted = format!("{host} by {}", credentials.unwrap_or("anybody"));
-    (wanted, port, b"HTTP/1.1 200 Connection established\r\n\r\n".to_vec())
+    (
+        wanted,
+        port,
+        b"HTTP/1.1 200 Connection established\r\n\r\n".to_vec(),
+    )
 }
 
 /// RFC 1928 and, for a name and a password, RFC 1929.
@@ -108,7 +132,11 @@ async fn socks(client: &mut TcpStream) -> (String, u16, Vec<u8>) {
     client.read_exact(&mut host).await.expect("a host");
     let port = client.read_u16().await.expect("a port");
     let host = String::from_utf8(host).expect("text");
-    (format!("{host} by {user}"), port, vec![5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+    (
+        format!("{host} by {user}"),
+        port,
+        vec![5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
+    )
 }
 
 fn kubeconfig(server: &str, proxy_url: Option<&str>) -> Kubeconfig {
@@ -132,7 +160,10 @@ async fn ask(kubeconfig: Kubeconfig, variables: &[(&str, String)]) -> Result<Str
         found.map(|(_, value)| value.clone())
     });
     let server = Server::of(kubeconfig, &KubeConfigOptions::default(), &environment).await;
-    let client = server.map_err(|error| chain(&error))?.client().map_err(|error| chain(&error))?;
+    let client = server
+        .map_err(|error| chain(&error))?
+        .client()
+        .map_err(|error| chain(&error))?;
     let request = Request::get("/version").body(Vec::new()).expect("a request");
     client.request_text(request).await.map_err(|error| chain(&error))
 }
@@ -156,7 +187,10 @@ async fn requests_go_through_the_proxy_of_kubeconfig_or_environment_which_resolv
                 false => ask(kubeconfig(&server, None), &[("HTTP_PROXY", url)]).await,
             };
             assert_eq!(answer.as_deref(), Ok("/version"), "{start} {by_kubeconfig}");
-            assert_eq!(wanted.await.expect("the proxy worked"), format!("{HOST} by {user}"));
+            assert_eq!(
+                wanted.await.expect("the proxy worked"),
+                format!("{HOST} by {user}")
+            );
         }
     }
 }
@@ -167,24 +201,38 @@ async fn what_fails_at_a_proxy_names_it_and_where_it_comes_from() {
     for (played, scheme) in [(Played::HttpRefusing, "http"), (Played::SocksRefusing, "socks5")] {
         let (port, wanted) = proxy(played).await;
         let url = format!("{scheme}://me:secret@127.0.0.1:{port}");
-        let failed = ask(kubeconfig(&server, Some(&url)), &[]).await.expect_err("refused");
+        let failed = ask(kubeconfig(&server, Some(&url)), &[])
+            .await
+            .expect_err("refused");
         let named = format!("through the proxy {scheme}://127.0.0.1:{port} (proxy-url in the kubeconfig): ");
         assert!(failed.contains(&named) && !failed.contains("secret"), "{failed}");
         wanted.await.expect("the proxy was asked");
     }
     // A port that nothing listens on.
-    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a free port")
+        .local_addr()
+        .expect("bound");
     let environment = [("HTTP_PROXY", format!("http://{closed}"))];
-    let failed = ask(kubeconfig(&server, None), &environment).await.expect_err("nothing there");
+    let failed = ask(kubeconfig(&server, None), &environment)
+        .await
+        .expect_err("nothing there");
     let named = format!("through the proxy http://{closed} (the variable HTTP_PROXY): ");
-    assert!(failed.contains(&named) && failed.contains("Connection refused"), "{failed}");
+    assert!(
+        failed.contains(&named) && failed.contains("Connection refused"),
+        "{failed}"
+    );
 }
 
 #[tokio::test]
 async fn a_proxy_of_the_environment_is_not_asked_for_this_machine() {
     let port = api_server().await;
     for host in ["127.0.0.1", "localhost"] {
-        let environment = [("HTTP_PROXY", "http://127.0.0.1:9".to_owned()), ("NO_PROXY", "///".to_owned())];
+        let environment = [
+            ("HTTP_PROXY", "http://127.0.0.1:9".to_owned()),
+            ("NO_PROXY", "///".to_owned()),
+        ];
         let answer = ask(kubeconfig(&format!("http://{host}:{port}"), None), &environment).await;
         assert_eq!(answer.as_deref(), Ok("/version"), "{host}");
     }

@@ -1,13 +1,17 @@
 //! Access to a management cluster, as `kubectl` has it.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, DynamicObject},
+};
 use nephele_access::{Environment, ReadError, Server, read_file, read_usual, usual_files};
 
 use crate::exit::{Exit, Problem};
@@ -91,7 +95,9 @@ impl TargetArgs {
         let mut server = self.server().await?;
         server.config.connect_timeout = Some(CONNECT_MAX);
         let namespace = server.config.default_namespace.clone();
-        let client = server.client().context("failed to set up a client of the management cluster")?;
+        let client = server
+            .client()
+            .context("failed to set up a client of the management cluster")?;
         Ok(Access { client, namespace })
     }
 
@@ -105,7 +111,10 @@ impl TargetArgs {
     }
 
     async fn server(&self) -> anyhow::Result<Server> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
         match &self.kubeconfig {
             Some(file) => of_file(file, &options, &Environment::of_process()).await,
             None => usual(&options)
@@ -130,7 +139,10 @@ impl Access {
             }
         };
         // The kinds of a group need not all be in its preferred version: pools are not.
-        let mut resources = found.resources_by_stability().into_iter().map(|(resource, _)| resource);
+        let mut resources = found
+            .resources_by_stability()
+            .into_iter()
+            .map(|(resource, _)| resource);
         let resource = resources.find(|resource| resource.kind == kind);
         resource.ok_or_else(|| not_installed(group, kind).into())
     }

@@ -18,8 +18,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 ///
 /// When the registry already has a metric of that name.
 pub(crate) fn register(registry: &Registry) -> prometheus::Result<()> {
-    let bytes =
-        IntGauge::new("nephele_allocated_bytes", "Bytes that the program has allocated and not freed")?;
+    let bytes = IntGauge::new(
+        "nephele_allocated_bytes",
+        "Bytes that the program has allocated and not freed",
+    )?;
     registry.register(Box::new(Allocated { bytes }))
 }
 
@@ -36,7 +38,8 @@ impl Collector for Allocated {
     fn collect(&self) -> Vec<MetricFamily> {
         // Statistics are those of the last epoch. An allocator built without them leaves the gauge at zero.
         let allocated = epoch::advance().and_then(|_| stats::allocated::read());
-        self.bytes.set(allocated.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)));
+        self.bytes
+            .set(allocated.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)));
         self.bytes.collect()
     }
 }
@@ -48,8 +51,12 @@ mod tests {
     use super::*;
 
     fn allocated(registry: &Registry) -> f64 {
-        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("a registry is text");
-        let value = text.lines().find_map(|line| line.strip_prefix("nephele_allocated_bytes "));
+        let text = TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .expect("a registry is text");
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix("nephele_allocated_bytes "));
         value.expect("it is registered").parse().expect("a number")
     }
 
@@ -65,7 +72,10 @@ mod tests {
         let after = allocated(&registry);
         // Other tests of the process allocate, too, but far less.
         let size = SIZE as f64;
-        assert!(before > 0.0 && during - before > 0.9 * size, "{before} before, {during} during");
+        assert!(
+            before > 0.0 && during - before > 0.9 * size,
+            "{before} before, {during} during"
+        );
         assert!(during - after > 0.9 * size, "{during} during, {after} after");
     }
 }

@@ -11,7 +11,9 @@ const MANAGER: &str = "manager";
 pub(crate) fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args = args.into_iter();
     let program = args.next().unwrap_or_else(|| "nephele".into());
-    let is_manager = Path::new(&program).file_name().is_some_and(|name| name == MANAGER);
+    let is_manager = Path::new(&program)
+        .file_name()
+        .is_some_and(|name| name == MANAGER);
     let mut normalised = vec![program];
     if is_manager {
         normalised.push(MANAGER.into());
@@ -21,7 +23,9 @@ pub(crate) fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
 }
 
 fn hyphenated(arg: OsString) -> OsString {
-    let Some(text) = arg.to_str().filter(|text| text.starts_with("--")) else { return arg };
+    let Some(text) = arg.to_str().filter(|text| text.starts_with("--")) else {
+        return arg;
+    };
     match text.split_once('=') {
         Some((name, value)) => format!("{}={value}", name.replace('_', "-")).into(),
         None => text.replace('_', "-").into(),
@@ -31,10 +35,12 @@ fn hyphenated(arg: OsString) -> OsString {
 /// The value of a flag among the arguments of a container, each of which has its value in it; empty for a flag without
 /// one. Of a flag that is there more than once the last one counts, as for the manager.
 pub(crate) fn value<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
-    args.iter().rev().find_map(|arg| match arg.strip_prefix("--")?.strip_prefix(flag)? {
-        "" => Some(""),
-        rest => rest.strip_prefix('='),
-    })
+    args.iter()
+        .rev()
+        .find_map(|arg| match arg.strip_prefix("--")?.strip_prefix(flag)? {
+            "" => Some(""),
+            rest => rest.strip_prefix('='),
+        })
 }
 
 #[cfg(test)]
@@ -43,26 +49,50 @@ mod tests {
 
     fn normalise(args: &[&str]) -> Vec<String> {
         let args = args.iter().map(OsString::from);
-        normalised(args).into_iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+        normalised(args)
+            .into_iter()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect()
     }
 
     #[test]
     fn the_last_flag_of_a_name_counts() {
         let args = ["--a=1", "--ab=2", "--a", "--b=x=y", "a=3"].map(str::to_owned);
-        assert_eq!([value(&args, "a"), value(&args, "b"), value(&args, "c")], [Some(""), Some("x=y"), None]);
+        assert_eq!(
+            [value(&args, "a"), value(&args, "b"), value(&args, "c")],
+            [Some(""), Some("x=y"), None]
+        );
     }
 
     #[test]
     fn called_manager_it_is_the_manager() {
-        assert_eq!(normalise(&["/manager", "--v=2"]), ["/manager", "manager", "--v=2"]);
-        assert_eq!(normalise(&["/usr/bin/nephele", "crds"]), ["/usr/bin/nephele", "crds"]);
+        assert_eq!(
+            normalise(&["/manager", "--v=2"]),
+            ["/manager", "manager", "--v=2"]
+        );
+        assert_eq!(
+            normalise(&["/usr/bin/nephele", "crds"]),
+            ["/usr/bin/nephele", "crds"]
+        );
     }
 
     #[test]
     fn underscores_count_as_hyphens_in_names_but_not_in_values() {
         assert_eq!(
-            normalise(&["nephele", "manager", "--leader_elect", "--watch_filter=a_b", "a_b"]),
-            ["nephele", "manager", "--leader-elect", "--watch-filter=a_b", "a_b"]
+            normalise(&[
+                "nephele",
+                "manager",
+                "--leader_elect",
+                "--watch_filter=a_b",
+                "a_b"
+            ]),
+            [
+                "nephele",
+                "manager",
+                "--leader-elect",
+                "--watch-filter=a_b",
+                "a_b"
+            ]
         );
     }
 }

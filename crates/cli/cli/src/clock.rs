@@ -1,12 +1,13 @@
 //! `nephele clock`: shows or changes the clock of a SimulatedCloud.
 
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use kube::api::{Patch, PatchParams};
-use kube::runtime::wait::await_condition;
-use kube::{Api, ResourceExt as _};
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+    runtime::wait::await_condition,
+};
 use nephele_api::cloud::v1alpha1::{CLOCK_STEPS_MAX, CloudClock, CloudClockStatus, SimulatedCloud};
 use nephele_controller::Readable;
 use nephele_model::ClockRate;
@@ -14,9 +15,11 @@ use nephele_scenario::clock::{self, ClockChange};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::access::AccessArgs;
-use crate::exit::{Exit, Problem};
-use crate::output::print;
+use crate::{
+    access::AccessArgs,
+    exit::{Exit, Problem},
+    output::print,
+};
 
 /// How long it may take until a changed clock is in force.
 const IN_FORCE_MAX: Duration = Duration::from_secs(30);
@@ -58,9 +61,21 @@ struct ChangeArgs {
 
 impl ChangeArgs {
     fn of(self, cloud: &str) -> ClockChange {
-        let Self { pause, resume, rate, step, jump } = self;
+        let Self {
+            pause,
+            resume,
+            rate,
+            step,
+            jump,
+        } = self;
         let paused = (pause || resume).then_some(pause);
-        ClockChange { cloud: cloud.to_owned(), rate, paused, step, jump }
+        ClockChange {
+            cloud: cloud.to_owned(),
+            rate,
+            paused,
+            step,
+            jump,
+        }
     }
 }
 
@@ -70,7 +85,11 @@ pub(crate) async fn run(args: ClockArgs) -> anyhow::Result<ExitCode> {
     let access = access.open().await?;
     let api: Api<Readable<SimulatedCloud>> = Api::namespaced(access.client, &access.namespace);
     let status = changed(&api, &access.namespace, &change.of(&name)).await?;
-    print(&format!("SimulatedCloud {}/{name}: {}\n", access.namespace, told(&status)))?;
+    print(&format!(
+        "SimulatedCloud {}/{name}: {}\n",
+        access.namespace,
+        told(&status)
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,9 +159,24 @@ async fn in_force(
 
 /// A clock for people.
 fn told(status: &CloudClockStatus) -> String {
-    let CloudClockStatus { rate, paused, steps, ahead, since: _, time } = status.clone();
+    let CloudClockStatus {
+        rate,
+        paused,
+        steps,
+        ahead,
+        since: _,
+        time,
+    } = status.clone();
     let time = time.map(|time| format!(", time {}", time.0)).unwrap_or_default();
-    format!("{}{time}", clock::told(&CloudClock { rate, paused, steps, ahead }))
+    format!(
+        "{}{time}",
+        clock::told(&CloudClock {
+            rate,
+            paused,
+            steps,
+            ahead
+        })
+    )
 }
 
 #[cfg(test)]
@@ -161,7 +195,8 @@ mod tests {
         .expect("a SimulatedCloud");
         api.create(&cloud).await;
         let in_force = async |clock: serde_json::Value| {
-            api.patch_status::<SimulatedCloud>("default", &json!({ "clock": clock })).await;
+            api.patch_status::<SimulatedCloud>("default", &json!({ "clock": clock }))
+                .await;
         };
         in_force(json!({ "rate": "2", "paused": false, "steps": 3, "ahead": "0s" })).await;
         let clouds = api.api::<Readable<SimulatedCloud>>();
@@ -177,7 +212,11 @@ mod tests {
         };
         let changing = tokio::spawn(async move { changed(&clouds, "default", &change.of("default")).await });
         let is_set = |cloud: &SimulatedCloud| cloud.spec.clock.paused == Some(true);
-        let set = api.eventually::<SimulatedCloud>("default", "to be set", is_set).await.spec.clock;
+        let set = api
+            .eventually::<SimulatedCloud>("default", "to be set", is_set)
+            .await
+            .spec
+            .clock;
         let expected = json!({ "rate": "2", "paused": true, "steps": 5, "ahead": "60s" });
         assert_eq!(serde_json::to_value(&set).expect("JSON"), expected);
         in_force(expected).await;
@@ -188,9 +227,18 @@ mod tests {
     #[tokio::test]
     async fn a_cloud_that_is_not_there_is_told() {
         let api = ManagementApi::start();
-        let change = ChangeArgs { resume: true, ..ChangeArgs::default() }.of("none");
+        let change = ChangeArgs {
+            resume: true,
+            ..ChangeArgs::default()
+        }
+        .of("none");
         assert_eq!(change.paused, Some(false));
-        let error = changed(&api.api(), "default", &change).await.expect_err("there is none");
-        assert_eq!(error.downcast_ref::<Problem>().expect("a problem").exit, Exit::NotFound);
+        let error = changed(&api.api(), "default", &change)
+            .await
+            .expect_err("there is none");
+        assert_eq!(
+            error.downcast_ref::<Problem>().expect("a problem").exit,
+            Exit::NotFound
+        );
     }
 }

@@ -6,12 +6,22 @@ const GAP: usize = 3;
 /// Lines whose columns are aligned. The last one is not padded.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<_> = (0..count).map(|column| width(column).unwrap_or(0) + GAP).collect();
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<_> = (0..count)
+        .map(|column| width(column).unwrap_or(0) + GAP)
+        .collect();
     let mut text = String::new();
     for row in rows {
-        let line: String = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let line: String = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         text.push_str(line.trim_end());
         text.push('\n');
     }

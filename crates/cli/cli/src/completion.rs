@@ -1,8 +1,10 @@
 //! `nephele completion` and `nephele manual`: shell completions and man pages, from the declarations of the flags.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::{Args, Command};
@@ -50,7 +52,10 @@ pub(crate) fn write_manual(args: &ManualArgs, mut command: Command) -> anyhow::R
 
 /// Writes the pages of a command and its subcommands. Their depth is that of the declarations.
 fn write_page(command: &Command, folder: &Path) -> anyhow::Result<()> {
-    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    let name = command
+        .get_display_name()
+        .unwrap_or(command.get_name())
+        .to_owned();
     let path = folder.join(format!("{name}.1"));
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone())
@@ -58,7 +63,10 @@ fn write_page(command: &Command, folder: &Path) -> anyhow::Result<()> {
         .render(&mut page)
         .context("failed to write a man page")?;
     fs::write(&path, page).with_context(|| format!("failed to write {}", path.display()))?;
-    command.get_subcommands().filter(is_shown).try_for_each(|subcommand| write_page(subcommand, folder))
+    command
+        .get_subcommands()
+        .filter(is_shown)
+        .try_for_each(|subcommand| write_page(subcommand, folder))
 }
 
 /// Whether documents have the command.

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-
 use nephele_components::{IMAGE, Role, render};
 
 use crate::output::print;
@@ -57,10 +56,15 @@ mod tests {
 
     /// The text as clusterctl renders it with the default values of variables.
     fn expanded(text: &str) -> String {
-        let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
+        let Some((before, rest)) = text.split_once("${") else {
+            return text.to_owned();
+        };
         let (variable, after) = rest.split_once('}').expect("a variable ends");
         let (variable, default) = variable.split_once(":=").expect("a variable has a default");
-        assert!(variable.starts_with("NEPHELE_") && !default.is_empty(), "{variable}");
+        assert!(
+            variable.starts_with("NEPHELE_") && !default.is_empty(),
+            "{variable}"
+        );
         format!("{before}{default}{}", expanded(after))
     }
 

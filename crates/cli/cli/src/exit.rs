@@ -1,7 +1,6 @@
 //! Exit codes of the commands that people run against a management cluster.
 
-use std::error::Error;
-use std::process::ExitCode;
+use std::{error::Error, process::ExitCode};
 
 /// The list of exit codes, for `--help`.
 pub(crate) const HELP: &str = "\
@@ -34,7 +33,11 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), cause: None }
+        Self {
+            exit,
+            message: message.into(),
+            cause: None,
+        }
     }
 
     /// A refused or failed request. `permission` is what the request needs, for example "list pods".
@@ -52,7 +55,11 @@ impl Problem {
             kube::Error::Api(status) => status,
             other => Box::new(other),
         };
-        Self { exit, message, cause: Some(cause) }
+        Self {
+            exit,
+            message,
+            cause: Some(cause),
+        }
     }
 }
 
@@ -70,7 +77,9 @@ fn of_request(error: &kube::Error) -> Exit {
 
 /// The exit code of the whole program after this error.
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
-    error.downcast_ref::<Problem>().map_or(ExitCode::FAILURE, |problem| ExitCode::from(problem.exit as u8))
+    error
+        .downcast_ref::<Problem>()
+        .map_or(ExitCode::FAILURE, |problem| ExitCode::from(problem.exit as u8))
 }
 
 #[cfg(test)]
@@ -81,7 +90,10 @@ mod tests {
     use super::*;
 
     fn refused(code: u16) -> kube::Error {
-        kube::Error::Api(Box::new(Status { code, ..Status::failure("no", "Reason") }))
+        kube::Error::Api(Box::new(Status {
+            code,
+            ..Status::failure("no", "Reason")
+        }))
     }
 
     #[test]
@@ -91,13 +103,20 @@ mod tests {
         assert_eq!(of(refused(401)), Exit::Forbidden);
         assert_eq!(of(refused(404)), Exit::NotFound);
         assert_eq!(of(refused(500)), Exit::Failed);
-        assert_eq!(of(kube::Error::Service("connection refused".into())), Exit::Unreachable);
+        assert_eq!(
+            of(kube::Error::Service("connection refused".into())),
+            Exit::Unreachable
+        );
     }
 
     #[test]
     fn context_keeps_the_exit_code() {
         let problem = Problem::request("list pods", "list pods", refused(403));
-        assert!(problem.to_string().ends_with("you need the permission to list pods"));
+        assert!(
+            problem
+                .to_string()
+                .ends_with("you need the permission to list pods")
+        );
         let error = Err::<(), _>(problem).context("around it").expect_err("a problem");
         assert_eq!(format!("{:?}", code(&error)), format!("{:?}", ExitCode::from(4)));
     }

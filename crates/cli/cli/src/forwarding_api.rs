@@ -1,31 +1,42 @@
 //! A management API on a socket, with port-forward and tokens, for tests. Our kinds name the manager's namespace.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path as UrlPath, State};
-use axum::response::IntoResponse as _;
-use axum::routing::{get, post};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path as UrlPath, State},
+    response::IntoResponse as _,
+    routing::{get, post},
+};
 use futures::{SinkExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
 use nephele_api::core::Cluster;
 use nephele_testkit::ManagementApi;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::{Message, protocol::Role};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{Message, handshake::derive_accept_key, protocol::Role},
+};
 
 const NAMESPACE: &str = "default";
 /// The namespace that our definitions name.
@@ -69,15 +80,29 @@ impl Management {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let router = Router::new()
-            .route("/api/v1/namespaces/{namespace}/pods/{pod}/portforward", get(forward))
-            .route("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", post(token))
-            .fallback(|State(shared): State<Arc<Shared>>, request: Request<Body>| async move {
-                shared.api.server().handle(request).await
-            })
+            .route(
+                "/api/v1/namespaces/{namespace}/pods/{pod}/portforward",
+                get(forward),
+            )
+            .route(
+                "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+                post(token),
+            )
+            .fallback(
+                |State(shared): State<Arc<Shared>>, request: Request<Body>| async move {
+                    shared.api.server().handle(request).await
+                },
+            )
             .with_state(shared.clone());
         let server = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
         let folder = tempfile::tempdir().expect("a folder");
-        let management = Self { api, shared, folder, address, server };
+        let management = Self {
+            api,
+            shared,
+            folder,
+            address,
+            server,
+        };
         let kubeconfig = format!(
             "{{current-context: c, clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}],
               contexts: [{{name: c, context: {{cluster: c, user: u, namespace: {NAMESPACE}}}}}]}}"
@@ -115,7 +140,10 @@ impl Management {
         let namespace: Namespace =
             serde_json::from_value(json!({"metadata": {"name": name}})).expect("valid");
         let namespaces = Api::<Namespace>::all(self.api.client());
-        namespaces.create(&PostParams::default(), &namespace).await.expect("created");
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .expect("created");
     }
 
     /// Who was asked by a port-forward, and which tokens were requested.
@@ -125,7 +153,14 @@ impl Management {
 
     /// A pod of the manager.
     pub(crate) async fn pod(&self, name: &str, phase: &str) {
-        self.pod_in(SYSTEM, name, phase, "infrastructure-in-memory", &["--leader-elect"]).await;
+        self.pod_in(
+            SYSTEM,
+            name,
+            phase,
+            "infrastructure-in-memory",
+            &["--leader-elect"],
+        )
+        .await;
     }
 
     /// A pod of the manager of a provider, at least by its labels.
@@ -146,7 +181,9 @@ impl Management {
         // As with a real API server, a new pod is pending.
         let status = Patch::Merge(json!({"status": {"phase": phase}}));
         let pods = Api::<Pod>::namespaced(self.api.client(), namespace);
-        pods.patch_status(name, &PatchParams::default(), &status).await.expect("patched");
+        pods.patch_status(name, &PatchParams::default(), &status)
+            .await
+            .expect("patched");
     }
 
     /// Lets this address answer at all ports of the pod.
@@ -169,15 +206,26 @@ impl Management {
     }
 
     pub(crate) async fn delete_pod(&self, name: &str) {
-        self.shared.pods.lock().expect("no panic").remove(&(SYSTEM.to_owned(), name.to_owned()));
-        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        Api::<Pod>::namespaced(self.api.client(), SYSTEM).delete(name, &now).await.expect("deleted");
+        self.shared
+            .pods
+            .lock()
+            .expect("no panic")
+            .remove(&(SYSTEM.to_owned(), name.to_owned()));
+        let now = DeleteParams {
+            grace_period_seconds: Some(0),
+            ..DeleteParams::default()
+        };
+        Api::<Pod>::namespaced(self.api.client(), SYSTEM)
+            .delete(name, &now)
+            .await
+            .expect("deleted");
     }
 
     /// A cluster with an endpoint and a kubeconfig.
     pub(crate) async fn cluster(&self, name: &str) {
         let endpoint = json!({"host": "nephele-workload.nephele-system.svc", "port": 1});
-        self.create_cluster(name, &json!({"controlPlaneEndpoint": endpoint})).await;
+        self.create_cluster(name, &json!({"controlPlaneEndpoint": endpoint}))
+            .await;
         let name = format!("{name}-kubeconfig");
         let secrets = Api::<Secret>::namespaced(self.api.client(), NAMESPACE);
         if secrets.get_opt(&name).await.expect("an answer").is_none() {
@@ -190,12 +238,16 @@ impl Management {
         let mut spec = spec.clone();
         spec["infrastructureRef"] =
             json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "InMemoryCluster", "name": name});
-        self.create::<Cluster>(json!({"metadata": {"name": name}, "spec": spec})).await;
+        self.create::<Cluster>(json!({"metadata": {"name": name}, "spec": spec}))
+            .await;
     }
 
     pub(crate) async fn delete_cluster(&self, name: &str) {
         let clusters = Api::<Cluster>::namespaced(self.api.client(), NAMESPACE);
-        clusters.delete(name, &DeleteParams::default()).await.expect("deleted");
+        clusters
+            .delete(name, &DeleteParams::default())
+            .await
+            .expect("deleted");
     }
 
     async fn create<K>(&self, object: Value)
@@ -227,9 +279,15 @@ async fn token(
     axum::Json(mut request): axum::Json<Value>,
 ) -> axum::Json<Value> {
     // The end of the name is random.
-    let account = name.rsplit_once('-').map_or(name.as_str(), |(account, _)| account);
+    let account = name
+        .rsplit_once('-')
+        .map_or(name.as_str(), |(account, _)| account);
     let audiences = &request["spec"]["audiences"];
-    shared.asked.lock().expect("no panic").push(format!("token of {namespace}/{account} for {audiences}"));
+    shared
+        .asked
+        .lock()
+        .expect("no panic")
+        .push(format!("token of {namespace}/{account} for {audiences}"));
     request["status"] = json!({"token": TOKEN, "expirationTimestamp": "2026-03-04T05:06:07Z"});
     axum::Json(request)
 }
@@ -239,7 +297,11 @@ async fn answer(socket: TcpStream, pod: String) {
     let mut socket = BufReader::new(socket);
     let mut line = String::new();
     while socket.read_line(&mut line).await.is_ok_and(|length| length > 0) {
-        if socket.write_all(format!("{pod}: {line}").as_bytes()).await.is_err() {
+        if socket
+            .write_all(format!("{pod}: {line}").as_bytes())
+            .await
+            .is_err()
+        {
             return;
         }
         line.clear();
@@ -258,10 +320,16 @@ async fn forward(
         return (StatusCode::FORBIDDEN, axum::Json(status)).into_response();
     }
     let query = request.uri().query().unwrap_or_default();
-    let port =
-        query.split('&').find_map(|pair| pair.strip_prefix("ports=")?.parse::<u16>().ok()).expect("a port");
+    let port = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("ports=")?.parse::<u16>().ok())
+        .expect("a port");
     let key = request.headers()[header::SEC_WEBSOCKET_KEY].clone();
-    shared.asked.lock().expect("no panic").push(format!("{}/{}", pod.0, pod.1));
+    shared
+        .asked
+        .lock()
+        .expect("no panic")
+        .push(format!("{}/{}", pod.0, pod.1));
     let backend = shared.pods.lock().expect("no panic").get(&pod).copied();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -269,12 +337,17 @@ async fn forward(
         let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, None).await;
         let [low, high] = port.to_le_bytes();
         for channel in [0, 1] {
-            socket.send(Message::binary(vec![channel, low, high])).await.expect("sent");
+            socket
+                .send(Message::binary(vec![channel, low, high]))
+                .await
+                .expect("sent");
         }
         if let Some(backend) = backend {
             pump(&mut socket, backend).await;
         } else {
-            let _ = socket.send(Message::binary(b"\x01connection refused".to_vec())).await;
+            let _ = socket
+                .send(Message::binary(b"\x01connection refused".to_vec()))
+                .await;
         }
         let _ = socket.close(None).await;
     });

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+    discovery::{ApiCapabilities, Scope, pinned_kind},
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -20,7 +22,10 @@ pub(crate) type Served = (ApiResource, ApiCapabilities);
 
 impl Kinds {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default() }
+        Self {
+            client,
+            known: Mutex::default(),
+        }
     }
 
     /// How the API server serves a kind; `None` if it does not, which may change.
@@ -43,18 +48,24 @@ impl Kinds {
 
     /// The API of the kind of an object, in the object's namespace; `None` if the API server does not serve the kind.
     pub(crate) async fn api(&self, object: &Value) -> Result<Option<Api<DynamicObject>>, kube::Error> {
-        let Some((resource, capabilities)) = self.find(&kind_of(object)).await? else { return Ok(None) };
+        let Some((resource, capabilities)) = self.find(&kind_of(object)).await? else {
+            return Ok(None);
+        };
         let namespace = object["metadata"]["namespace"].as_str();
-        Ok(Some(match namespace.filter(|_| capabilities.scope == Scope::Namespaced) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }))
+        Ok(Some(
+            match namespace.filter(|_| capabilities.scope == Scope::Namespaced) {
+                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+                None => Api::all_with(self.client.clone(), &resource),
+            },
+        ))
     }
 }
 
 /// The kind of an object.
 pub(crate) fn kind_of(object: &Value) -> GroupVersionKind {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let (group, version) = text("apiVersion")
+        .split_once('/')
+        .unwrap_or(("", text("apiVersion")));
     GroupVersionKind::gvk(group, version, text("kind"))
 }

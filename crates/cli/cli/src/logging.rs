@@ -11,7 +11,13 @@ use tracing_subscriber::{EnvFilter, fmt::MakeWriter, reload::Handle, util::Subsc
 #[command(next_help_heading = "Logging")]
 pub(crate) struct Logging {
     /// The log level: up to 3 changes, from 4 also what was examined, from 6 everything. RUST_LOG overrides it.
-    #[arg(short = 'v', long = "v", env = "NEPHELE_V", value_name = "LEVEL", default_value_t = 2)]
+    #[arg(
+        short = 'v',
+        long = "v",
+        env = "NEPHELE_V",
+        value_name = "LEVEL",
+        default_value_t = 2
+    )]
     pub(crate) verbosity: u8,
     /// Log format: one line of text or one JSON object per message.
     #[arg(long, env = "NEPHELE_LOGGING_FORMAT", value_enum, default_value_t = Format::Text)]
@@ -42,7 +48,9 @@ impl Logging {
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
-        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(writer);
         match self.logging_format {
             Format::Text => {
                 let subscriber = subscriber.with_ansi(ansi).with_filter_reloading();
@@ -104,7 +112,10 @@ mod tests {
 
     impl io::Write for Log {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -124,7 +135,10 @@ mod tests {
     /// The log of a manager at level 2 until the cluster `first` is provisioned, and at level 4 until `second` is.
     async fn logged(format: Format, workload_ports: &str) -> [String; 2] {
         let log = Log::default();
-        let logging = Logging { verbosity: 2, logging_format: format };
+        let logging = Logging {
+            verbosity: 2,
+            logging_format: format,
+        };
         let filter = EnvFilter::new(directives(logging.verbosity));
         let (dispatch, verbosity) = logging.logger(filter, false, log.clone());
         // The runtime of a test has one thread.
@@ -143,7 +157,8 @@ mod tests {
         let provisioned = async |name: &str| {
             let cluster = api.create(&objects::cluster(name)).await;
             api.create(&objects::in_memory_cluster(&cluster)).await;
-            api.eventually(name, "to be provisioned", InMemoryCluster::is_provisioned).await;
+            api.eventually(name, "to be provisioned", InMemoryCluster::is_provisioned)
+                .await;
         };
         provisioned("first").await;
         let at_two = log.text();
@@ -151,7 +166,10 @@ mod tests {
         provisioned("second").await;
         shutdown.cancel();
         let ended = tokio::time::timeout(Duration::from_secs(60), manager).await;
-        ended.expect("an end in bounded time").expect("no panic").expect("an orderly end");
+        ended
+            .expect("an end in bounded time")
+            .expect("no panic")
+            .expect("an orderly end");
         drop(logging);
         let at_four = log.text().split_off(at_two.len());
         [at_two, at_four]
@@ -168,14 +186,24 @@ mod tests {
                 .collect::<Vec<Value>>()
         });
         for line in at_two.iter().chain(&at_four) {
-            let field = |name: &str| line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}"));
+            let field = |name: &str| {
+                line[name]
+                    .as_str()
+                    .unwrap_or_else(|| panic!("no {name} in {line}"))
+            };
             field("timestamp").parse::<jiff::Timestamp>().expect("a time");
             let message = field("message");
-            assert!(message.starts_with(char::is_uppercase) && !message.ends_with('.'), "{line}");
+            assert!(
+                message.starts_with(char::is_uppercase) && !message.ends_with('.'),
+                "{line}"
+            );
         }
         let levels =
             |lines: &[Value], level: &str| lines.iter().filter(|line| line["level"] == level).count();
-        assert!(levels(&at_two, "INFO") > 0 && levels(&at_two, "DEBUG") == 0, "{at_two:?}");
+        assert!(
+            levels(&at_two, "INFO") > 0 && levels(&at_two, "DEBUG") == 0,
+            "{at_two:?}"
+        );
         let of_second = at_four.iter().filter(|line| line["span"]["object"] == "second");
         let looked_at = of_second.clone().find(|line| line["level"] == "DEBUG");
         let line = looked_at.unwrap_or_else(|| panic!("{:?}", of_second.collect::<Vec<_>>()));
@@ -188,8 +216,16 @@ mod tests {
     #[tokio::test]
     async fn text_says_the_same_for_people() {
         let [at_two, at_four] = logged(Format::Text, "48610-48619").await;
-        assert!(at_two.contains(" INFO ") && !at_two.contains(" DEBUG "), "{at_two}");
+        assert!(
+            at_two.contains(" INFO ") && !at_two.contains(" DEBUG "),
+            "{at_two}"
+        );
         let about = "reconcile{kind=InMemoryCluster namespace=\"default\" object=\"second\"}";
-        assert!(at_four.lines().any(|line| line.contains("DEBUG") && line.contains(about)), "{at_four}");
+        assert!(
+            at_four
+                .lines()
+                .any(|line| line.contains("DEBUG") && line.contains(about)),
+            "{at_four}"
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! The address for what only this machine may reach.
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+use std::{
+    io::ErrorKind,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener},
+};
 
 /// 127.0.0.1, or ::1 where this machine has no IPv4.
 pub(crate) fn loopback() -> IpAddr {
@@ -16,7 +18,11 @@ fn chosen(first: IpAddr, second: IpAddr, listen: impl Fn(IpAddr) -> std::io::Res
         error.kind() == ErrorKind::AddrNotAvailable
             || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
     };
-    if listen(first).is_err_and(is_missing) && listen(second).is_ok() { second } else { first }
+    if listen(first).is_err_and(is_missing) && listen(second).is_ok() {
+        second
+    } else {
+        first
+    }
 }
 
 #[cfg(test)]

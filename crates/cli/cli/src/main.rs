@@ -1,6 +1,10 @@
 //! The binary `nephele`: arguments, environment, signals and logging. Everything else is in the libraries.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line speaks through its output"
+)]
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "comments of flags are help texts, with brackets as people write them"
@@ -163,7 +167,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Manual(args) => completion::write_manual(&args, Cli::command()),
         Command::Version => {
-            println!("nephele {} ({})", nephele_manager::version(), nephele_manager::revision());
+            println!(
+                "nephele {} ({})",
+                nephele_manager::version(),
+                nephele_manager::revision()
+            );
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -46,7 +46,10 @@ struct ManagementApi {
 
 impl ManagementApi {
     fn rate(&self) -> RequestRate {
-        RequestRate { per_second: self.kube_api_qps, burst: self.kube_api_burst }
+        RequestRate {
+            per_second: self.kube_api_qps,
+            burst: self.kube_api_burst,
+        }
     }
 }
 
@@ -56,7 +59,13 @@ impl ManagementApi {
 #[command(next_help_heading = "Accepted, and without effect")]
 struct Ignored {
     /// Without effect: this program has no Go profiles. The metrics show its CPU time and memory.
-    #[arg(long, env = "NEPHELE_PROFILER_ADDRESS", value_name = "ADDRESS", default_value = "", hide = true)]
+    #[arg(
+        long,
+        env = "NEPHELE_PROFILER_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = "",
+        hide = true
+    )]
     profiler_address: String,
     /// Without effect, like --profiler-address.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
@@ -83,10 +92,19 @@ impl Ignored {
         let flags = [
             ("--profiler-address", !profiler_address.is_empty()),
             ("--contention-profiling", *contention_profiling),
-            ("--inmemorymachinepool-concurrency", inmemorymachinepool_concurrency.is_some()),
-            ("--inclusterippool-concurrency", inclusterippool_concurrency.is_some()),
+            (
+                "--inmemorymachinepool-concurrency",
+                inmemorymachinepool_concurrency.is_some(),
+            ),
+            (
+                "--inclusterippool-concurrency",
+                inclusterippool_concurrency.is_some(),
+            ),
         ];
-        flags.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
+        flags
+            .into_iter()
+            .filter_map(|(flag, is_given)| is_given.then_some(flag))
+            .collect()
     }
 }
 
@@ -100,8 +118,16 @@ struct Pod {
 
 impl Pod {
     fn from_environment() -> Self {
-        let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-        Self { ip: variable("POD_IP"), name: variable("POD_NAME"), namespace: variable("POD_NAMESPACE") }
+        let variable = |name| {
+            std::env::var(name)
+                .ok()
+                .filter(|value: &String| !value.is_empty())
+        };
+        Self {
+            ip: variable("POD_IP"),
+            name: variable("POD_NAME"),
+            namespace: variable("POD_NAMESPACE"),
+        }
     }
 }
 
@@ -132,7 +158,9 @@ async fn management(file: Option<&PathBuf>) -> anyhow::Result<Server> {
     let options = KubeConfigOptions::default();
     match file {
         Some(file) => access::of_file(file, &options, &Environment::of_process()).await,
-        None => access::usual(&options).await.context("failed to find the management API"),
+        None => access::usual(&options)
+            .await
+            .context("failed to find the management API"),
     }
 }
 
@@ -142,7 +170,9 @@ impl ManagerArgs {
             advertise_host: self.options.advertise_host.or(pod.ip),
             pod_namespace: pod.namespace.unwrap_or_else(|| default_namespace.to_owned()),
             // A pod keeps its name when its container restarts, so the manager can take its own lease again at once.
-            identity: pod.name.unwrap_or_else(|| format!("nephele_{}", std::process::id())),
+            identity: pod
+                .name
+                .unwrap_or_else(|| format!("nephele_{}", std::process::id())),
             ..self.options
         }
     }
@@ -177,7 +207,12 @@ mod tests {
 
     fn unchanged() -> Options {
         let identity = format!("nephele_{}", std::process::id());
-        Options { identity, pod_namespace: "default".into(), webhook_port: 9443, ..Options::default() }
+        Options {
+            identity,
+            pod_namespace: "default".into(),
+            webhook_port: 9443,
+            ..Options::default()
+        }
     }
 
     #[test]
@@ -187,12 +222,23 @@ mod tests {
 
     #[test]
     fn flags_take_the_forms_of_go() {
-        let on = Options { leader_elect: true, ..unchanged() };
-        for form in ["--leader-elect", "--leader-elect=true", "--leader-elect=1", "--leader-elect=T"] {
+        let on = Options {
+            leader_elect: true,
+            ..unchanged()
+        };
+        for form in [
+            "--leader-elect",
+            "--leader-elect=true",
+            "--leader-elect=1",
+            "--leader-elect=T",
+        ] {
             assert_eq!(options(&[form]), on, "{form}");
         }
         assert_eq!(options(&["--leader-elect=false"]), unchanged());
-        let quick = Options { sync_period: Duration::from_secs(90), ..unchanged() };
+        let quick = Options {
+            sync_period: Duration::from_secs(90),
+            ..unchanged()
+        };
         assert_eq!(options(&["--sync-period=1m30s"]), quick);
         assert_eq!(options(&["--sync-period", "90s"]), quick);
     }
@@ -203,46 +249,223 @@ mod tests {
         let seconds = Duration::from_secs;
         let plain = unchanged;
         for (flag, expected) in [
-            ("--namespace=a", Options { namespace: text("a"), ..plain() }),
-            ("--watch-filter=a", Options { watch_filter: text("a"), ..plain() }),
-            ("--leader-election-id=a/b", Options { leader_election_id: text("a/b"), ..plain() }),
-            ("--leader-elect-lease-duration=60s", Options { lease_duration: seconds(60), ..plain() }),
-            ("--leader-elect-renew-deadline=40s", Options { renew_deadline: seconds(40), ..plain() }),
-            ("--leader-elect-retry-period=5s", Options { retry_period: seconds(5), ..plain() }),
-            ("--diagnostics-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
-            ("--insecure-diagnostics", Options { insecure_diagnostics: true, ..plain() }),
-            ("--tls-min-version=VersionTLS13", Options { tls_min_version: "VersionTLS13".into(), ..plain() }),
-            ("--tls-cipher-suites=A,B", Options { tls_cipher_suites: "A,B".into(), ..plain() }),
-            ("--health-addr=:1", Options { health_address: text(":1"), ..plain() }),
-            ("--health-probe-bind-address=:1", Options { health_address: text(":1"), ..plain() }),
-            ("--metrics-bind-addr=:1", Options { diagnostics_address: text(":1"), ..plain() }),
-            ("--metrics-bind-address=:1", Options { diagnostics_address: text(":1"), ..plain() }),
-            ("--max-machines-per-namespace=5", Options { machines_max: 5, ..plain() }),
-            ("--webhook-host=::1", Options { webhook_host: text("::1"), ..plain() }),
-            ("--webhook-port=1", Options { webhook_port: 1, ..plain() }),
-            ("--webhook-cert-dir=/a", Options { webhook_cert_dir: text("/a"), ..plain() }),
-            ("--webhook-cert-name=a", Options { webhook_cert_name: text("a"), ..plain() }),
-            ("--state-dir=/a", Options { state_dir: text("/a"), ..plain() }),
-            ("--journal=/a", Options { journal: text("/a"), ..plain() }),
-            ("--webhook-key-name=a", Options { webhook_key_name: text("a"), ..plain() }),
-            ("--runtime-extension-port=1", Options { runtime_extension_port: 1, ..plain() }),
+            (
+                "--namespace=a",
+                Options {
+                    namespace: text("a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--watch-filter=a",
+                Options {
+                    watch_filter: text("a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--leader-election-id=a/b",
+                Options {
+                    leader_election_id: text("a/b"),
+                    ..plain()
+                },
+            ),
+            (
+                "--leader-elect-lease-duration=60s",
+                Options {
+                    lease_duration: seconds(60),
+                    ..plain()
+                },
+            ),
+            (
+                "--leader-elect-renew-deadline=40s",
+                Options {
+                    renew_deadline: seconds(40),
+                    ..plain()
+                },
+            ),
+            (
+                "--leader-elect-retry-period=5s",
+                Options {
+                    retry_period: seconds(5),
+                    ..plain()
+                },
+            ),
+            (
+                "--diagnostics-address=:1",
+                Options {
+                    diagnostics_address: text(":1"),
+                    ..plain()
+                },
+            ),
+            (
+                "--insecure-diagnostics",
+                Options {
+                    insecure_diagnostics: true,
+                    ..plain()
+                },
+            ),
+            (
+                "--tls-min-version=VersionTLS13",
+                Options {
+                    tls_min_version: "VersionTLS13".into(),
+                    ..plain()
+                },
+            ),
+            (
+                "--tls-cipher-suites=A,B",
+                Options {
+                    tls_cipher_suites: "A,B".into(),
+                    ..plain()
+                },
+            ),
+            (
+                "--health-addr=:1",
+                Options {
+                    health_address: text(":1"),
+                    ..plain()
+                },
+            ),
+            (
+                "--health-probe-bind-address=:1",
+                Options {
+                    health_address: text(":1"),
+                    ..plain()
+                },
+            ),
+            (
+                "--metrics-bind-addr=:1",
+                Options {
+                    diagnostics_address: text(":1"),
+                    ..plain()
+                },
+            ),
+            (
+                "--metrics-bind-address=:1",
+                Options {
+                    diagnostics_address: text(":1"),
+                    ..plain()
+                },
+            ),
+            (
+                "--max-machines-per-namespace=5",
+                Options {
+                    machines_max: 5,
+                    ..plain()
+                },
+            ),
+            (
+                "--webhook-host=::1",
+                Options {
+                    webhook_host: text("::1"),
+                    ..plain()
+                },
+            ),
+            (
+                "--webhook-port=1",
+                Options {
+                    webhook_port: 1,
+                    ..plain()
+                },
+            ),
+            (
+                "--webhook-cert-dir=/a",
+                Options {
+                    webhook_cert_dir: text("/a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--webhook-cert-name=a",
+                Options {
+                    webhook_cert_name: text("a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--state-dir=/a",
+                Options {
+                    state_dir: text("/a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--journal=/a",
+                Options {
+                    journal: text("/a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--webhook-key-name=a",
+                Options {
+                    webhook_key_name: text("a"),
+                    ..plain()
+                },
+            ),
+            (
+                "--runtime-extension-port=1",
+                Options {
+                    runtime_extension_port: 1,
+                    ..plain()
+                },
+            ),
             (
                 "--runtime-extension-cluster-api=1.11",
-                Options { runtime_extension_cluster_api: text("1.11"), ..plain() },
+                Options {
+                    runtime_extension_cluster_api: text("1.11"),
+                    ..plain()
+                },
             ),
             (
                 "--runtime-extension-client-ca-file=/a",
-                Options { runtime_extension_client_ca_file: text("/a"), ..plain() },
+                Options {
+                    runtime_extension_client_ca_file: text("/a"),
+                    ..plain()
+                },
             ),
             (
                 "--runtime-extension-recordings=/a",
-                Options { runtime_extension_recordings: text("/a"), ..plain() },
+                Options {
+                    runtime_extension_recordings: text("/a"),
+                    ..plain()
+                },
             ),
-            ("--feature-gates=A=true", Options { feature_gates: text("A=true"), ..plain() }),
-            ("--max-concurrent-reconciles=7", Options { max_concurrent_reconciles: Some(7), ..plain() }),
-            ("--inmemorycluster-concurrency=7", Options { cluster_concurrency: Some(7), ..plain() }),
-            ("--inmemorymachine-concurrency=7", Options { machine_concurrency: Some(7), ..plain() }),
-            ("--ipaddressclaim-concurrency=7", Options { claim_concurrency: Some(7), ..plain() }),
+            (
+                "--feature-gates=A=true",
+                Options {
+                    feature_gates: text("A=true"),
+                    ..plain()
+                },
+            ),
+            (
+                "--max-concurrent-reconciles=7",
+                Options {
+                    max_concurrent_reconciles: Some(7),
+                    ..plain()
+                },
+            ),
+            (
+                "--inmemorycluster-concurrency=7",
+                Options {
+                    cluster_concurrency: Some(7),
+                    ..plain()
+                },
+            ),
+            (
+                "--inmemorymachine-concurrency=7",
+                Options {
+                    machine_concurrency: Some(7),
+                    ..plain()
+                },
+            ),
+            (
+                "--ipaddressclaim-concurrency=7",
+                Options {
+                    claim_concurrency: Some(7),
+                    ..plain()
+                },
+            ),
         ] {
             assert_eq!(options(&[flag]), expected, "{flag}");
             if let Some((name, value)) = flag.split_once('=') {
@@ -256,7 +479,12 @@ mod tests {
     /// set with `=`, and appends any other flag.
     #[test]
     fn a_manager_starts_with_all_that_the_operator_adds() {
-        let ours = ["--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false", "--v=2"];
+        let ours = [
+            "--leader-elect",
+            "--diagnostics-address=:8443",
+            "--insecure-diagnostics=false",
+            "--v=2",
+        ];
         let added = [
             "--inmemorycluster-concurrency=1",
             "--inmemorymachine-concurrency=2",
@@ -306,8 +534,11 @@ mod tests {
         assert_eq!(options(&[&ours[..], &added[..]].concat()), expected);
         // A newer version of the operator sets the secured diagnostics with their own flags.
         let open = ["--diagnostics-address=:8444", "--insecure-diagnostics=true"];
-        let expected =
-            Options { diagnostics_address: ":8444".into(), insecure_diagnostics: true, ..unchanged() };
+        let expected = Options {
+            diagnostics_address: ":8444".into(),
+            insecure_diagnostics: true,
+            ..unchanged()
+        };
         assert_eq!(options(&open), expected);
     }
 
@@ -334,21 +565,34 @@ mod tests {
 
     #[test]
     fn preparing_credentials_can_be_left_to_the_control_plane_provider() {
-        let off = Options { prepare_credentials: false, ..unchanged() };
+        let off = Options {
+            prepare_credentials: false,
+            ..unchanged()
+        };
         assert_eq!(options(&["--prepare-credentials=false"]), off);
     }
 
     #[test]
     fn webhooks_can_be_left_out_or_have_certificates_of_a_folder() {
-        let off = Options { webhook_port: 0, ..unchanged() };
+        let off = Options {
+            webhook_port: 0,
+            ..unchanged()
+        };
         assert_eq!(options(&["--webhook-port=0"]), off);
-        let folder = Options { webhook_cert_dir: "/certs".into(), ..unchanged() };
+        let folder = Options {
+            webhook_cert_dir: "/certs".into(),
+            ..unchanged()
+        };
         assert_eq!(options(&["--webhook-cert-dir=/certs"]), folder);
     }
 
     #[test]
     fn a_boolean_flag_does_not_swallow_what_follows() {
-        let both = Options { leader_elect: true, namespace: "ns".into(), ..unchanged() };
+        let both = Options {
+            leader_elect: true,
+            namespace: "ns".into(),
+            ..unchanged()
+        };
         assert_eq!(options(&["--leader-elect", "--namespace", "ns"]), both);
     }
 
@@ -361,7 +605,10 @@ mod tests {
         };
         let parse = |flags: &[&str]| {
             let args = ["manager"].iter().chain(flags);
-            Only::try_parse_from(args).expect("valid flags").manager.options(pod(), "default")
+            Only::try_parse_from(args)
+                .expect("valid flags")
+                .manager
+                .options(pod(), "default")
         };
         let expected = Options {
             advertise_host: Some("10.0.0.7".into()),
@@ -371,7 +618,10 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(parse(&[]), expected);
-        let named = Options { advertise_host: Some("nephele.example".into()), ..expected };
+        let named = Options {
+            advertise_host: Some("nephele.example".into()),
+            ..expected
+        };
         assert_eq!(parse(&["--advertise-host=nephele.example"]), named);
     }
 
@@ -379,19 +629,32 @@ mod tests {
     fn the_rate_of_requests_is_the_one_asked_for() {
         let rate = |flags: &[&str]| {
             let args = ["manager"].iter().chain(flags);
-            Only::try_parse_from(args).expect("valid flags").manager.api.rate()
+            Only::try_parse_from(args)
+                .expect("valid flags")
+                .manager
+                .api
+                .rate()
         };
         assert_eq!(rate(&[]), RequestRate::default());
-        let slow = RequestRate { per_second: 0.5, burst: 3 };
+        let slow = RequestRate {
+            per_second: 0.5,
+            burst: 3,
+        };
         assert_eq!(rate(&["--kube-api-qps=0.5", "--kube-api-burst=3"]), slow);
     }
 
     #[test]
     fn rates_have_to_be_above_zero() {
-        for flags in
-            [["--kube-api-qps=0"], ["--kube-api-qps=nan"], ["--kube-api-burst=0"], ["--sync-period=soon"]]
-        {
-            assert!(Only::try_parse_from(["manager"].iter().chain(&flags)).is_err(), "{flags:?}");
+        for flags in [
+            ["--kube-api-qps=0"],
+            ["--kube-api-qps=nan"],
+            ["--kube-api-burst=0"],
+            ["--sync-period=soon"],
+        ] {
+            assert!(
+                Only::try_parse_from(["manager"].iter().chain(&flags)).is_err(),
+                "{flags:?}"
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Files with objects, read as `kubectl` reads them: several documents, lists of objects, anchors and merge keys.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, anyhow, bail};
 use nephele_yaml::{Bounds, Dialect, YamlError};
@@ -9,8 +11,12 @@ use serde_json::Value;
 
 /// The files are those of the person who runs this. The largest that people have are dumps of whole clusters; definitions
 /// nest some forty levels deep.
-pub(crate) const BOUNDS: Bounds =
-    Bounds { text: 256 << 20, memory: 2 << 30, depth: 128, dialect: Dialect::Go };
+pub(crate) const BOUNDS: Bounds = Bounds {
+    text: 256 << 20,
+    memory: 2 << 30,
+    depth: 128,
+    dialect: Dialect::Go,
+};
 
 /// Where an object is written.
 #[derive(Clone, Debug)]
@@ -39,14 +45,26 @@ impl fmt::Display for Place {
 pub(crate) fn objects(file: &Path, text: &str) -> anyhow::Result<Vec<(Place, Value)>> {
     let documents = nephele_yaml::read_all(text, &BOUNDS).map_err(|error| match error {
         YamlError::Document { number, message } => {
-            let place = Place { file: file.to_owned(), document: number, items: Vec::new() };
+            let place = Place {
+                file: file.to_owned(),
+                document: number,
+                items: Vec::new(),
+            };
             anyhow!(message).context(format!("failed to read {place} as YAML; correct it there"))
         }
         other => anyhow!(other).context(format!("failed to read {}", file.display())),
     })?;
     let mut found = Vec::new();
     for (document, value) in documents {
-        flatten(Place { file: file.to_owned(), document, items: Vec::new() }, value, &mut found);
+        flatten(
+            Place {
+                file: file.to_owned(),
+                document,
+                items: Vec::new(),
+            },
+            value,
+            &mut found,
+        );
     }
     Ok(found)
 }
@@ -74,7 +92,10 @@ fn flatten(place: Place, mut value: Value, found: &mut Vec<(Place, Value)>) {
     if !kind.ends_with("List") || !value["items"].is_array() {
         return found.push((place, value));
     }
-    let items = value["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    let items = value["items"]
+        .as_array_mut()
+        .map(std::mem::take)
+        .unwrap_or_default();
     let version = value["apiVersion"].take();
     let item_kind = kind.strip_suffix("List").unwrap_or_default();
     for (index, mut item) in items.into_iter().enumerate() {
@@ -98,7 +119,10 @@ mod tests {
 
     fn read(text: &str) -> Vec<(String, Value)> {
         let found = objects(Path::new("f.yaml"), text).expect("readable");
-        found.into_iter().map(|(place, value)| (place.to_string(), value)).collect()
+        found
+            .into_iter()
+            .map(|(place, value)| (place.to_string(), value))
+            .collect()
     }
 
     fn object(kind: &str, name: &str) -> Value {
@@ -115,8 +139,14 @@ mod tests {
             read(text),
             [
                 ("item 1 of document 1 of f.yaml".to_owned(), object("A", "a")),
-                ("item 1 of item 2 of document 1 of f.yaml".to_owned(), object("B", "b")),
-                ("item 1 of document 2 of f.yaml".to_owned(), object("ConfigMap", "c")),
+                (
+                    "item 1 of item 2 of document 1 of f.yaml".to_owned(),
+                    object("B", "b")
+                ),
+                (
+                    "item 1 of document 2 of f.yaml".to_owned(),
+                    object("ConfigMap", "c")
+                ),
                 ("document 4 of f.yaml".to_owned(), object("D", "d")),
             ]
         );
@@ -144,7 +174,11 @@ mod tests {
     fn documents_without_an_object_and_line_ends_of_windows_are_passed_over() {
         let text = "# Source: a.yaml\n---\n---\n\n---\n# Source: b.yaml\napiVersion: v1\nkind: A\nmetadata: {name: a}\n\
             --- # c\nnull\n---\n   \n--- {apiVersion: v1, kind: B, metadata: {name: b}}\n...\n---\n# The end.\n";
-        for text in [text.to_owned(), text.replace('\n', "\r\n"), format!("\u{feff}{text}")] {
+        for text in [
+            text.to_owned(),
+            text.replace('\n', "\r\n"),
+            format!("\u{feff}{text}"),
+        ] {
             let found: Vec<_> = read(&text).into_iter().map(|(_, object)| object).collect();
             assert_eq!(found, [object("A", "a"), object("B", "b")], "{text:?}");
         }
@@ -162,9 +196,14 @@ mod tests {
             only_object(&file).map(|(_, value)| value["kind"].clone())
         };
         assert_eq!(only("---\n---\nkind: A\n").expect("one"), "A");
-        assert_eq!(only("kind: List\nitems: [{kind: B, apiVersion: v1}]\n").expect("one"), "B");
-        for (text, expected) in [("# none\n", "has no object"), ("kind: A\n---\nkind: B\n", "has 2 objects")]
-        {
+        assert_eq!(
+            only("kind: List\nitems: [{kind: B, apiVersion: v1}]\n").expect("one"),
+            "B"
+        );
+        for (text, expected) in [
+            ("# none\n", "has no object"),
+            ("kind: A\n---\nkind: B\n", "has 2 objects"),
+        ] {
             let error = only(text).expect_err(expected);
             assert!(error.to_string().contains(expected), "{error}");
         }

@@ -44,7 +44,15 @@ fn raise_open_files() {
     // macOS refuses more than this, also where it says that there is no limit.
     const OPEN_MAX: u64 = 10_240;
     let usual = limit.maximum.map_or(OPEN_MAX, |most| most.min(OPEN_MAX));
-    let raised = |current| setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum });
+    let raised = |current| {
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current,
+                maximum: limit.maximum,
+            },
+        )
+    };
     // With the old limit, fewer clusters work, and the error says so.
     if raised(limit.maximum).is_err() && limit.current.is_some_and(|current| current < usual) {
         let _ = raised(Some(usual));
@@ -56,7 +64,10 @@ pub(crate) fn block_on_interruptible(
     command: impl Future<Output = anyhow::Result<ExitCode>>,
 ) -> anyhow::Result<ExitCode> {
     block_on(|shutdown| async move {
-        shutdown.run_until_cancelled(command).await.unwrap_or(Ok(ExitCode::from(INTERRUPTED)))
+        shutdown
+            .run_until_cancelled(command)
+            .await
+            .unwrap_or(Ok(ExitCode::from(INTERRUPTED)))
     })
 }
 

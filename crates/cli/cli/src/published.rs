@@ -19,7 +19,13 @@ const OF_USER: [&str; 3] = ["client-certificate-data", "client-key-data", "token
 const OF_CLUSTER: [&str; 2] = ["server", AUTHORITY];
 
 /// Fields of a user that start a program, or read a file of the person who uses the kubeconfig.
-const DANGERS_OF_USER: [&str; 5] = ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key"];
+const DANGERS_OF_USER: [&str; 5] = [
+    "exec",
+    "auth-provider",
+    "tokenFile",
+    "client-certificate",
+    "client-key",
+];
 /// Fields of a cluster that read such a file, or let anybody be the server.
 const DANGERS_OF_CLUSTER: [&str; 2] = ["certificate-authority", "insecure-skip-tls-verify"];
 
@@ -67,7 +73,11 @@ impl Published {
         for field in OF_USER {
             credentials.extend(taken(user, field)?.map(|value| (field, value)));
         }
-        Ok(Self { server, authority: taken(cluster, AUTHORITY)?, credentials })
+        Ok(Self {
+            server,
+            authority: taken(cluster, AUTHORITY)?,
+            credentials,
+        })
     }
 
     /// The same of a kubeconfig that is used as it is. It may have no other field, in no cluster and of no user.
@@ -83,7 +93,15 @@ impl Published {
         has_only(
             "top level",
             &document,
-            &["apiVersion", "kind", "preferences", "clusters", "users", "contexts", "current-context"],
+            &[
+                "apiVersion",
+                "kind",
+                "preferences",
+                "clusters",
+                "users",
+                "contexts",
+                "current-context",
+            ],
         )?;
         for (list, kind, allowed) in [
             ("clusters", "cluster", &OF_CLUSTER[..]),
@@ -92,10 +110,16 @@ impl Published {
         ] {
             let items = document.get(list).and_then(Value::as_array);
             for item in items.ok_or(PublishedError::Shape("clusters, users and contexts are lists"))? {
-                let item = item.as_object().ok_or(PublishedError::Shape("an item of a list is no object"))?;
+                let item = item
+                    .as_object()
+                    .ok_or(PublishedError::Shape("an item of a list is no object"))?;
                 has_only(kind, item, &["name", kind])?;
                 let fields = item.get(kind).and_then(Value::as_object);
-                has_only(kind, fields.ok_or(PublishedError::Shape("an item of a list is empty"))?, allowed)?;
+                has_only(
+                    kind,
+                    fields.ok_or(PublishedError::Shape("an item of a list is empty"))?,
+                    allowed,
+                )?;
             }
         }
         let preferences = document.get("preferences").and_then(Value::as_object);
@@ -121,7 +145,10 @@ fn parse(text: &str) -> Result<Map<String, Value>, PublishedError> {
 
 /// A text without what would change the terminal.
 fn printable(text: &str) -> String {
-    text.chars().take(REASON_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .take(REASON_MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn named<'a>(
@@ -133,17 +160,24 @@ fn named<'a>(
     let mut items = document.get(list).and_then(Value::as_array).into_iter().flatten();
     let found = items.find(|item| item.get("name").and_then(Value::as_str) == Some(name));
     let found = found.and_then(|item| item.get(kind)?.as_object());
-    found.ok_or(PublishedError::Shape("its current context names a cluster or user that it does not have"))
+    found.ok_or(PublishedError::Shape(
+        "its current context names a cluster or user that it does not have",
+    ))
 }
 
 fn refuse(map: &Map<String, Value>, place: &'static str, dangers: &[&str]) -> Result<(), PublishedError> {
     let harmless = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
-    let danger = dangers.iter().find(|field| map.get(**field).is_some_and(|value| !harmless(value)));
+    let danger = dangers
+        .iter()
+        .find(|field| map.get(**field).is_some_and(|value| !harmless(value)));
     danger.map_or(Ok(()), |field| Err(dangerous(place, field)))
 }
 
 fn dangerous(place: &'static str, field: &str) -> PublishedError {
-    PublishedError::Dangerous { place, field: printable(field) }
+    PublishedError::Dangerous {
+        place,
+        field: printable(field),
+    }
 }
 
 /// A field that is a text, or is not there.
@@ -151,7 +185,9 @@ fn taken(map: &Map<String, Value>, field: &str) -> Result<Option<String>, Publis
     match map.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(PublishedError::Shape("a field of its cluster or user is not a text")),
+        Some(_) => Err(PublishedError::Shape(
+            "a field of its cluster or user is not a text",
+        )),
     }
 }
 

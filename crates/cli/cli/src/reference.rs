@@ -36,7 +36,11 @@ fn section(command: &Command, parent: &str, text: &mut String) {
     let end = if about.trim_end().ends_with('.') { "" } else { "." };
     text.push_str(&format!("\n## {name}\n\n{}{end}\n", about.trim_end()));
     let mut headings: Vec<Option<&str>> = Vec::new();
-    let shown = || command.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version"));
+    let shown = || {
+        command
+            .get_arguments()
+            .filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version"))
+    };
     for arg in shown() {
         if !headings.contains(&arg.get_help_heading()) {
             headings.push(arg.get_help_heading());
@@ -47,7 +51,9 @@ fn section(command: &Command, parent: &str, text: &mut String) {
             text.push_str(&format!("\n### {heading}\n"));
         }
         text.push_str("\n| Flag | Environment variable | Default | Meaning |\n|---|---|---|---|\n");
-        shown().filter(|arg| arg.get_help_heading() == heading).for_each(|arg| row(arg, text));
+        shown()
+            .filter(|arg| arg.get_help_heading() == heading)
+            .for_each(|arg| row(arg, text));
     }
     for command in command.get_subcommands().filter(is_shown) {
         section(command, &name, text);
@@ -55,7 +61,11 @@ fn section(command: &Command, parent: &str, text: &mut String) {
 }
 
 fn row(arg: &Arg, text: &mut String) {
-    let value = arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string).unwrap_or_default();
+    let value = arg
+        .get_value_names()
+        .and_then(<[_]>::first)
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let takes_value = arg.get_action().takes_values();
     let flag = match (arg.get_long(), arg.get_short()) {
         (Some(long), _) if takes_value => format!("--{long}={value}"),
@@ -63,27 +73,39 @@ fn row(arg: &Arg, text: &mut String) {
         (None, Some(short)) => format!("-{short}"),
         (None, None) => value,
     };
-    let environment = arg.get_env().map(|name| format!("`{}`", name.to_string_lossy())).unwrap_or_default();
+    let environment = arg
+        .get_env()
+        .map(|name| format!("`{}`", name.to_string_lossy()))
+        .unwrap_or_default();
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     // Some defaults are told by the help, because they are not values of the flag.
     let (help, told) = match help.rsplit_once("[default: ") {
         Some((help, told)) => (help.trim_end().to_owned(), told.trim_end_matches(']').to_owned()),
         None => (help, String::new()),
     };
-    let values: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let values: Vec<_> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
     let default = match values.join(", ") {
         values if values.is_empty() || !takes_value => told,
         values => format!("`{values}`"),
     };
-    let possible: Vec<_> =
-        arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+    let possible: Vec<_> = arg
+        .get_possible_values()
+        .iter()
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
     let possible = match possible.as_slice() {
         [] => String::new(),
         _ if !takes_value => String::new(),
         names => format!(" One of {}.", names.join(", ")),
     };
     let end = if help.ends_with('.') { "" } else { "." };
-    let help = format!("{help}{end}{possible}").replace('|', "\\|").replace('<', "&lt;");
+    let help = format!("{help}{end}{possible}")
+        .replace('|', "\\|")
+        .replace('<', "&lt;");
     text.push_str(&format!("| `{flag}` | {environment} | {default} | {help} |\n"));
 }
 
@@ -95,5 +117,10 @@ fn the_page_of_the_command_line_is_fresh() {
         fs::write(&path, &page).expect("the folder of the book is there");
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(written, page, "{} is not up to date; run `cargo xtask codegen`", path.display());
+    assert_eq!(
+        written,
+        page,
+        "{} is not up to date; run `cargo xtask codegen`",
+        path.display()
+    );
 }

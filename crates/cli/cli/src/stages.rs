@@ -1,7 +1,9 @@
 //! The stages of a simulated machine, as its conditions tell them.
 
-use nephele_api::conditions::{self, reasons};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::{
+    conditions::{self, reasons},
+    infrastructure::v1beta2::InMemoryMachine,
+};
 
 /// The progress of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -87,11 +87,22 @@ mod tests {
                 .map(|document| Value::deserialize(document).expect("YAML"))
                 .filter(|object| !object.is_null())
                 .collect();
-            let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
-            let [cluster] = of("Cluster")[..] else { panic!("{flavor:?} has not one Cluster") };
-            let class = cluster["spec"].get("topology").map(|topology| &topology["classRef"]["name"]);
-            let classes: Vec<_> =
-                of("ClusterClass").into_iter().map(|class| &class["metadata"]["name"]).collect();
+            let of = |kind: &str| {
+                objects
+                    .iter()
+                    .filter(|object| object["kind"] == kind)
+                    .collect::<Vec<_>>()
+            };
+            let [cluster] = of("Cluster")[..] else {
+                panic!("{flavor:?} has not one Cluster")
+            };
+            let class = cluster["spec"]
+                .get("topology")
+                .map(|topology| &topology["classRef"]["name"]);
+            let classes: Vec<_> = of("ClusterClass")
+                .into_iter()
+                .map(|class| &class["metadata"]["name"])
+                .collect();
             assert_eq!(class.into_iter().collect::<Vec<_>>(), classes, "{flavor:?}");
         }
     }

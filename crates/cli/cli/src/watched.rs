@@ -16,7 +16,11 @@ pub(crate) struct Watched<K, V> {
 
 impl<K, V> Default for Watched<K, V> {
     fn default() -> Self {
-        Self { known: BTreeMap::new(), is_complete: false, listed: BTreeMap::new() }
+        Self {
+            known: BTreeMap::new(),
+            is_complete: false,
+            listed: BTreeMap::new(),
+        }
     }
 }
 

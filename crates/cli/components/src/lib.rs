@@ -156,7 +156,12 @@ pub fn render(role: Role, image: &str) -> String {
     let files = role.files();
     let documents = std::iter::once(files.namespace.to_owned())
         // clusterctl expands variables in the whole file, but a `$` in a definition is literal.
-        .chain(files.definitions.iter().map(|definition| definition.replace('$', "$$")))
+        .chain(
+            files
+                .definitions
+                .iter()
+                .map(|definition| definition.replace('$', "$$")),
+        )
         .chain(files.objects.iter().map(|object| object.replace(IMAGE, image)));
     documents.map(|document| format!("---\n{document}")).collect()
 }
@@ -182,7 +187,10 @@ mod tests {
         let infrastructure = nephele_api::infrastructure::crds();
         let ipam = nephele_api::ipam::crds();
         let [infrastructure, ipam] = [infrastructure, ipam].map(|definitions| {
-            definitions.into_iter().filter_map(|definition| definition.metadata.name).collect()
+            definitions
+                .into_iter()
+                .filter_map(|definition| definition.metadata.name)
+                .collect()
         });
         [
             Expected {
@@ -208,11 +216,15 @@ mod tests {
 
     fn objects(role: Role, image: &str) -> Vec<Value> {
         let text = render(role, image);
-        Deserializer::from_str(&text).map(|document| Value::deserialize(document).expect("YAML")).collect()
+        Deserializer::from_str(&text)
+            .map(|document| Value::deserialize(document).expect("YAML"))
+            .collect()
     }
 
     fn text<'a>(object: &'a Value, path: &[&str]) -> Option<&'a str> {
-        path.iter().try_fold(object, |value, name| value.get(name))?.as_str()
+        path.iter()
+            .try_fold(object, |value, name| value.get(name))?
+            .as_str()
     }
 
     fn kind(object: &Value) -> &str {
@@ -227,7 +239,10 @@ mod tests {
     fn variables_are_their_values_or_defaults_and_dollars_themselves() {
         let value = |name: &str| (name == "SET").then(|| "x".to_owned());
         let expand = |text: &str| with_variables(text, &value).ok();
-        assert_eq!(expand("a ${A:=:8443} b$$ $(C) ${SET:=c} ${SET}").as_deref(), Some("a :8443 b$ $(C) x x"));
+        assert_eq!(
+            expand("a ${A:=:8443} b$$ $(C) ${SET:=c} ${SET}").as_deref(),
+            Some("a :8443 b$ $(C) x x")
+        );
         assert_eq!((expand("${A}"), expand("$A"), expand("${A")), (None, None, None));
     }
 
@@ -244,22 +259,43 @@ mod tests {
         ]);
         for Expected { role, namespace, .. } in roles() {
             let objects = objects(role, IMAGE);
-            assert_eq!(objects.iter().filter(|object| kind(object) == "Namespace").count(), 1);
+            assert_eq!(
+                objects
+                    .iter()
+                    .filter(|object| kind(object) == "Namespace")
+                    .count(),
+                1
+            );
             for object in &objects {
                 let expected = (!cluster_scoped.contains(kind(object))).then_some(namespace);
-                assert_eq!(text(object, &["metadata", "namespace"]), expected, "{}", name(object));
+                assert_eq!(
+                    text(object, &["metadata", "namespace"]),
+                    expected,
+                    "{}",
+                    name(object)
+                );
             }
         }
     }
 
     #[test]
     fn every_object_says_whose_it_is_and_cluster_scoped_ones_are_found_by_their_names() {
-        for Expected { role, label, namespace, .. } in roles() {
+        for Expected {
+            role,
+            label,
+            namespace,
+            ..
+        } in roles()
+        {
             for object in &objects(role, IMAGE) {
                 let provider = text(object, &["metadata", "labels", "cluster.x-k8s.io/provider"]);
                 assert_eq!(provider, Some(label), "{}", name(object));
                 if kind(object).starts_with("ClusterRole") {
-                    assert!(name(object).starts_with(&format!("{namespace}-")), "{}", name(object));
+                    assert!(
+                        name(object).starts_with(&format!("{namespace}-")),
+                        "{}",
+                        name(object)
+                    );
                 }
             }
         }
@@ -272,7 +308,9 @@ mod tests {
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let value: Value = serde_yaml_ng::from_str(&text).expect("YAML");
         let resources = value["resources"].as_sequence().cloned().unwrap_or_default();
-        let resources = resources.iter().map(|name| folder.join(name.as_str().expect("a name")));
+        let resources = resources
+            .iter()
+            .map(|name| folder.join(name.as_str().expect("a name")));
         let of = |path: std::path::PathBuf| match path.is_dir() {
             true => listed(&path),
             false => vec![std::fs::read_to_string(&path).expect("a file")],
@@ -284,10 +322,19 @@ mod tests {
     fn components_have_all_files_that_the_kustomizations_list() {
         let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../config");
         let folders = [(Role::Infrastructure, "default"), (Role::Ipam, "ipam")];
-        for (role, folder) in folders.into_iter().chain([(Role::RuntimeExtension, "runtime-extension")]) {
-            let Files { namespace, definitions, objects } = role.files();
-            let included: BTreeSet<&str> =
-                [*namespace].into_iter().chain(definitions.iter().chain(*objects).copied()).collect();
+        for (role, folder) in folders
+            .into_iter()
+            .chain([(Role::RuntimeExtension, "runtime-extension")])
+        {
+            let Files {
+                namespace,
+                definitions,
+                objects,
+            } = role.files();
+            let included: BTreeSet<&str> = [*namespace]
+                .into_iter()
+                .chain(definitions.iter().chain(*objects).copied())
+                .collect();
             let listed = listed(&std::path::Path::new(config).join(folder));
             let listed: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
             assert_eq!(included, listed, "{folder}");
@@ -298,19 +345,28 @@ mod tests {
     fn roles_have_no_object_in_common() {
         let [infrastructure, ipam, extension] = roles().map(|Expected { role, .. }| {
             let names = objects(role, IMAGE).into_iter().map(|object| {
-                let namespace = text(&object, &["metadata", "namespace"]).unwrap_or_default().to_owned();
+                let namespace = text(&object, &["metadata", "namespace"])
+                    .unwrap_or_default()
+                    .to_owned();
                 (kind(&object).to_owned(), namespace, name(&object).to_owned())
             });
             names.collect::<BTreeSet<_>>()
         });
-        for (one, other) in [(&infrastructure, &ipam), (&infrastructure, &extension), (&ipam, &extension)] {
+        for (one, other) in [
+            (&infrastructure, &ipam),
+            (&infrastructure, &extension),
+            (&ipam, &extension),
+        ] {
             assert_eq!(one.intersection(other).collect::<Vec<_>>(), Vec::<&_>::new());
         }
     }
 
     #[test]
     fn all_definitions_are_there() {
-        for Expected { role, definitions, .. } in roles() {
+        for Expected {
+            role, definitions, ..
+        } in roles()
+        {
             let objects = objects(role, IMAGE);
             let found: BTreeSet<_> = (objects.iter())
                 .filter(|object| kind(object) == "CustomResourceDefinition")
@@ -324,10 +380,16 @@ mod tests {
     fn webhooks_are_asked_at_a_service_that_is_there() {
         for Expected { role, .. } in roles() {
             let objects = objects(role, IMAGE);
-            let services: Vec<_> =
-                objects.iter().filter(|object| kind(object) == "Service").map(name).collect();
+            let services: Vec<_> = objects
+                .iter()
+                .filter(|object| kind(object) == "Service")
+                .map(name)
+                .collect();
             let conversions = objects.iter().filter_map(|object| {
-                text(object, &["spec", "conversion", "webhook", "clientConfig", "service", "name"])
+                text(
+                    object,
+                    &["spec", "conversion", "webhook", "clientConfig", "service", "name"],
+                )
             });
             let reviews = (objects.iter())
                 .filter_map(|object| object.get("webhooks")?.as_sequence())
@@ -350,7 +412,9 @@ mod tests {
                 let deployment = objects.iter().find(|object| kind(object) == "Deployment");
                 let pod = deployment.and_then(|object| object.get("spec")?.get("template")?.get("spec"));
                 let manager = pod.and_then(|pod| pod.get("containers")?.get(0));
-                manager.and_then(|manager| manager.get(field)?.as_sequence().cloned()).unwrap_or_default()
+                manager
+                    .and_then(|manager| manager.get(field)?.as_sequence().cloned())
+                    .unwrap_or_default()
             };
             let (target, flag) = match role {
                 Role::Infrastructure | Role::Ipam => ("webhook-server", "--webhook-port"),
@@ -360,7 +424,10 @@ mod tests {
                 .find(|port| text(port, &["name"]) == Some(target))
                 .and_then(|port| port.get("containerPort")?.as_u64())
                 .expect("a port of this name");
-            assert!(container("args").contains(&Value::from(format!("{flag}={port}"))), "{port}");
+            assert!(
+                container("args").contains(&Value::from(format!("{flag}={port}"))),
+                "{port}"
+            );
             let targets: Vec<_> = (objects.iter().filter(|object| kind(object) == "Service"))
                 .filter_map(|service| service.get("spec")?.get("ports")?.as_sequence())
                 .flatten()
@@ -378,7 +445,12 @@ mod tests {
             let containers: Vec<_> = objects
                 .iter()
                 .filter_map(|object| {
-                    object.get("spec")?.get("template")?.get("spec")?.get("containers")?.as_sequence()
+                    object
+                        .get("spec")?
+                        .get("template")?
+                        .get("spec")?
+                        .get("containers")?
+                        .as_sequence()
                 })
                 .flatten()
                 .map(|container| (text(container, &["name"]), text(container, &["image"])))
@@ -391,8 +463,16 @@ mod tests {
     fn a_dollar_in_a_definition_survives_the_expansion_of_variables() {
         for Expected { role, .. } in roles() {
             let rendered = render(role, IMAGE);
-            for line in role.files().definitions.iter().flat_map(|definition| definition.lines()) {
-                assert!(!line.contains('$') || rendered.contains(&line.replace('$', "$$")), "{line}");
+            for line in role
+                .files()
+                .definitions
+                .iter()
+                .flat_map(|definition| definition.lines())
+            {
+                assert!(
+                    !line.contains('$') || rendered.contains(&line.replace('$', "$$")),
+                    "{line}"
+                );
             }
         }
     }

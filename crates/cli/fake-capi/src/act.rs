@@ -1,35 +1,38 @@
 //! Carries out the decided actions. Everything here is idempotent.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::PostParams;
-use kube::core::object::HasStatus;
-use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::core::{Bootstrap, Machine, MachineSpec};
-use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
-use nephele_api::infrastructure::v1beta2::{Behaviour, InMemoryMachine, InMemoryMachineSpec};
-use nephele_api::labels;
+use k8s_openapi::{
+    ByteString, NamespaceResourceScope,
+    api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::{Api, Client, Resource, ResourceExt as _, api::PostParams, core::object::HasStatus};
+use nephele_api::{
+    core::{Bootstrap, Machine, MachineSpec},
+    infrastructure::v1beta2::{Behaviour, InMemoryMachine, InMemoryMachineSpec, pool_machine::label_value},
+    labels,
+};
 use nephele_controller::{Kind, PatchError, Precondition, patch};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-use crate::cache::{Caches, Written};
-use crate::certificates::{CertificateError, Purpose, admin_kubeconfig, key_pair};
-use crate::decide::Action;
-use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE, TEMPLATE_HASH_LABEL};
-use crate::observe::Observed;
-use crate::plan::{ClusterPlan, DeploymentPlan};
-use crate::references::{owner, reference};
-use crate::surroundings::KeyPairs;
-use crate::workload::{self, WorkloadError};
+use crate::{
+    cache::{Caches, Written},
+    certificates::{CertificateError, Purpose, admin_kubeconfig, key_pair},
+    decide::Action,
+    names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER, SECRET_TYPE, TEMPLATE_HASH_LABEL},
+    observe::Observed,
+    plan::{ClusterPlan, DeploymentPlan},
+    references::{owner, reference},
+    surroundings::KeyPairs,
+    workload::{self, WorkloadError},
+};
 
 /// Why an action failed.
 #[derive(Debug, Error)]
@@ -83,24 +86,36 @@ impl Actor<'_> {
             }
             Action::CreateKeyPair(purpose) => self.create_key_pair(purpose).await,
             Action::CreateKubeconfig(endpoint) => {
-                let ca = self.observed.secret(Purpose::Cluster.as_str()).and_then(|ca| ca.data.as_ref());
-                let part =
-                    |key: &str| ca.and_then(|ca| ca.get(key)).map_or(&[][..], |bytes| bytes.0.as_slice());
+                let ca = self
+                    .observed
+                    .secret(Purpose::Cluster.as_str())
+                    .and_then(|ca| ca.data.as_ref());
+                let part = |key: &str| {
+                    ca.and_then(|ca| ca.get(key))
+                        .map_or(&[][..], |bytes| bytes.0.as_slice())
+                };
                 let server = format!("https://{endpoint}");
                 let certificate = part("tls.crt");
                 let key = part("tls.key");
                 let text = admin_kubeconfig(&self.observed.name(), &server, certificate, key, self.now)
                     .map_err(ActError::Certificate)?;
                 let name = names::secret(&self.observed.name(), "kubeconfig");
-                self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster()).await
+                self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster())
+                    .await
             }
-            Action::CreateMachine { name, failure_domain, deployment } => {
+            Action::CreateMachine {
+                name,
+                failure_domain,
+                deployment,
+            } => {
                 let machine = self.machine(&name, failure_domain, deployment.as_deref());
                 let Some(machine) = machine else { return Ok(()) };
                 self.create(&machine).await
             }
             Action::CreateInfrastructureMachine(name) => {
-                let Some(machine) = self.find(&name) else { return Ok(()) };
+                let Some(machine) = self.find(&name) else {
+                    return Ok(());
+                };
                 self.create(&self.infrastructure_machine(machine)).await
             }
             Action::CreateBootstrapData(name) => self.create_bootstrap_data(&name).await,
@@ -120,8 +135,13 @@ impl Actor<'_> {
                     .map_err(ActError::Workload)
             }
             Action::ReportMachine { machine, status } => {
-                let Some(old) = self.find(&machine) else { return Ok(()) };
-                let new = Machine { status: Some(status), ..old.clone() };
+                let Some(old) = self.find(&machine) else {
+                    return Ok(());
+                };
+                let new = Machine {
+                    status: Some(status),
+                    ..old.clone()
+                };
                 self.report(old, &new).await
             }
             Action::ReportCluster(status) => {
@@ -134,21 +154,32 @@ impl Actor<'_> {
             Action::DeleteMachine(name) => self.delete(self.find(&name)).await,
             Action::DeleteInfrastructureMachine(name) => {
                 let machine = self.find(&name);
-                self.delete(machine.and_then(|machine| self.observed.infrastructure_of(machine))).await
+                self.delete(machine.and_then(|machine| self.observed.infrastructure_of(machine)))
+                    .await
             }
             Action::DeleteNode { node, .. } => {
-                let Some(client) = self.workload else { return Ok(()) };
-                workload::delete_node(client, &node).await.map_err(ActError::Workload)
+                let Some(client) = self.workload else {
+                    return Ok(());
+                };
+                workload::delete_node(client, &node)
+                    .await
+                    .map_err(ActError::Workload)
             }
             Action::ReleaseMachine(name) => self.release(self.find(&name), MACHINE_FINALIZER).await,
             Action::DeleteInfrastructure => self.delete(self.observed.infrastructure.as_ref()).await,
             Action::Pool(action) => self.act_on_pool(action).await,
-            Action::ReleaseCluster => self.release(Some(&self.observed.cluster), CLUSTER_FINALIZER).await,
+            Action::ReleaseCluster => {
+                self.release(Some(&self.observed.cluster), CLUSTER_FINALIZER)
+                    .await
+            }
         }
     }
 
     pub(crate) fn find(&self, machine: &str) -> Option<&Machine> {
-        self.observed.machines.iter().find(|other| other.name_any() == machine)
+        self.observed
+            .machines
+            .iter()
+            .find(|other| other.name_any() == machine)
     }
 
     fn api<K>(&self) -> Api<K>
@@ -201,7 +232,10 @@ impl Actor<'_> {
         K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let Some(object) = object else { return Ok(()) };
-        patch::delete(&self.api(), object).await.map(drop).map_err(ActError::Patch)
+        patch::delete(&self.api(), object)
+            .await
+            .map(drop)
+            .map_err(ActError::Patch)
     }
 
     /// Removes a finalizer. The watch brings what has become of the object.
@@ -210,13 +244,19 @@ impl Actor<'_> {
         K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let Some(object) = object else { return Ok(()) };
-        patch::remove_finalizer(&self.api(), object, finalizer).await.map(drop).map_err(ActError::Patch)
+        patch::remove_finalizer(&self.api(), object, finalizer)
+            .await
+            .map(drop)
+            .map_err(ActError::Patch)
     }
 
     async fn adopt_infrastructure(&self) -> Result<(), ActError> {
-        let Some(old) = &self.observed.infrastructure else { return Ok(()) };
+        let Some(old) = &self.observed.infrastructure else {
+            return Ok(());
+        };
         let mut new = old.clone();
-        new.labels_mut().insert(labels::CLUSTER_NAME.to_owned(), self.observed.name());
+        new.labels_mut()
+            .insert(labels::CLUSTER_NAME.to_owned(), self.observed.name());
         new.owner_references_mut().push(owner(&self.observed.cluster));
         self.patch(old, &new).await
     }
@@ -228,12 +268,14 @@ impl Actor<'_> {
             KeyPairs::Generated => {
                 // RSA keys take a while to generate.
                 let made = tokio::task::spawn_blocking(move || key_pair(purpose, algorithm, now)).await;
-                made.expect("making a key pair does not panic").map_err(ActError::Certificate)?
+                made.expect("making a key pair does not panic")
+                    .map_err(ActError::Certificate)?
             }
             KeyPairs::Shared(shared) => shared.get(purpose.as_str()).cloned().unwrap_or_default(),
         };
         let name = names::secret(&self.observed.name(), purpose.as_str());
-        self.create(&secret(self.metadata(&name, self.owned_by_cluster()), data)).await
+        self.create(&secret(self.metadata(&name, self.owned_by_cluster()), data))
+            .await
     }
 
     async fn create_secret(
@@ -248,11 +290,18 @@ impl Actor<'_> {
     }
 
     async fn create_bootstrap_data(&self, name: &str) -> Result<(), ActError> {
-        let Some(machine) = self.find(name) else { return Ok(()) };
+        let Some(machine) = self.find(name) else {
+            return Ok(());
+        };
         let data = b"## template: jinja\n#cloud-config\n# Nothing boots here: the machine is simulated.\n";
-        self.create_secret(name, "value", data.to_vec(), vec![owner(machine)]).await?;
-        let bootstrap = Bootstrap { config_ref: None, data_secret_name: Some(name.to_owned()) };
-        self.change_machine(name, |machine| machine.spec.bootstrap = Some(bootstrap)).await
+        self.create_secret(name, "value", data.to_vec(), vec![owner(machine)])
+            .await?;
+        let bootstrap = Bootstrap {
+            config_ref: None,
+            data_secret_name: Some(name.to_owned()),
+        };
+        self.change_machine(name, |machine| machine.spec.bootstrap = Some(bootstrap))
+            .await
     }
 
     async fn change_machine(&self, name: &str, change: impl FnOnce(&mut Machine)) -> Result<(), ActError> {
@@ -298,7 +347,9 @@ impl Actor<'_> {
         };
         let mut metadata = self.metadata(name, vec![owner.clone()]);
         let deployment = deployment.map(|(deployment, _)| deployment);
-        let given = deployment.map_or(&self.plan.control_plane_metadata, |deployment| &deployment.metadata);
+        let given = deployment.map_or(&self.plan.control_plane_metadata, |deployment| {
+            &deployment.metadata
+        });
         let labels = metadata.labels.get_or_insert_default();
         labels.extend(given.labels.clone());
         match deployment {
@@ -306,10 +357,15 @@ impl Actor<'_> {
                 (labels::CONTROL_PLANE.to_owned(), String::new()),
                 (labels::CONTROL_PLANE_NAME.to_owned(), label_value(&owner.name)),
             ]),
-            Some(DeploymentPlan { topology_name, name, .. }) => labels.extend([
+            Some(DeploymentPlan {
+                topology_name, name, ..
+            }) => labels.extend([
                 (labels::SET_NAME.to_owned(), label_value(&owner.name)),
                 (labels::DEPLOYMENT_NAME.to_owned(), label_value(name)),
-                (labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(), label_value(topology_name)),
+                (
+                    labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(),
+                    label_value(topology_name),
+                ),
             ]),
         }
         let of_set = set.map(|set| &set.spec.template.metadata.labels);
@@ -348,13 +404,19 @@ impl Actor<'_> {
             )
         };
         let spec = InMemoryMachineSpec {
-            behaviour: Some(behaviour).filter(|given| **given != Behaviour::default()).cloned(),
+            behaviour: Some(behaviour)
+                .filter(|given| **given != Behaviour::default())
+                .cloned(),
             instance_type: instance_type.clone(),
             market: market.to_owned(),
             network: self.plan.machine_network(),
             ..InMemoryMachineSpec::default()
         };
-        InMemoryMachine { metadata, spec, status: None }
+        InMemoryMachine {
+            metadata,
+            spec,
+            status: None,
+        }
     }
 }
 
@@ -366,10 +428,18 @@ where
     match api.create(&PostParams::default(), object).await {
         Ok(created) => Ok(Some(created)),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-        Err(error) => Err(ActError::Create(format!("{} {}", K::kind(&()), object.name_any()), error)),
+        Err(error) => Err(ActError::Create(
+            format!("{} {}", K::kind(&()), object.name_any()),
+            error,
+        )),
     }
 }
 
 fn secret(metadata: ObjectMeta, data: BTreeMap<String, ByteString>) -> Secret {
-    Secret { metadata, data: Some(data), type_: Some(SECRET_TYPE.to_owned()), ..Secret::default() }
+    Secret {
+        metadata,
+        data: Some(data),
+        type_: Some(SECRET_TYPE.to_owned()),
+        ..Secret::default()
+    }
 }

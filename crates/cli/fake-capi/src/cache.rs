@@ -4,17 +4,15 @@
 //! ([`Cache::note`]), because the watch brings it only later: a round that does not see what the last one did would do it
 //! again.
 
-use std::collections::BTreeMap;
-use std::mem::take;
-use std::sync::Arc;
+use std::{collections::BTreeMap, mem::take, sync::Arc};
 
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::runtime::watcher::Event;
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_api::labels;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{Resource, runtime::watcher::Event};
+use nephele_api::{
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
+    labels,
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -29,7 +27,10 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     fn of(metadata: &ObjectMeta) -> Self {
@@ -60,7 +61,10 @@ impl<T> Known<T> {
     /// An object that belongs to the cluster of this name in its namespace.
     pub(crate) fn new(metadata: &ObjectMeta, cluster: Option<&str>, object: Option<T>) -> Self {
         let key = Key::of(metadata);
-        let version = metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+        let version = metadata
+            .resource_version
+            .as_deref()
+            .and_then(|version| version.parse().ok());
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             version: version.unwrap_or_default(),
@@ -77,7 +81,11 @@ impl<T> Known<T> {
         T: Resource,
     {
         let metadata = object.meta().clone();
-        Self::new(&metadata, labels::value(&metadata, labels::CLUSTER_NAME), Some(object))
+        Self::new(
+            &metadata,
+            labels::value(&metadata, labels::CLUSTER_NAME),
+            Some(object),
+        )
     }
 }
 
@@ -95,7 +103,12 @@ struct Held<T> {
 impl<T> Default for Cache<T> {
     fn default() -> Self {
         let (objects, of_cluster, listing) = Default::default();
-        Self(Mutex::new(Held { objects, of_cluster, listing, is_listed: false }))
+        Self(Mutex::new(Held {
+            objects,
+            of_cluster,
+            listing,
+            is_listed: false,
+        }))
     }
 }
 
@@ -108,16 +121,28 @@ impl<T: Clone> Cache<T> {
     /// The objects of a cluster, by name.
     pub(crate) fn of_cluster(&self, cluster: &Key) -> Vec<T> {
         let held = self.0.lock();
-        let known = held.of_cluster.get(cluster).into_iter().flat_map(BTreeMap::values);
+        let known = held
+            .of_cluster
+            .get(cluster)
+            .into_iter()
+            .flat_map(BTreeMap::values);
         known.filter_map(|known| known.object.clone()).collect()
     }
 
     /// The keys of the objects that are as wanted.
     pub(crate) fn keys(&self, wanted: impl Fn(&Key, &T) -> bool) -> Vec<Key> {
         let held = self.0.lock();
-        let wanted =
-            |known: &&Arc<Known<T>>| known.object.as_ref().is_some_and(|object| wanted(&known.key, object));
-        held.objects.values().filter(wanted).map(|known| known.key.clone()).collect()
+        let wanted = |known: &&Arc<Known<T>>| {
+            known
+                .object
+                .as_ref()
+                .is_some_and(|object| wanted(&known.key, object))
+        };
+        held.objects
+            .values()
+            .filter(wanted)
+            .map(|known| known.key.clone())
+            .collect()
     }
 }
 
@@ -132,7 +157,10 @@ impl<T> Cache<T> {
         let mut held = self.0.lock();
         match event {
             Event::Apply(known) => {
-                let before = held.objects.get(&known.key).and_then(|before| before.cluster.clone());
+                let before = held
+                    .objects
+                    .get(&known.key)
+                    .and_then(|before| before.cluster.clone());
                 let before = before.filter(|before| known.cluster.as_ref() != Some(before));
                 let clusters = before.into_iter().chain(known.cluster.clone()).collect();
                 if held.put(known) { clusters } else { Vec::new() }
@@ -151,7 +179,10 @@ impl<T> Cache<T> {
             }
             Event::InitDone => {
                 let listing = take(&mut held.listing);
-                let gone = held.objects.values().filter(|known| !listing.contains_key(&known.key));
+                let gone = held
+                    .objects
+                    .values()
+                    .filter(|known| !listing.contains_key(&known.key));
                 for known in gone.cloned().collect::<Vec<_>>() {
                     held.remove(&known.key, &known.uid);
                 }
@@ -194,7 +225,9 @@ impl<T> Held<T> {
         if self.objects.get(key).is_none_or(|known| known.uid != uid) {
             return;
         }
-        let Some(cluster) = self.objects.remove(key).and_then(|known| known.cluster.clone()) else { return };
+        let Some(cluster) = self.objects.remove(key).and_then(|known| known.cluster.clone()) else {
+            return;
+        };
         if let Some(of_cluster) = self.of_cluster.get_mut(&cluster) {
             of_cluster.remove(&key.name);
             if of_cluster.is_empty() {
@@ -258,7 +291,10 @@ impl Written for Cluster {
         // A user may have changed the topology meanwhile.
         let known = caches.clusters.get(&Key::of(&self.metadata));
         let topology = known.and_then(|known| known.topology);
-        let known = Known { is_partial: true, ..played(self, topology) };
+        let known = Known {
+            is_partial: true,
+            ..played(self, topology)
+        };
         caches.clusters.note(known)
     }
 }
@@ -271,7 +307,11 @@ impl Written for MachineHealthCheck {
 
 pub(crate) fn played(cluster: Cluster, topology: Option<Value>) -> Known<Played> {
     let metadata = cluster.metadata.clone();
-    Known::new(&metadata, metadata.name.as_deref(), Some(Played { cluster, topology }))
+    Known::new(
+        &metadata,
+        metadata.name.as_deref(),
+        Some(Played { cluster, topology }),
+    )
 }
 
 /// A health check, which belongs to the cluster whose Machines it checks. Its label is missing at first.
@@ -318,7 +358,10 @@ mod tests {
             labels,
             ..ObjectMeta::default()
         };
-        Known::labelled(Machine { metadata, ..Machine::default() })
+        Known::labelled(Machine {
+            metadata,
+            ..Machine::default()
+        })
     }
 
     fn in_default(name: &str) -> Key {
@@ -327,18 +370,29 @@ mod tests {
 
     /// The resource versions of the machines of the cluster, by name.
     fn versions(cache: &Cache<Machine>, cluster: &str) -> Vec<(String, String)> {
-        let machines = cache.of_cluster(&in_default(cluster)).into_iter().map(|machine| machine.metadata);
-        machines.map(|found| (found.name.unwrap(), found.resource_version.unwrap())).collect()
+        let machines = cache
+            .of_cluster(&in_default(cluster))
+            .into_iter()
+            .map(|machine| machine.metadata);
+        machines
+            .map(|found| (found.name.unwrap(), found.resource_version.unwrap()))
+            .collect()
     }
 
     #[test]
     fn a_watch_does_not_bring_back_what_a_write_has_replaced() {
         let cache = Cache::default();
-        assert_eq!(cache.take(Event::Apply(machine("m", "u", 1, Some("c")))), [in_default("c")]);
+        assert_eq!(
+            cache.take(Event::Apply(machine("m", "u", 1, Some("c")))),
+            [in_default("c")]
+        );
         assert!(cache.note(machine("m", "u", 3, Some("c"))));
         let late = [machine("m", "u", 2, Some("c")), machine("m", "u", 3, Some("c"))];
         let news = late.map(|late| cache.take(Event::Apply(late)));
-        assert_eq!((news, versions(&cache, "c")), ([vec![], vec![]], vec![("m".into(), "3".into())]));
+        assert_eq!(
+            (news, versions(&cache, "c")),
+            ([vec![], vec![]], vec![("m".into(), "3".into())])
+        );
     }
 
     #[test]
@@ -368,7 +422,10 @@ mod tests {
         cache.take(Event::InitApply(machine("kept", "v", 5, Some("c"))));
         assert!(!cache.is_listed());
         cache.take(Event::InitDone);
-        assert_eq!((cache.is_listed(), versions(&cache, "c")), (true, vec![("kept".into(), "7".into())]));
+        assert_eq!(
+            (cache.is_listed(), versions(&cache, "c")),
+            (true, vec![("kept".into(), "7".into())])
+        );
     }
 
     #[test]
@@ -383,12 +440,17 @@ mod tests {
             },
             ..Cluster::default()
         };
-        caches.clusters.take(Event::Apply(played(cluster("1"), Some("old".into()))));
+        caches
+            .clusters
+            .take(Event::Apply(played(cluster("1"), Some("old".into()))));
         assert!(cluster("3").note(&caches));
         let events =
             ["2", "3", "3"].map(|version| Event::Apply(played(cluster(version), Some("new".into()))));
         let news = events.map(|event| !caches.clusters.take(event).is_empty());
-        let topology = caches.clusters.get(&in_default("c")).and_then(|played| played.topology);
+        let topology = caches
+            .clusters
+            .get(&in_default("c"))
+            .and_then(|played| played.topology);
         assert_eq!((news, topology), ([false, true, false], Some("new".into())));
     }
 }

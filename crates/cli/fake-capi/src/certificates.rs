@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use nephele_controller::{Credentials, kubeconfig};
@@ -61,7 +60,11 @@ pub(crate) fn key_pair(
     let not_before = now - BACKDATED;
     let not_after = now + AUTHORITY_VALIDITY;
     // Tokens are signed with RSA, also when the authorities have another algorithm.
-    let algorithm = if purpose == Purpose::ServiceAccounts { KeyAlgorithm::Rsa2048 } else { algorithm };
+    let algorithm = if purpose == Purpose::ServiceAccounts {
+        KeyAlgorithm::Rsa2048
+    } else {
+        algorithm
+    };
     let authority = Authority::generate("kubernetes", algorithm, not_before, not_after)
         .map_err(CertificateError::Generate)?;
     let certificate = match purpose {
@@ -70,7 +73,10 @@ pub(crate) fn key_pair(
         Purpose::Cluster | Purpose::Etcd | Purpose::FrontProxy => authority.certificate_pem(),
     };
     let data = [("tls.crt", certificate), ("tls.key", authority.key_pem())];
-    Ok(data.into_iter().map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes()))).collect())
+    Ok(data
+        .into_iter()
+        .map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes())))
+        .collect())
 }
 
 /// The kubeconfig of a cluster's administrator, for the endpoint.
@@ -94,7 +100,10 @@ pub(crate) fn admin_kubeconfig(
         identity: "kubernetes-admin".to_owned(),
     };
     let leaf = authority.issue(&request).map_err(CertificateError::Issue)?;
-    let proof = Credentials::Certificate { certificate: &leaf.certificate_pem(), key: &leaf.key_pem() };
+    let proof = Credentials::Certificate {
+        certificate: &leaf.certificate_pem(),
+        key: &leaf.key_pem(),
+    };
     let user = format!("{cluster}-admin");
     let config = kubeconfig(cluster, &user, server, &authority.certificate_pem(), proof);
     Ok(serde_yaml_ng::to_string(&config).expect("a kubeconfig is always YAML"))
@@ -109,7 +118,10 @@ fn public_key_pem(certificate_der: &[u8]) -> String {
         .chunks(64)
         .map(|line| std::str::from_utf8(line).expect("base64 is ASCII"))
         .collect();
-    format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
+    format!(
+        "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n",
+        lines.join("\n")
+    )
 }
 
 #[cfg(test)]
@@ -135,8 +147,12 @@ mod tests {
 
     #[test]
     fn service_accounts_have_a_public_key_and_no_certificate() {
-        let pair =
-            key_pair(Purpose::ServiceAccounts, KeyAlgorithm::EcdsaP256, Timestamp::UNIX_EPOCH).expect("made");
+        let pair = key_pair(
+            Purpose::ServiceAccounts,
+            KeyAlgorithm::EcdsaP256,
+            Timestamp::UNIX_EPOCH,
+        )
+        .expect("made");
         assert!(text(&pair, "tls.crt").starts_with("-----BEGIN PUBLIC KEY-----\nMIIB"));
         assert!(text(&pair, "tls.key").contains("PRIVATE KEY"));
     }

@@ -1,15 +1,16 @@
 //! Creates the objects of a planned cluster.
 
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client};
 use nephele_api::core::{Cluster, ClusterSpec};
 
-use crate::act::{self, ActError};
-use crate::names::CLUSTER_FINALIZER;
-use crate::plan::ClusterPlan;
-use crate::planned::{control_plane, infrastructure_cluster, network};
-use crate::references::reference;
+use crate::{
+    act::{self, ActError},
+    names::CLUSTER_FINALIZER,
+    plan::ClusterPlan,
+    planned::{control_plane, infrastructure_cluster, network},
+    references::reference,
+};
 
 /// Why the stand-in cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,9 @@ pub enum Error {
 /// # Errors
 /// When one of the objects cannot be created.
 pub async fn create(client: &Client, plan: &ClusterPlan) -> Result<(), Error> {
-    create_objects(client, plan).await.map_err(|error| Error::Create(nephele_controller::chain(&error)))
+    create_objects(client, plan)
+        .await
+        .map_err(|error| Error::Create(nephele_controller::chain(&error)))
 }
 
 async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActError> {
@@ -35,13 +38,21 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         ..ObjectMeta::default()
     };
     let name = Some(plan.namespace.clone());
-    let namespace =
-        Namespace { metadata: ObjectMeta { name, ..ObjectMeta::default() }, ..Namespace::default() };
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            name,
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
     act::create(&Api::all(client.clone()), &namespace).await?;
     let infrastructure = infrastructure_cluster(plan, metadata(&plan.name));
     act::create(&Api::namespaced(client.clone(), &plan.namespace), &infrastructure).await?;
     let cluster = Cluster {
-        metadata: ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.to_owned()]), ..metadata(&plan.name) },
+        metadata: ObjectMeta {
+            finalizers: Some(vec![CLUSTER_FINALIZER.to_owned()]),
+            ..metadata(&plan.name)
+        },
         spec: ClusterSpec {
             cluster_network: Some(network(plan)),
             infrastructure_ref: Some(reference("InMemoryCluster", &plan.name)),
@@ -50,5 +61,7 @@ async fn create_objects(client: &Client, plan: &ClusterPlan) -> Result<(), ActEr
         },
         status: None,
     };
-    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster).await.map(drop)
+    act::create(&Api::namespaced(client.clone(), &plan.namespace), &cluster)
+        .await
+        .map(drop)
 }

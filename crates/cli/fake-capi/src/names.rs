@@ -69,7 +69,9 @@ fn suffix(base: &str, salt: &str, attempt: u32) -> String {
 
 /// FNV-1a: the same on every machine and in every version.
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -81,7 +83,11 @@ mod tests {
         let mut taken = BTreeSet::new();
         for _ in 0..200 {
             let name = generated("demo-md-0", "", &taken);
-            assert!(name.strip_prefix("demo-md-0-").is_some_and(|suffix| suffix.len() == 5), "{name}");
+            assert!(
+                name.strip_prefix("demo-md-0-")
+                    .is_some_and(|suffix| suffix.len() == 5),
+                "{name}"
+            );
             assert_eq!(generated("demo-md-0", "", &taken), name);
             assert_ne!(generated("demo-md-0", "other", &taken), name);
             assert!(taken.insert(name));

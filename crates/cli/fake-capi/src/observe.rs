@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::ResourceExt as _;
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
+use nephele_api::{
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
+};
 use serde_json::Value;
 
-use crate::cache::{Caches, Key, Played};
-use crate::kinds::{KubeadmControlPlane, MachineDeployment, MachineHealthCheck, MachineSet};
-use crate::names;
+use crate::{
+    cache::{Caches, Key, Played},
+    kinds::{KubeadmControlPlane, MachineDeployment, MachineHealthCheck, MachineSet},
+    names,
+};
 
 /// The objects of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -72,13 +76,20 @@ impl Observed {
 
     pub(crate) fn infrastructure_of(&self, machine: &Machine) -> Option<&InMemoryMachine> {
         let name = &machine.spec.infrastructure_ref.as_ref()?.name;
-        self.infrastructure_machines.iter().find(|other| other.name_any() == *name)
+        self.infrastructure_machines
+            .iter()
+            .find(|other| other.name_any() == *name)
     }
 }
 
 /// The namespace and name of the ClusterClass that a topology names, if an object can have them.
 pub(crate) fn class_of(topology: &Value, namespace: &str) -> Option<Key> {
-    let text = |pointer: &str| topology.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let text = |pointer: &str| {
+        topology
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let name = text("/classRef/name").or_else(|| text("/class"))?;
     let given = text("/classRef/namespace").or_else(|| text("/classNamespace"));
     let namespace = given.unwrap_or_else(|| namespace.to_owned());
@@ -87,8 +98,12 @@ pub(crate) fn class_of(topology: &Value, namespace: &str) -> Option<Key> {
 
 /// Reads the objects of a cluster, but not the workload cluster: these objects decide whether it is read.
 pub(crate) fn observe(caches: &Caches, key: &Key, has_pool: bool) -> Observed {
-    let Some(Played { cluster, topology }) = caches.clusters.get(key) else { return Observed::default() };
-    let class = topology.as_ref().and_then(|topology| class_of(topology, &key.namespace));
+    let Some(Played { cluster, topology }) = caches.clusters.get(key) else {
+        return Observed::default();
+    };
+    let class = topology
+        .as_ref()
+        .and_then(|topology| class_of(topology, &key.namespace));
     let infrastructure = cluster.spec.infrastructure_ref.as_ref();
     let infrastructure = infrastructure.map(|reference| Key::new(&key.namespace, &reference.name));
     let secrets = caches.secrets.of_cluster(key).into_iter();

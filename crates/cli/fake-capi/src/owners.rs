@@ -1,15 +1,16 @@
 //! Carries out the decided actions on the objects that own Machines, and on health checks.
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::core::object::HasStatus;
-use kube::{Resource, ResourceExt as _};
+use kube::{Resource, ResourceExt as _, core::object::HasStatus};
 use nephele_controller::Kind;
 use serde::Serialize;
 
-use crate::act::{ActError, Actor};
-use crate::cache::Written;
-use crate::decide::OwnerAction;
-use crate::names::{CONTROL_PLANE_FINALIZER, DEPLOYMENT_FINALIZER, SET_FINALIZER};
+use crate::{
+    act::{ActError, Actor},
+    cache::Written,
+    decide::OwnerAction,
+    names::{CONTROL_PLANE_FINALIZER, DEPLOYMENT_FINALIZER, SET_FINALIZER},
+};
 
 impl Actor<'_> {
     /// An action on a KubeadmControlPlane, MachineDeployment, MachineSet or MachineHealthCheck.
@@ -26,9 +27,10 @@ impl Actor<'_> {
             OwnerAction::ReleaseControlPlane => self.release(control_plane, CONTROL_PLANE_FINALIZER).await,
             OwnerAction::CreateDeployment(object) => self.create(&*object).await,
             OwnerAction::ChangeDeployment(new) => self.change(deployment(&new.name_any()), &*new).await,
-            OwnerAction::ReportDeployment { deployment: name, status } => {
-                self.report_on(deployment(&name), *status).await
-            }
+            OwnerAction::ReportDeployment {
+                deployment: name,
+                status,
+            } => self.report_on(deployment(&name), *status).await,
             OwnerAction::DeleteDeployment(name) => self.delete(deployment(&name)).await,
             OwnerAction::ReleaseDeployment(name) => {
                 self.release(deployment(&name), DEPLOYMENT_FINALIZER).await
@@ -73,5 +75,7 @@ impl Actor<'_> {
 }
 
 fn find<'a, K: Resource>(objects: &'a [K], name: &str) -> Option<&'a K> {
-    objects.iter().find(|object| object.meta().name.as_deref() == Some(name))
+    objects
+        .iter()
+        .find(|object| object.meta().name.as_deref() == Some(name))
 }

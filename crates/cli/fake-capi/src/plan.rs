@@ -1,13 +1,15 @@
 //! The clusters that the stand-in creates and maintains.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, stream};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
-use nephele_api::infrastructure::v1beta2::{Behaviour, FailureDomain, MachineNetwork, PoolReference};
-use nephele_api::labels;
+use nephele_api::{
+    core::Machine,
+    infrastructure::v1beta2::{
+        Behaviour, FailureDomain, MachineNetwork, PoolReference, pool_machine::label_value,
+    },
+    labels,
+};
 use nephele_pki::KeyAlgorithm;
 use serde::Deserialize;
 use serde_json::Value;
@@ -167,7 +169,10 @@ impl ClusterPlan {
     /// The number of its worker machines, without those of its MachinePool.
     #[must_use]
     pub fn workers(&self) -> u32 {
-        self.deployments.iter().map(|deployment| deployment.replicas).fold(0, u32::saturating_add)
+        self.deployments
+            .iter()
+            .map(|deployment| deployment.replicas)
+            .fold(0, u32::saturating_add)
     }
 
     /// Lets its first MachineDeployment have this many machines.
@@ -205,19 +210,26 @@ impl PlannedClusters {
     /// The clusters of a plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
-        let plans = plan.clusters.into_iter().map(|plan| ((plan.namespace.clone(), plan.name.clone()), plan));
+        let plans = plan
+            .clusters
+            .into_iter()
+            .map(|plan| ((plan.namespace.clone(), plan.name.clone()), plan));
         Self(Arc::new(watch::Sender::new(plans.collect())))
     }
 
     /// Adds or replaces the plan of a cluster. The stand-in then changes the cluster to the planned size and version.
     pub fn set(&self, plan: ClusterPlan) {
-        self.0.send_modify(|plans| drop(plans.insert((plan.namespace.clone(), plan.name.clone()), plan)));
+        self.0
+            .send_modify(|plans| drop(plans.insert((plan.namespace.clone(), plan.name.clone()), plan)));
     }
 
     /// The plan of a cluster.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<ClusterPlan> {
-        self.0.borrow().get(&(namespace.to_owned(), name.to_owned())).cloned()
+        self.0
+            .borrow()
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .cloned()
     }
 
     /// Yields each time a plan changes.

@@ -1,14 +1,20 @@
 //! Carries out the decided actions on a MachinePool.
 
 use kube::ResourceExt as _;
-use nephele_api::core::{Bootstrap, Machine, MachinePool, MachinePoolSpec, MachineSpec};
-use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, label_value};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolSpec, PoolMachine};
+use nephele_api::{
+    core::{Bootstrap, Machine, MachinePool, MachinePoolSpec, MachineSpec},
+    infrastructure::v1beta2::{
+        InMemoryMachinePool, InMemoryMachinePoolSpec, PoolMachine,
+        pool_machine::{POOL_NAME_LABEL, label_value},
+    },
+};
 
-use crate::act::{ActError, Actor};
-use crate::decide::PoolAction;
-use crate::names::{self, MACHINE_FINALIZER, POOL_FINALIZER};
-use crate::references::{owner, reference};
+use crate::{
+    act::{ActError, Actor},
+    decide::PoolAction,
+    names::{self, MACHINE_FINALIZER, POOL_FINALIZER},
+    references::{owner, reference},
+};
 
 impl Actor<'_> {
     pub(crate) async fn act_on_pool(&self, action: PoolAction) -> Result<(), ActError> {
@@ -42,7 +48,9 @@ impl Actor<'_> {
             PoolAction::AdoptInstance(name) => {
                 let mut instances = self.observed.infrastructure_machines.iter();
                 let instance = instances.find(|instance| instance.name_any() == name);
-                let (Some(machine), Some(old)) = (self.find(&name), instance) else { return Ok(()) };
+                let (Some(machine), Some(old)) = (self.find(&name), instance) else {
+                    return Ok(());
+                };
                 let mut new = old.clone();
                 new.owner_references_mut().push(owner(machine));
                 self.patch(old, &new).await
@@ -59,7 +67,12 @@ impl Actor<'_> {
         }
         let mut metadata = self.metadata(&names::pool(&self.plan.name), self.owned_by_cluster());
         metadata.finalizers = Some(vec![POOL_FINALIZER.to_owned()]);
-        self.create(&MachinePool { metadata, spec, status: None }).await
+        self.create(&MachinePool {
+            metadata,
+            spec,
+            status: None,
+        })
+        .await
     }
 
     /// The Machine of a machine of the pool. It boots with the pool's bootstrap data, and has no version, because core
@@ -73,7 +86,10 @@ impl Actor<'_> {
             metadata,
             spec: MachineSpec {
                 cluster_name: self.plan.name.clone(),
-                bootstrap: Some(Bootstrap { config_ref: None, data_secret_name: Some(String::new()) }),
+                bootstrap: Some(Bootstrap {
+                    config_ref: None,
+                    data_secret_name: Some(String::new()),
+                }),
                 infrastructure_ref: Some(reference("InMemoryMachine", name)),
                 ..MachineSpec::default()
             },

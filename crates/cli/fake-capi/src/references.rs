@@ -2,8 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt as _};
-use nephele_api::core::ObjectReference;
-use nephele_api::infrastructure;
+use nephele_api::{core::ObjectReference, infrastructure};
 
 /// A reference to an object of the infrastructure provider.
 pub(crate) fn reference(kind: &str, name: &str) -> ObjectReference {
@@ -27,5 +26,9 @@ pub(crate) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference
 
 /// A reference to an owner that is not the controller, as MachineDeployments and MachineHealthChecks have.
 pub(crate) fn owned<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
-    OwnerReference { controller: None, block_owner_deletion: None, ..owner(object) }
+    OwnerReference {
+        controller: None,
+        block_owner_deletion: None,
+        ..owner(object)
+    }
 }

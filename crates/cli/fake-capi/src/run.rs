@@ -1,29 +1,38 @@
 //! The reconcile loop: at most one round per cluster at a time, triggered by changes in the management API.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, future::pending};
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, pending},
+};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::runtime::controller::{Action as Requeue, Config, Controller};
-use kube::{Client, ResourceExt as _};
+use k8s_openapi::{
+    api::core::v1::Secret, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Client, ResourceExt as _,
+    runtime::controller::{Action as Requeue, Config, Controller},
+};
 use nephele_controller::Clock;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::{ActError, Actor};
-use crate::cache::{Caches, Key};
-use crate::create::{Error, create};
-use crate::decide::{asks_workload, decide, refused};
-use crate::observe::{Observed, Probe, observe};
-use crate::plan::{ClusterPlan, Plan, PlannedClusters};
-use crate::surroundings::{KeyPairs, Surroundings};
-use crate::topology;
-use crate::wanted::Wanted;
-use crate::watches::{self, Scheduled};
-use crate::workload::{self, Clients};
+use crate::{
+    act::{ActError, Actor},
+    cache::{Caches, Key},
+    create::{Error, create},
+    decide::{asks_workload, decide, refused},
+    observe::{Observed, Probe, observe},
+    plan::{ClusterPlan, Plan, PlannedClusters},
+    surroundings::{KeyPairs, Surroundings},
+    topology,
+    wanted::Wanted,
+    watches::{self, Scheduled},
+    workload::{self, Clients},
+};
 
 /// The time until a failed round is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -52,14 +61,24 @@ struct Context {
 }
 
 /// The kinds whose older version means something without a conversion: their most used fields are those of the newer one.
-const ALIKE: [&str; 6] =
-    ["Cluster", "IPAddress", "Machine", "MachineDeployment", "MachinePool", "MachineSet"];
+const ALIKE: [&str; 6] = [
+    "Cluster",
+    "IPAddress",
+    "Machine",
+    "MachineDeployment",
+    "MachinePool",
+    "MachineSet",
+];
 
 /// The CRDs that the stand-in needs besides the provider's own: Cluster API's kinds, which accept any field. They have
 /// the versions `v1beta2` and `v1beta1`, between which [`convert`](crate::convert) converts.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
+    let core = [
+        nephele_api::core::loose_crds(),
+        nephele_api::core::loose_class_crds(),
+    ]
+    .concat();
     [core, nephele_api::ipam::loose_crds()].concat()
 }
 
@@ -69,7 +88,10 @@ pub fn crds_without_conversion() -> Vec<CustomResourceDefinition> {
     let mut definitions = crds();
     for definition in &mut definitions {
         let is_alike = ALIKE.contains(&definition.spec.names.kind.as_str());
-        definition.spec.versions.retain(|version| version.storage || is_alike);
+        definition
+            .spec
+            .versions
+            .retain(|version| version.storage || is_alike);
     }
     definitions
 }
@@ -91,7 +113,13 @@ pub fn run(
         for cluster in &plan.clusters {
             create(&client, cluster).await?;
         }
-        play(client, PlannedClusters::new(plan), Surroundings::real(clock), shutdown).await;
+        play(
+            client,
+            PlannedClusters::new(plan),
+            Surroundings::real(clock),
+            shutdown,
+        )
+        .await;
         Ok(())
     })
 }
@@ -107,7 +135,13 @@ pub fn play(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let Surroundings { clock, poll, probe, connect, key_pairs } = surroundings;
+        let Surroundings {
+            clock,
+            poll,
+            probe,
+            connect,
+            key_pairs,
+        } = surroundings;
         let planned = clusters.changes();
         let caches = Arc::new(Caches::default());
         let (scheduled, triggers) = watches::open(&client, &caches);
@@ -143,7 +177,10 @@ async fn round(cluster: Arc<Scheduled>, context: Arc<Context>) -> Result<Requeue
         // The last list triggers a round of each Cluster.
         return Ok(Requeue::await_change());
     }
-    let key = Key { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+    let key = Key {
+        namespace: cluster.namespace().unwrap_or_default(),
+        name: cluster.name_any(),
+    };
     let planned = context.clusters.get(&key.namespace, &key.name);
     // A topology may have had a MachinePool before, which then has to go.
     let has_pool = planned.as_ref().is_none_or(|plan| plan.pool.is_some());
@@ -151,15 +188,24 @@ async fn round(cluster: Arc<Scheduled>, context: Arc<Context>) -> Result<Requeue
     let topology = observed.topology.as_ref();
     let wanted = match (planned, topology) {
         (Some(plan), _) => Wanted::Plan(plan),
-        (None, Some(topology)) => {
-            Wanted::Topology(topology::plan(&observed.cluster, topology, observed.class.as_ref()))
-        }
+        (None, Some(topology)) => Wanted::Topology(topology::plan(
+            &observed.cluster,
+            topology,
+            observed.class.as_ref(),
+        )),
         (None, None) => return Ok(Requeue::await_change()),
     };
     if observed.cluster.uid().is_none() {
         return Ok(Requeue::await_change());
     }
-    Round { context: &context, wanted, observed, workload: None }.run().await
+    Round {
+        context: &context,
+        wanted,
+        observed,
+        workload: None,
+    }
+    .run()
+    .await
 }
 
 /// One round about a cluster.
@@ -236,8 +282,14 @@ impl Round<'_> {
     /// Whether the cluster may be asked. One that has answered once and does not answer may take ten seconds to say so, and
     /// each change of an object leads to a round.
     fn is_probe_due(&self, now: Timestamp) -> bool {
-        let Probe { last_success, failures, last_attempt } = self.observed.probe;
-        let (Some(_), Some(last)) = (last_success, last_attempt) else { return true };
+        let Probe {
+            last_success,
+            failures,
+            last_attempt,
+        } = self.observed.probe;
+        let (Some(_), Some(last)) = (last_success, last_attempt) else {
+            return true;
+        };
         failures == 0 || now.duration_since(last).unsigned_abs() >= self.context.probe
     }
 
@@ -267,8 +319,7 @@ impl Round<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::future::pending;
+    use std::{convert::Infallible, future::pending};
 
     use http::{Request, Response};
     use kube::client::Body;

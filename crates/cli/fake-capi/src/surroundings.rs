@@ -1,8 +1,6 @@
 //! The environment of the stand-in.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::ByteString;
 use kube::{Client, Config};

@@ -13,19 +13,18 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use nephele_api::conditions;
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::Behaviour;
-use nephele_api::labels;
+use nephele_api::{conditions, core::Cluster, infrastructure::v1beta2::Behaviour, labels};
 use nephele_pki::KeyAlgorithm;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::names::{self, CLUSTER_FINALIZER};
-use crate::plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, REPLICAS_MAX};
-use crate::planned::{control_plane, network};
-use crate::references::reference;
+use crate::{
+    names::{self, CLUSTER_FINALIZER},
+    plan::{ClusterPlan, DeploymentPlan, HealthCheck, Metadata, REPLICAS_MAX},
+    planned::{control_plane, network},
+    references::reference,
+};
 
 /// The type of the Cluster's condition that is false when its topology cannot be used.
 pub const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
@@ -46,7 +45,10 @@ pub(crate) enum TopologyError {
     #[error("{path}.replicas is {replicas}, which is not between 0 and {REPLICAS_MAX}")]
     Replicas { path: String, replicas: i64 },
     #[error("failed to read the variable {name}: {source}")]
-    Variable { name: String, source: serde_path_to_error::Error<serde_json::Error> },
+    Variable {
+        name: String,
+        source: serde_path_to_error::Error<serde_json::Error>,
+    },
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -117,7 +119,14 @@ pub(crate) fn plan(
     of_class: Option<&Value>,
 ) -> Result<ClusterPlan, TopologyError> {
     let topology = Topology::deserialize(topology).map_err(TopologyError::Shape)?;
-    let Topology { class_ref, class, version, control_plane, workers, variables } = topology;
+    let Topology {
+        class_ref,
+        class,
+        version,
+        control_plane,
+        workers,
+        variables,
+    } = topology;
     if class_ref.name.is_empty() && class.is_empty() {
         return Err(TopologyError::NoClass);
     }
@@ -125,7 +134,9 @@ pub(crate) fn plan(
     let has_pools = !workers.machine_pools.is_empty();
     let plan = ClusterPlan {
         namespace: cluster.namespace().unwrap_or_default(),
-        pool: has_pools.then(|| sum(pools, &workers.machine_pools)).transpose()?,
+        pool: has_pools
+            .then(|| sum(pools, &workers.machine_pools))
+            .transpose()?,
         // In the class, the control plane's behaviour is not that of the workers.
         worker_behaviour: Some(Behaviour::default()),
         // Keys of this algorithm are made at once, and no client of a test cares.
@@ -154,7 +165,10 @@ pub(crate) fn plan(
     for (index, group) in workers.machine_deployments.into_iter().enumerate() {
         let path = format!("spec.topology.workers.machineDeployments[{index}]");
         if deployments.iter().any(|other| other.topology_name == group.name) {
-            return Err(TopologyError::SameName { path, name: group.name });
+            return Err(TopologyError::SameName {
+                path,
+                name: group.name,
+            });
         }
         deployments.push(deployment(&path, group, &plan, of_class)?);
     }
@@ -162,7 +176,11 @@ pub(crate) fn plan(
 }
 
 fn with_variables(plan: ClusterPlan, variables: Vec<Variable>) -> Result<ClusterPlan, TopologyError> {
-    variables.into_iter().try_fold(plan, |plan, Variable { name, value }| variables::set(plan, name, value))
+    variables
+        .into_iter()
+        .try_fold(plan, |plan, Variable { name, value }| {
+            variables::set(plan, name, value)
+        })
 }
 
 /// Lets names differ between clusters where `<cluster>-<group>` is the same.
@@ -178,13 +196,25 @@ fn deployment(
     of_class: Option<&Value>,
 ) -> Result<DeploymentPlan, TopologyError> {
     if group.name.is_empty() {
-        return Err(TopologyError::NoName { path: path.to_owned() });
+        return Err(TopologyError::NoName {
+            path: path.to_owned(),
+        });
     }
     let number = replicas(path, &group)?;
-    let MachineGroup { class, name, replicas, metadata, failure_domain, variables, health_check: given } =
-        group;
+    let MachineGroup {
+        class,
+        name,
+        replicas,
+        metadata,
+        failure_domain,
+        variables,
+        health_check: given,
+    } = group;
     let classes = of_class.and_then(|class| class.pointer("/spec/workers/machineDeployments")?.as_array());
-    let class = classes.into_iter().flatten().find(|other| other["class"] == class.as_str());
+    let class = classes
+        .into_iter()
+        .flatten()
+        .find(|other| other["class"] == class.as_str());
     let with_overrides = with_variables(plan.clone(), variables.overrides)?;
     let base = format!("{}-{name}", plan.name);
     Ok(DeploymentPlan {
@@ -201,12 +231,18 @@ fn deployment(
 
 /// The health check of a group, unless it is off: that of the topology, or else that of the class.
 fn health_check(given: Option<GivenHealthCheck>, of_class: Option<&Value>) -> Option<HealthCheck> {
-    let GivenHealthCheck { enabled, checks, remediation } = given.unwrap_or_default();
+    let GivenHealthCheck {
+        enabled,
+        checks,
+        remediation,
+    } = given.unwrap_or_default();
     let given = HealthCheck { checks, remediation };
-    let of_class = of_class.filter(|class| class.is_object()).map(|class| HealthCheck {
-        checks: class["checks"].clone(),
-        remediation: class["remediation"].clone(),
-    });
+    let of_class = of_class
+        .filter(|class| class.is_object())
+        .map(|class| HealthCheck {
+            checks: class["checks"].clone(),
+            remediation: class["remediation"].clone(),
+        });
     let is_given = given != HealthCheck::default();
     let wanted = if is_given { Some(given) } else { of_class };
     wanted.filter(|_| enabled != Some(false))
@@ -214,16 +250,23 @@ fn health_check(given: Option<GivenHealthCheck>, of_class: Option<&Value>) -> Op
 
 /// The number of machines in all groups.
 fn sum(path: &str, groups: &[MachineGroup]) -> Result<u32, TopologyError> {
-    let numbers =
-        groups.iter().enumerate().map(|(index, group)| replicas(&format!("{path}[{index}]"), group));
+    let numbers = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| replicas(&format!("{path}[{index}]"), group));
     numbers.sum()
 }
 
 /// The number of machines in a group; one if the topology does not say.
 fn replicas(path: &str, group: &MachineGroup) -> Result<u32, TopologyError> {
     let replicas = group.replicas.unwrap_or(1);
-    let wanted = u32::try_from(replicas).ok().filter(|wanted| *wanted <= REPLICAS_MAX);
-    wanted.ok_or_else(|| TopologyError::Replicas { path: path.to_owned(), replicas })
+    let wanted = u32::try_from(replicas)
+        .ok()
+        .filter(|wanted| *wanted <= REPLICAS_MAX);
+    wanted.ok_or_else(|| TopologyError::Replicas {
+        path: path.to_owned(),
+        replicas,
+    })
 }
 
 /// A semantic version with the `v` in front that Cluster API's webhook adds.
@@ -250,8 +293,14 @@ pub(crate) fn completed(cluster: &Cluster, plan: &ClusterPlan) -> Cluster {
     labels.insert(labels::CLUSTER_NAME.to_owned(), plan.name.clone());
     labels.insert(labels::TOPOLOGY_OWNED.to_owned(), String::new());
     cluster.spec.cluster_network.get_or_insert_with(|| network(plan));
-    cluster.spec.infrastructure_ref.get_or_insert_with(|| reference("InMemoryCluster", &plan.name));
-    cluster.spec.control_plane_ref.get_or_insert_with(|| control_plane(plan));
+    cluster
+        .spec
+        .infrastructure_ref
+        .get_or_insert_with(|| reference("InMemoryCluster", &plan.name));
+    cluster
+        .spec
+        .control_plane_ref
+        .get_or_insert_with(|| control_plane(plan));
     cluster
 }
 

@@ -1,7 +1,6 @@
 //! The plan of a cluster, with its author.
 
-use crate::plan::ClusterPlan;
-use crate::topology::TopologyError;
+use crate::{plan::ClusterPlan, topology::TopologyError};
 
 /// What a cluster should be, and who says so.
 #[derive(Debug)]

@@ -2,23 +2,29 @@
 
 use std::sync::Arc;
 
-use futures::stream::{BoxStream, SelectAll, iter};
-use futures::{Stream, StreamExt as _};
+use futures::{
+    Stream, StreamExt as _,
+    stream::{BoxStream, SelectAll, iter},
+};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::core::PartialObjectMeta;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::{WatchStreamExt as _, watcher::Result as Watched};
-use kube::{Api, Client, Resource};
-use nephele_api::core::Cluster;
-use nephele_api::labels;
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt as _,
+        reflector::{self, ObjectRef, Store, store::Writer},
+        watcher::{self, Event, Result as Watched, watcher},
+    },
+};
+use nephele_api::{core::Cluster, labels};
 use nephele_controller::{Kind, Readable, quietly_watched, trim};
 use serde::de::DeserializeOwned;
 
-use crate::cache::{Cache, Caches, Key, Known, Played, checking, played};
-use crate::observe::class_of;
+use crate::{
+    cache::{Cache, Caches, Key, Known, Played, checking, played},
+    observe::class_of,
+};
 
 /// A Cluster that has rounds.
 pub(crate) type Scheduled = PartialObjectMeta<Cluster>;
@@ -64,7 +70,10 @@ impl Watches<'_> {
             let event = event?;
             writer.apply_watcher_event(&mapped(event.clone(), scheduled));
             Ok(mapped(event, |object| {
-                let topology = object.data.pointer("/spec/topology").filter(|topology| !topology.is_null());
+                let topology = object
+                    .data
+                    .pointer("/spec/topology")
+                    .filter(|topology| !topology.is_null());
                 let topology = topology.cloned();
                 read(object, |cluster| played(cluster, topology))
             }))
@@ -81,7 +90,10 @@ impl Watches<'_> {
         let naming = |caches: &Caches, class: &Key| {
             caches.clusters.keys(|key, played: &Played| {
                 let topology = played.topology.as_ref();
-                topology.and_then(|topology| class_of(topology, &key.namespace)).as_ref() == Some(class)
+                topology
+                    .and_then(|topology| class_of(topology, &key.namespace))
+                    .as_ref()
+                    == Some(class)
             })
         };
         self.follow(|caches| &caches.classes, events, naming)
@@ -165,7 +177,9 @@ impl Watches<'_> {
             }
             iter(clusters)
         });
-        touched.map(|key| ObjectRef::new(&key.name).within(&key.namespace)).boxed()
+        touched
+            .map(|key| ObjectRef::new(&key.name).within(&key.namespace))
+            .boxed()
     }
 }
 
@@ -187,7 +201,11 @@ fn trimmed<K: Resource>(mut object: K) -> K {
 }
 
 fn scheduled(object: DynamicObject) -> Scheduled {
-    PartialObjectMeta { types: None, metadata: object.metadata, _phantom: std::marker::PhantomData }
+    PartialObjectMeta {
+        types: None,
+        metadata: object.metadata,
+        _phantom: std::marker::PhantomData,
+    }
 }
 
 fn mapped<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {

@@ -1,13 +1,14 @@
 //! Requests to the workload cluster, as Cluster API sends them: with its kubeconfig, to its endpoint, over TLS.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Taint};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::config::{Kubeconfig, KubeconfigError};
-use kube::{Api, Client, Config, ResourceExt as _};
+use kube::{
+    Api, Client, Config, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+    config::{Kubeconfig, KubeconfigError},
+};
 use nephele_access::config_without_proxy;
 use nephele_api::core::{Cluster, Machine};
 use nephele_controller::Readable;
@@ -15,8 +16,10 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-use crate::observe::{Probe, Workload};
-use crate::surroundings::Connect;
+use crate::{
+    observe::{Probe, Workload},
+    surroundings::Connect,
+};
 
 /// How long a request may take; Cluster API's clients use the same timeout (`controllers/clustercache`).
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,7 +47,11 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub(crate) fn new(connect: Connect) -> Self {
-        Self { connect, known: Mutex::default(), probes: Mutex::default() }
+        Self {
+            connect,
+            known: Mutex::default(),
+            probes: Mutex::default(),
+        }
     }
 
     /// The client of the cluster with this kubeconfig.
@@ -69,7 +76,12 @@ impl Clients {
 
     /// How the connection to the cluster was so far.
     pub(crate) async fn probe(&self, kubeconfig: &Secret) -> Probe {
-        self.probes.lock().await.get(&key(kubeconfig)).copied().unwrap_or_default()
+        self.probes
+            .lock()
+            .await
+            .get(&key(kubeconfig))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Notes whether the cluster has answered.
@@ -87,11 +99,19 @@ impl Clients {
 }
 
 fn key(kubeconfig: &Secret) -> String {
-    format!("{}/{}", kubeconfig.namespace().unwrap_or_default(), kubeconfig.name_any())
+    format!(
+        "{}/{}",
+        kubeconfig.namespace().unwrap_or_default(),
+        kubeconfig.name_any()
+    )
 }
 
 async fn config(secret: &Secret) -> Result<Config, WorkloadError> {
-    let value = secret.data.as_ref().and_then(|data| data.get("value")).ok_or(WorkloadError::NoKubeconfig)?;
+    let value = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get("value"))
+        .ok_or(WorkloadError::NoKubeconfig)?;
     let text = String::from_utf8_lossy(&value.0);
     let kubeconfig = Kubeconfig::from_yaml(&text).map_err(WorkloadError::Kubeconfig)?;
     // Workload clusters are served by this process or beside it.
@@ -120,7 +140,10 @@ pub(crate) async fn ask(client: &Client) -> Result<Workload, WorkloadError> {
 
 /// The annotations that core puts on the Node of a Machine (`core/reconcilers/machine/machine_controller_noderef.go`).
 pub(crate) fn annotations(cluster: &Cluster, machine: &Machine) -> BTreeMap<String, String> {
-    let owner = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
+    let owner = machine
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true));
     let labels: Vec<_> = labels(machine).into_keys().collect();
     let mut annotations = vec![
         ("cluster-name", cluster.name_any()),
@@ -133,7 +156,10 @@ pub(crate) fn annotations(cluster: &Cluster, machine: &Machine) -> BTreeMap<Stri
         annotations.push(("owner-kind", owner.kind.clone()));
         annotations.push(("owner-name", owner.name.clone()));
     }
-    annotations.into_iter().map(|(name, value)| (format!("cluster.x-k8s.io/{name}"), value)).collect()
+    annotations
+        .into_iter()
+        .map(|(name, value)| (format!("cluster.x-k8s.io/{name}"), value))
+        .collect()
 }
 
 /// The labels of a Machine that core copies to its Node.
@@ -156,7 +182,9 @@ fn labels(machine: &Machine) -> BTreeMap<String, String> {
 /// Whether a Node has all annotations and labels from core, and not the taint.
 pub(crate) fn is_marked(node: &Node, cluster: &Cluster, machine: &Machine) -> bool {
     let has = |wanted: &BTreeMap<String, String>, present: &BTreeMap<String, String>| {
-        wanted.iter().all(|(name, value)| present.get(name) == Some(value))
+        wanted
+            .iter()
+            .all(|(name, value)| present.get(name) == Some(value))
     };
     has(&annotations(cluster, machine), node.annotations())
         && has(&labels(machine), node.labels())
@@ -169,7 +197,10 @@ fn is_uninitialized(taint: &Taint) -> bool {
 }
 
 fn taints(node: &Node) -> &[Taint] {
-    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+    node.spec
+        .as_ref()
+        .and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
 }
 
 /// Puts core's annotations and labels on a Node and removes the taint, as core does: with a strategic merge patch for
@@ -188,13 +219,20 @@ pub(crate) async fn mark(
         },
     });
     if taints(node).iter().any(is_uninitialized) {
-        let kept: Vec<_> = taints(node).iter().filter(|taint| !is_uninitialized(taint)).collect();
+        let kept: Vec<_> = taints(node)
+            .iter()
+            .filter(|taint| !is_uninitialized(taint))
+            .collect();
         // Go leaves out an empty list.
         let kept = (!kept.is_empty()).then_some(kept);
         patch["spec"] = json!({ "taints": kept });
     }
     Api::<Node>::all(client.clone())
-        .patch(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch))
+        .patch(
+            &node.name_any(),
+            &PatchParams::default(),
+            &Patch::Strategic(patch),
+        )
         .await
         .map(drop)
         .map_err(|error| WorkloadError::Request("patch a Node", error))
@@ -202,7 +240,10 @@ pub(crate) async fn mark(
 
 /// Deletes a Node; absence is success.
 pub(crate) async fn delete_node(client: &Client, name: &str) -> Result<(), WorkloadError> {
-    match Api::<Node>::all(client.clone()).delete(name, &DeleteParams::default()).await {
+    match Api::<Node>::all(client.clone())
+        .delete(name, &DeleteParams::default())
+        .await
+    {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(WorkloadError::Request("delete a Node", error)),

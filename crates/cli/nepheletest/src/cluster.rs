@@ -107,11 +107,21 @@ impl Cluster {
         let client = client(management)?;
         let secret = format!("{name}-kubeconfig");
         let found = Api::<Secret>::namespaced(client, namespace).get(&secret).await;
-        let found = found.map_err(ClusterError::request("get", &format!("Secret {namespace}/{secret}")))?;
-        let content = found.data.and_then(|mut data| data.remove("value")).unwrap_or_default().0;
+        let found = found.map_err(ClusterError::request(
+            "get",
+            &format!("Secret {namespace}/{secret}"),
+        ))?;
+        let content = found
+            .data
+            .and_then(|mut data| data.remove("value"))
+            .unwrap_or_default()
+            .0;
         let path = kubeconfig_file(folder, namespace, name, &content)?;
         let config = config_of(&content).await;
-        let config = config.map_err(|source| ClusterError::Kubeconfig { path: path.clone(), source })?;
+        let config = config.map_err(|source| ClusterError::Kubeconfig {
+            path: path.clone(),
+            source,
+        })?;
         Ok(Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -188,24 +198,35 @@ impl Cluster {
         let body: MachineBody = objects::decode(&found).map_err(ClusterError::decode(&machine))?;
         let instance = body.spec.infrastructure_ref;
         if instance.kind != "InMemoryMachine" {
-            return Err(ClusterError::Foreign { machine, kind: instance.kind });
+            return Err(ClusterError::Foreign {
+                machine,
+                kind: instance.kind,
+            });
         }
         let patch = Patch::Merge(json!({"metadata": {"annotations": {objects::TERMINATE_ANNOTATION: ""}}}));
         let instances = self.management(&objects::in_memory_machine())?;
-        let answer = instances.patch(&instance.name, &PatchParams::default(), &patch).await;
+        let answer = instances
+            .patch(&instance.name, &PatchParams::default(), &patch)
+            .await;
         answer.map_err(ClusterError::request("terminate", &machine))?;
         Ok(())
     }
 
     fn management(&self, resource: &ApiResource) -> Result<Api<DynamicObject>, ClusterError> {
-        Ok(Api::namespaced_with(client(&self.management)?, &self.namespace, resource))
+        Ok(Api::namespaced_with(
+            client(&self.management)?,
+            &self.namespace,
+            resource,
+        ))
     }
 }
 
 /// Returns what is missing until a Cluster is available.
 pub(crate) async fn check_available(client: Client, namespace: &str, name: &str) -> Result<(), ClusterError> {
     let cluster = format!("Cluster {namespace}/{name}");
-    let found = Api::<DynamicObject>::namespaced_with(client, namespace, &objects::cluster()).get(name).await;
+    let found = Api::<DynamicObject>::namespaced_with(client, namespace, &objects::cluster())
+        .get(name)
+        .await;
     let found = found.map_err(ClusterError::request("get", &cluster))?;
     let body: ClusterBody = objects::decode(&found).map_err(ClusterError::decode(&cluster))?;
     let conditions = body.status.conditions;
@@ -235,7 +256,11 @@ const NO_PROXY_NAMED: &str = "http://no-proxy.invalid/";
 
 /// The configuration of an API server on this machine: only the kubeconfig names a proxy to it.
 pub(crate) async fn without_environment(mut kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError> {
-    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+    for cluster in kubeconfig
+        .clusters
+        .iter_mut()
+        .filter_map(|named| named.cluster.as_mut())
+    {
         let named = cluster.proxy_url.take().filter(|url| !url.is_empty());
         cluster.proxy_url = Some(named.unwrap_or_else(|| NO_PROXY_NAMED.to_owned()));
     }
@@ -261,7 +286,10 @@ fn kubeconfig_file(
             Err(source) => return Err(ClusterError::Read { path, source }),
         }
     }
-    Err(ClusterError::NotUp { cluster: format!("{namespace}/{name}"), folder: folder.to_owned() })
+    Err(ClusterError::NotUp {
+        cluster: format!("{namespace}/{name}"),
+        folder: folder.to_owned(),
+    })
 }
 
 fn summary(object: &DynamicObject) -> Result<Machine, ClusterError> {

@@ -62,6 +62,9 @@ mod tests {
     #[test]
     fn log_that_cannot_be_read_is_no_further_error() {
         let said = describe(Path::new("/absent/up.log"));
-        assert!(said.starts_with("\nfailed to read the log /absent/up.log: "), "{said:?}");
+        assert!(
+            said.starts_with("\nfailed to read the log /absent/up.log: "),
+            "{said:?}"
+        );
     }
 }

@@ -124,7 +124,13 @@ impl Nephele {
         let wait_limit = settings.wait_limit;
         let (mut process, report) = launch(settings).await?;
         match connect(&report, attach).await {
-            Ok((config, kubeconfig)) => Ok(Self { process, report, config, kubeconfig, wait_limit }),
+            Ok((config, kubeconfig)) => Ok(Self {
+                process,
+                report,
+                config,
+                kubeconfig,
+                wait_limit,
+            }),
             Err(error) => {
                 // The first error is the one to show.
                 let _ = process.end().await;
@@ -143,7 +149,9 @@ impl Nephele {
             return Err(StopError::Early(self.process.ended().await));
         }
         self.process.end().await.map_err(StopError::Killed)?;
-        self.process.failure().map_or(Ok(()), |ended| Err(StopError::Disorderly(ended)))
+        self.process
+            .failure()
+            .map_or(Ok(()), |ended| Err(StopError::Disorderly(ended)))
     }
 
     /// How clients reach the management API.
@@ -211,11 +219,14 @@ impl Nephele {
     /// As [`wait_until`](Self::wait_until).
     pub async fn wait_for_cluster(&self, namespace: &str, name: &str) -> Result<Cluster, WaitError> {
         let client = cluster::client(&self.config);
-        self.wait_until(&format!("the Cluster {namespace}/{name} is available"), async || {
-            let client = client.as_ref().map_err(ToString::to_string)?.clone();
-            cluster::check_available(client, namespace, name).await?;
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(self.cluster(namespace, name).await?)
-        })
+        self.wait_until(
+            &format!("the Cluster {namespace}/{name} is available"),
+            async || {
+                let client = client.as_ref().map_err(ToString::to_string)?.clone();
+                cluster::check_available(client, namespace, name).await?;
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(self.cluster(namespace, name).await?)
+            },
+        )
         .await
     }
 
@@ -230,7 +241,10 @@ impl Nephele {
 
 impl fmt::Debug for Nephele {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Nephele").field("folder", &self.report.folder).finish_non_exhaustive()
+        formatter
+            .debug_struct("Nephele")
+            .field("folder", &self.report.folder)
+            .finish_non_exhaustive()
     }
 }
 
@@ -251,19 +265,29 @@ impl Drop for Nephele {
 
 /// Starts the program and waits until it is up.
 async fn launch(mut settings: Settings) -> Result<(Process, Report), StartError> {
-    let Program { path: program, origin } = Program::find(settings.program.take());
+    let Program {
+        path: program,
+        origin,
+    } = Program::find(settings.program.take());
     let limit = settings.time_limit.saturating_add(START_MARGIN);
     // Until the program is up: then it has its own copies.
     let mut unnamed = UnnamedFiles::default();
     let mut command = Command::new(&program);
     command.args(program::arguments(settings, &mut unnamed)?);
     let spawned = Process::spawn(command, unnamed.names());
-    let spawned = spawned.map_err(|source| StartError::Program { program: program.clone(), origin, source });
+    let spawned = spawned.map_err(|source| StartError::Program {
+        program: program.clone(),
+        origin,
+        source,
+    });
     let (mut process, line) = spawned?;
     let up = match timeout(limit, up(&process, line)).await {
         Ok(Ok(line)) => Report::parse(&line).map_err(|source| StartError::Report { program, source }),
         Ok(Err(ended)) => Err(StartError::Ended(ended)),
-        Err(_elapsed) => Err(StartError::Time { limit, said: process.said() }),
+        Err(_elapsed) => Err(StartError::Time {
+            limit,
+            said: process.said(),
+        }),
     };
     match up {
         Ok(report) => Ok((process, report)),
@@ -287,14 +311,20 @@ async fn connect(report: &Report, attach: Option<Kubeconfig>) -> Result<(Config,
     let (path, kubeconfig) = match attach {
         None => {
             let path = report.management.kubeconfig.clone();
-            (path.clone(), Kubeconfig::read_from(&path).map_err(StartError::Kubeconfig)?)
+            (
+                path.clone(),
+                Kubeconfig::read_from(&path).map_err(StartError::Kubeconfig)?,
+            )
         }
         Some(kubeconfig) => {
             // The program read it from a file without a name. Other programs need one with a name.
             let path = report.folder.join("management.kubeconfig");
             let written = serde_json::to_vec(&kubeconfig).map_err(io::Error::from);
             let written = written.and_then(|content| write_private(&path, &content));
-            written.map_err(|source| StartError::File { path: path.clone(), source })?;
+            written.map_err(|source| StartError::File {
+                path: path.clone(),
+                source,
+            })?;
             (path, kubeconfig)
         }
     };
@@ -303,5 +333,11 @@ async fn connect(report: &Report, attach: Option<Kubeconfig>) -> Result<(Config,
 }
 
 fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(content)
 }

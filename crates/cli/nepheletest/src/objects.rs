@@ -22,7 +22,11 @@ pub(crate) fn machine() -> ApiResource {
 }
 
 pub(crate) fn in_memory_machine() -> ApiResource {
-    resource("infrastructure.cluster.x-k8s.io", "InMemoryMachine", "inmemorymachines")
+    resource(
+        "infrastructure.cluster.x-k8s.io",
+        "InMemoryMachine",
+        "inmemorymachines",
+    )
 }
 
 fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
@@ -93,15 +97,25 @@ struct Condition {
 
 impl Conditions {
     pub(crate) fn is_true(&self, kind: &str) -> bool {
-        self.0.iter().any(|condition| condition.kind == kind && condition.status == "True")
+        self.0
+            .iter()
+            .any(|condition| condition.kind == kind && condition.status == "True")
     }
 
     /// The conditions of these types that are not true, in words.
     pub(crate) fn untrue(&self, kinds: &[&str]) -> String {
         let described = kinds.iter().flat_map(|kind| {
-            let untrue =
-                self.0.iter().filter(move |condition| condition.kind == *kind && condition.status != "True");
-            untrue.map(|Condition { kind, status, message }| format!("{kind} is {status}: {message}"))
+            let untrue = self
+                .0
+                .iter()
+                .filter(move |condition| condition.kind == *kind && condition.status != "True");
+            untrue.map(
+                |Condition {
+                     kind,
+                     status,
+                     message,
+                 }| format!("{kind} is {status}: {message}"),
+            )
         });
         described.collect::<Vec<_>>().join("; ")
     }
@@ -126,7 +140,10 @@ mod tests {
             conditions.is_true("Paused") && !conditions.is_true("Available") && !conditions.is_true("Absent")
         );
         let expected = "TopologyReconciled is Unknown: ; Available is False: no machines";
-        assert_eq!(conditions.untrue(&["TopologyReconciled", "Available", "Paused"]), expected);
+        assert_eq!(
+            conditions.untrue(&["TopologyReconciled", "Available", "Paused"]),
+            expected
+        );
     }
 
     #[test]

@@ -65,7 +65,11 @@ mod tests {
     #[test]
     fn tail_keeps_the_end_within_its_bound() {
         let tail = Tail::default();
-        tail.read(["a".repeat(3 * TAIL_BYTES_MAX).as_bytes(), b"end"].concat().as_slice());
+        tail.read(
+            ["a".repeat(3 * TAIL_BYTES_MAX).as_bytes(), b"end"]
+                .concat()
+                .as_slice(),
+        );
         let text = tail.text();
         assert_eq!(text.len(), TAIL_BYTES_MAX);
         assert!(text.ends_with("aend"));
@@ -74,7 +78,10 @@ mod tests {
     #[test]
     fn first_line_is_found_across_reads() {
         let (sender, mut found) = oneshot::channel();
-        first_line(b"{\"a\"".chain(&b":1}\nmore"[..]).chain(&b"\neven more\n"[..]), sender);
+        first_line(
+            b"{\"a\"".chain(&b":1}\nmore"[..]).chain(&b"\neven more\n"[..]),
+            sender,
+        );
         assert_eq!(found.try_recv(), Ok(b"{\"a\":1}\n".to_vec()));
     }
 

@@ -63,7 +63,10 @@ impl Process {
         mut command: Command,
         names: Names,
     ) -> io::Result<(Self, oneshot::Receiver<Vec<u8>>)> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let life_line = child.stdin.take();
         let pid = Pid::from_child(&child);
@@ -90,7 +93,16 @@ impl Process {
                 exit_sender.send_replace(Some(exit));
             }
         });
-        Ok((Self { life_line, child, exit, stderr, names }, line))
+        Ok((
+            Self {
+                life_line,
+                child,
+                exit,
+                stderr,
+                names,
+            },
+            line,
+        ))
     }
 
     /// The number of the process.
@@ -141,7 +153,10 @@ impl Process {
         match exit.wait_for(Option::is_some).await.map(|exit| exit.clone()) {
             Ok(Some(exit)) => exit,
             // Only a thread that has panicked sends nothing.
-            Ok(None) | Err(_) => Exit { status: "an unknown status".to_owned(), is_success: false },
+            Ok(None) | Err(_) => Exit {
+                status: "an unknown status".to_owned(),
+                is_success: false,
+            },
         }
     }
 }
@@ -152,8 +167,14 @@ fn wait(pid: Pid, child: &Mutex<Child>) -> Exit {
     // With another error the wait that follows has the same one.
     while waitid(WaitId::Pid(pid), options).is_err_and(|error| error == rustix::io::Errno::INTR) {}
     match child.lock().unwrap_or_else(PoisonError::into_inner).wait() {
-        Ok(status) => Exit { status: status.to_string(), is_success: status.success() },
-        Err(error) => Exit { status: format!("an unknown status ({error})"), is_success: false },
+        Ok(status) => Exit {
+            status: status.to_string(),
+            is_success: status.success(),
+        },
+        Err(error) => Exit {
+            status: format!("an unknown status ({error})"),
+            is_success: false,
+        },
     }
 }
 
@@ -164,9 +185,15 @@ mod tests {
     #[test]
     fn end_is_told_in_the_words_of_the_program() {
         let ended = Ended::new("failed to read a.yaml (--file): no such file", "exit status: 1");
-        assert_eq!(ended.to_string(), "failed to read a.yaml (--file): no such file (exit status: 1)");
+        assert_eq!(
+            ended.to_string(),
+            "failed to read a.yaml (--file): no such file (exit status: 1)"
+        );
         let ended = Ended::new("", "signal: 9 (SIGKILL)");
-        assert_eq!(ended.to_string(), "nephele ended with signal: 9 (SIGKILL) and said nothing");
+        assert_eq!(
+            ended.to_string(),
+            "nephele ended with signal: 9 (SIGKILL) and said nothing"
+        );
     }
 
     #[tokio::test]

@@ -13,21 +13,42 @@ pub(crate) struct Program {
 impl Program {
     /// The one of the builder, of the environment, or on `PATH`, in this order.
     pub(crate) fn find(wanted: Option<PathBuf>) -> Self {
-        let named = |variable| env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let named = |variable| {
+            env::var_os(variable)
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from)
+        };
         if let Some(path) = wanted {
-            Self { path, origin: "Builder::program" }
+            Self {
+                path,
+                origin: "Builder::program",
+            }
         } else if let Some(path) = named("NEPHELE") {
-            Self { path, origin: "the environment variable NEPHELE" }
+            Self {
+                path,
+                origin: "the environment variable NEPHELE",
+            }
         } else {
-            Self { path: "nephele".into(), origin: "PATH" }
+            Self {
+                path: "nephele".into(),
+                origin: "PATH",
+            }
         }
     }
 }
 
 /// The flags for these settings.
 pub(crate) fn arguments(settings: Settings, unnamed: &mut UnnamedFiles) -> Result<Vec<OsString>, StartError> {
-    let Settings { program: _, files, objects, attach, stand_in, folder, time_limit, wait_limit: _ } =
-        settings;
+    let Settings {
+        program: _,
+        files,
+        objects,
+        attach,
+        stand_in,
+        folder,
+        time_limit,
+        wait_limit: _,
+    } = settings;
     let mut arguments: Vec<OsString> = vec!["up".into(), "--json".into(), "--time-limit".into()];
     // More is not a duration in Go, and is for ever.
     let nanoseconds = i64::try_from(time_limit.as_nanos()).unwrap_or(i64::MAX);
@@ -61,7 +82,10 @@ pub(crate) fn arguments(settings: Settings, unnamed: &mut UnnamedFiles) -> Resul
 fn manifest(objects: Vec<serde_json::Result<String>>) -> Result<Vec<u8>, StartError> {
     let mut stream = String::new();
     for (index, object) in objects.into_iter().enumerate() {
-        let object = object.map_err(|source| StartError::EncodeObject { number: index + 1, source })?;
+        let object = object.map_err(|source| StartError::EncodeObject {
+            number: index + 1,
+            source,
+        })?;
         stream.extend(["---\n", &object, "\n"]);
     }
     Ok(stream.into_bytes())
@@ -90,7 +114,10 @@ mod tests {
             .time_limit(Duration::from_millis(2));
         let mut unnamed = UnnamedFiles::default();
         let arguments = arguments(builder.into_settings(), &mut unnamed).unwrap();
-        let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
+        let arguments: Vec<_> = arguments
+            .iter()
+            .map(|argument| argument.to_str().unwrap())
+            .collect();
         let objects = arguments[9];
         let kubeconfig = arguments[11];
         let expected = [
@@ -111,7 +138,10 @@ mod tests {
             "folder",
         ];
         assert_eq!(arguments, expected);
-        assert_eq!(fs::read_to_string(objects).unwrap(), "---\n{\"kind\":\"A\"}\n---\n{\"kind\":\"B\"}\n");
+        assert_eq!(
+            fs::read_to_string(objects).unwrap(),
+            "---\n{\"kind\":\"A\"}\n---\n{\"kind\":\"B\"}\n"
+        );
         let read = Kubeconfig::from_yaml(&fs::read_to_string(kubeconfig).unwrap()).unwrap();
         assert_eq!(json!(read), json!(Kubeconfig::default()));
     }
@@ -119,7 +149,10 @@ mod tests {
     #[test]
     fn object_that_has_no_json_is_named_by_its_number() {
         let unusable = std::collections::BTreeMap::from([((1, 2), 3)]);
-        let settings = Builder::default().object(json!({})).object(unusable).into_settings();
+        let settings = Builder::default()
+            .object(json!({}))
+            .object(unusable)
+            .into_settings();
         let error = arguments(settings, &mut UnnamedFiles::default()).unwrap_err();
         assert_eq!(error.to_string(), "failed to encode object 2");
     }

@@ -34,7 +34,9 @@ mod tests {
             "journal":"/a/j","log":"/a/l","later":1}"#;
         let expected = Report {
             folder: "/a".into(),
-            management: Management { kubeconfig: "/a/m".into() },
+            management: Management {
+                kubeconfig: "/a/m".into(),
+            },
             journal: "/a/j".into(),
             log: "/a/l".into(),
         };

@@ -63,7 +63,10 @@ mod tests {
 
     #[test]
     fn name_that_begins_like_another_is_replaced_as_a_whole() {
-        let names = Names(vec![("/dev/fd/9".to_owned(), "first"), ("/dev/fd/91".to_owned(), "second")]);
+        let names = Names(vec![
+            ("/dev/fd/9".to_owned(), "first"),
+            ("/dev/fd/91".to_owned(), "second"),
+        ]);
         assert_eq!(names.replace("/dev/fd/91 and /dev/fd/9"), "second and first");
     }
 }

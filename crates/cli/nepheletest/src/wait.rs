@@ -98,7 +98,12 @@ impl Nephele {
                 let last_seen =
                     last_seen.unwrap_or_else(|| "nothing, because the condition has not returned".into());
                 let log = log::describe(self.log());
-                Err(WaitError::Time { what: what(), limit, log, source: LastSeen(last_seen) })
+                Err(WaitError::Time {
+                    what: what(),
+                    limit,
+                    log,
+                    source: LastSeen(last_seen),
+                })
             }
         }
     }

@@ -23,7 +23,9 @@ const END_MAX: Duration = Duration::from_secs(20);
 /// Started by other tests, as a process of its own. It does nothing among the other tests.
 #[tokio::test]
 async fn victim() -> anyhow::Result<()> {
-    let Some(end) = env::var_os(VICTIM) else { return Ok(()) };
+    let Some(end) = env::var_os(VICTIM) else {
+        return Ok(());
+    };
     let nephele = Nephele::builder().file(small_file()).start().await?;
     // Without a line end before it, it would follow what the test harness prints.
     println!("\nvictim {} {}", nephele.process_id(), nephele.folder().display());
@@ -34,7 +36,10 @@ async fn victim() -> anyhow::Result<()> {
 
 fn victim_that(end: &str, temporary: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["--exact", "killed::victim"]).envs([(VICTIM, end)]).env("TMPDIR", temporary);
+    command
+        .args(["--exact", "killed::victim"])
+        .envs([(VICTIM, end)])
+        .env("TMPDIR", temporary);
     Ok(command)
 }
 
@@ -45,13 +50,21 @@ fn killed_test_leaves_nothing_behind() -> anyhow::Result<()> {
     let mut command = victim_that("is killed", temporary.path())?;
     let mut victim = command.arg("--nocapture").stdout(Stdio::piped()).spawn()?;
     let stdout = victim.stdout.take().context("it has no output")?;
-    let facts = BufReader::new(stdout).lines().map_while(Result::ok).find(|line| line.starts_with("victim "));
+    let facts = BufReader::new(stdout)
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.starts_with("victim "));
     victim.kill()?;
     victim.wait()?;
     let facts = facts.context("it did not start Nephele")?;
     let facts: Vec<_> = facts.splitn(3, ' ').collect();
-    let &[_, id, folder] = facts.as_slice() else { bail!("it says {facts:?}") };
-    ensure!(Path::new(folder).parent() == Some(temporary.path()), "the folder is {folder}");
+    let &[_, id, folder] = facts.as_slice() else {
+        bail!("it says {facts:?}")
+    };
+    ensure!(
+        Path::new(folder).parent() == Some(temporary.path()),
+        "the folder is {folder}"
+    );
     nothing_is_left(id.parse()?, temporary.path())
 }
 
@@ -64,15 +77,19 @@ fn output_of_a_test_that_panics_has_the_end_of_the_log() -> anyhow::Result<()> {
         said.contains("the victim panics") && said.contains("the last lines of the log /"),
         "it says {said}"
     );
-    let facts =
-        said.lines().find_map(|line| line.strip_prefix("victim ")).context("it did not start Nephele")?;
+    let facts = said
+        .lines()
+        .find_map(|line| line.strip_prefix("victim "))
+        .context("it did not start Nephele")?;
     let id = facts.split(' ').next().unwrap_or_default();
     nothing_is_left(id.parse()?, temporary.path())
 }
 
 #[test]
 fn dropped_nephele_ends() -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let nephele = runtime.block_on(Nephele::builder().start())?;
     let id = nephele.process_id();
     let folder = nephele.folder().to_owned();
@@ -103,10 +120,13 @@ fn nothing_is_left(id: u32, folder: &Path) -> anyhow::Result<()> {
 fn is_running(id: u32) -> bool {
     match fs::read_to_string(format!("/proc/{id}/stat")) {
         // The name in parentheses can contain anything. The state follows it.
-        Ok(stat) => !stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('Z')),
+        Ok(stat) => !stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, state)| state.starts_with('Z')),
         Err(_) if Path::new("/proc/self").exists() => false,
-        Err(_) => {
-            Command::new("kill").args(["-0", &id.to_string()]).status().is_ok_and(|status| status.success())
-        }
+        Err(_) => Command::new("kill")
+            .args(["-0", &id.to_string()])
+            .status()
+            .is_ok_and(|status| status.success()),
     }
 }

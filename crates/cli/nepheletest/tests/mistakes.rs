@@ -23,7 +23,10 @@ async fn missing_program_says_how_to_get_it() {
 
 #[tokio::test]
 async fn stand_in_without_attach_is_refused() {
-    expect_error(Nephele::builder().stand_in().start().await, &["stand_in needs attach"]);
+    expect_error(
+        Nephele::builder().stand_in().start().await,
+        &["stand_in needs attach"],
+    );
 }
 
 #[tokio::test]
@@ -32,8 +35,14 @@ async fn mistake_in_a_file_reaches_the_developer() -> anyhow::Result<()> {
     let broken = temporary.path().join("broken.yaml");
     fs::write(&broken, "apiVersion: [")?;
     let cases = [
-        (Nephele::builder().file(&broken), format!("failed to read document 1 of {}", broken.display())),
-        (Nephele::builder().file("absent.yaml"), "failed to read absent.yaml".to_owned()),
+        (
+            Nephele::builder().file(&broken),
+            format!("failed to read document 1 of {}", broken.display()),
+        ),
+        (
+            Nephele::builder().file("absent.yaml"),
+            "failed to read absent.yaml".to_owned(),
+        ),
         (
             Nephele::builder().object(json!({"kind": "A"})),
             "document 1 of the objects has no apiVersion".to_owned(),
@@ -57,7 +66,10 @@ async fn cluster_that_is_not_available_in_time_is_an_error() -> anyhow::Result<(
     // Nothing plays Cluster API for a Cluster without a topology.
     let mut lonely = cluster_with("default", "lonely", 0);
     lonely.data = json!({"spec": {}});
-    let builder = Nephele::builder().object(lonely).time_limit(Duration::from_millis(100)).folder(&folder);
+    let builder = Nephele::builder()
+        .object(lonely)
+        .time_limit(Duration::from_millis(100))
+        .folder(&folder);
     let expected = [
         "not all Clusters are available within 100ms",
         "Cluster default/lonely: ",

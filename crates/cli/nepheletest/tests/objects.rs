@@ -21,7 +21,9 @@ pub(crate) fn cluster_with(namespace: &str, name: &str, workers: i32) -> Dynamic
         "controlPlane": {"replicas": 1},
         "workers": {"machineDeployments": [{"class": "default-worker", "name": "workers", "replicas": workers}]},
     });
-    DynamicObject::new(name, &clusters()).within(namespace).data(json!({"spec": {"topology": topology}}))
+    DynamicObject::new(name, &clusters())
+        .within(namespace)
+        .data(json!({"spec": {"topology": topology}}))
 }
 
 pub(crate) fn clusters_in(client: Client, namespace: &str) -> Api<DynamicObject> {
@@ -35,7 +37,9 @@ pub(crate) fn clusters() -> ApiResource {
 
 /// Fails the test unless the words of an error have all these parts.
 pub(crate) fn expect_error<T, E: std::fmt::Debug>(result: Result<T, E>, parts: &[&str]) {
-    let Err(error) = result else { panic!("there is no error with {parts:?}") };
+    let Err(error) = result else {
+        panic!("there is no error with {parts:?}")
+    };
     let said = format!("{error:?}");
     for part in parts {
         assert!(said.contains(part), "{part:?} is not in the error: {said}");

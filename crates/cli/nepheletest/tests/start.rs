@@ -16,7 +16,9 @@ fn nephele_outlives_the_runtime_that_started_it() -> anyhow::Result<()> {
     let nephele = first.block_on(Nephele::builder().file(small_file()).start())?;
     let small = first.block_on(nephele.cluster("default", "small"))?;
     drop(first);
-    let second = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let second = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     assert_eq!(second.block_on(small.machines())?.len(), 3);
     second.block_on(nephele.wait_for_cluster("default", "small"))?;
     Ok(second.block_on(nephele.stop())?)
@@ -26,7 +28,9 @@ fn nephele_outlives_the_runtime_that_started_it() -> anyhow::Result<()> {
 async fn folder_of_the_user_stays() -> anyhow::Result<()> {
     let temporary = tempfile::tempdir()?;
     let folder = temporary.path().join("nephele");
-    let builder = Nephele::builder().object(cluster_with("default", "small", 0)).folder(&folder);
+    let builder = Nephele::builder()
+        .object(cluster_with("default", "small", 0))
+        .folder(&folder);
     let nephele = builder.start().await?;
     assert_eq!(nephele.folder(), folder);
     let journal = nephele.journal().to_owned();

@@ -1,7 +1,6 @@
 //! What the engine has to know of what a fault does.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use nephele_engine::{ActiveEffect, Notice};
 use nephele_model::{Market, ResourceKind, SimTime, Stage, VisibleEffect};
@@ -10,8 +9,11 @@ use nephele_model::{Market, ResourceKind, SimTime, Stage, VisibleEffect};
 #[must_use]
 pub fn active_effect_of(visible_effect: &VisibleEffect) -> ActiveEffect {
     // Nothing more happens on a machine that has vanished.
-    let held =
-        if *visible_effect == VisibleEffect::Vanished { &Stage::ALL } else { visible_effect.held_stages() };
+    let held = if *visible_effect == VisibleEffect::Vanished {
+        &Stage::ALL
+    } else {
+        visible_effect.held_stages()
+    };
     let holds = held.iter().map(|stage| stage.name()).collect();
     let of = match visible_effect {
         // The load balancer stands for what is behind it.
@@ -33,10 +35,16 @@ pub fn active_effect_of(visible_effect: &VisibleEffect) -> ActiveEffect {
     // The provider ID of a Node cannot be changed.
     let before = (*visible_effect == VisibleEffect::WrongProviderId).then(|| Stage::Node.name());
     // A machine that never had another name has one Node only.
-    let is_of_name = matches!(visible_effect, VisibleEffect::Rebooting { .. } | VisibleEffect::OtherName(_));
+    let is_of_name = matches!(
+        visible_effect,
+        VisibleEffect::Rebooting { .. } | VisibleEffect::OtherName(_)
+    );
     let after = is_of_name.then(|| Stage::Node.name());
     let notice = |lasts: Duration, then: VisibleEffect| {
-        Some(Box::new(Notice { lasts, then: active_effect_of(&then) }))
+        Some(Box::new(Notice {
+            lasts,
+            then: active_effect_of(&then),
+        }))
     };
     ActiveEffect {
         of,
@@ -60,7 +68,10 @@ pub fn active_effect_of(visible_effect: &VisibleEffect) -> ActiveEffect {
 
 /// The active effect of a fault that began at this time: its visible effect knows it, and what comes after its notice.
 pub(crate) fn begun(active_effect: ActiveEffect, began: SimTime) -> ActiveEffect {
-    let notice = active_effect.notice.map(|notice| Notice { then: begun(notice.then, began), ..*notice });
+    let notice = active_effect.notice.map(|notice| Notice {
+        then: begun(notice.then, began),
+        ..*notice
+    });
     ActiveEffect {
         visible_effect: active_effect.visible_effect.begun(began),
         notice: notice.map(Box::new),
@@ -88,11 +99,25 @@ mod tests {
     fn an_instance_that_reboots_comes_up_with_the_name_of_when_its_fault_began() {
         let began = SimTime::from_millis(1_500);
         let down_for = Duration::from_secs(30);
-        let reboots = VisibleEffect::Rebooting { down_for, name: OtherName::new("-2") };
+        let reboots = VisibleEffect::Rebooting {
+            down_for,
+            name: OtherName::new("-2"),
+        };
         let active_effect = begun(active_effect_of(&reboots), began);
-        let then = active_effect.notice.map(|notice| (notice.lasts, notice.then.visible_effect));
-        assert_eq!(then, Some((down_for, VisibleEffect::OtherName(OtherName::new("-2").begun(began)))));
-        assert_eq!((active_effect.is_down, active_effect.after), (true, Some(Stage::Node.name())));
+        let then = active_effect
+            .notice
+            .map(|notice| (notice.lasts, notice.then.visible_effect));
+        assert_eq!(
+            then,
+            Some((
+                down_for,
+                VisibleEffect::OtherName(OtherName::new("-2").begun(began))
+            ))
+        );
+        assert_eq!(
+            (active_effect.is_down, active_effect.after),
+            (true, Some(Stage::Node.name()))
+        );
     }
 
     #[test]
@@ -102,7 +127,10 @@ mod tests {
         let visible_effects = [
             VisibleEffect::Certificate(EarlyExpiry::new(second)),
             VisibleEffect::Flapping(Flap::new(second, second)),
-            VisibleEffect::Rebooting { down_for: second, name: OtherName::new("-2") },
+            VisibleEffect::Rebooting {
+                down_for: second,
+                name: OtherName::new("-2"),
+            },
             VisibleEffect::SpotReclaim(second),
         ];
         for visible_effect in visible_effects {

@@ -4,16 +4,15 @@
 //! machines return in another order. Therefore published values are used again: a machine brings its own values
 //! along, and the values of machines that have not returned yet are reserved.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
 use nephele_model::{MachineId, SimTime};
 use sha2::{Digest as _, Sha256};
 
-use crate::cidr;
-use crate::identity::MachineAddress;
-use crate::spec::Allocation;
+use crate::{cidr, identity::MachineAddress, spec::Allocation};
 
 /// The allocations of the machines of one cluster by name: machines that exist, and machines that are expected back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,9 +75,16 @@ impl Allocations {
             allocation.addresses = reserved.addresses;
         }
         if allocation.addresses.is_empty() {
-            let address = |kind: &str, address: String| MachineAddress { kind: kind.to_owned(), address };
+            let address = |kind: &str, address: String| MachineAddress {
+                kind: kind.to_owned(),
+                address,
+            };
             let internal = families(networks).into_iter().map(|is_ipv6| {
-                let picked = if is_ipv6 { self.pick_ipv6_address(id) } else { self.pick_address(id) };
+                let picked = if is_ipv6 {
+                    self.pick_ipv6_address(id)
+                } else {
+                    self.pick_address(id)
+                };
                 address("InternalIP", picked)
             });
             allocation.addresses = internal.chain([address("Hostname", id.name.clone())]).collect();
@@ -87,14 +93,18 @@ impl Allocations {
             allocation.pod_cidrs = reserved.pod_cidrs;
         }
         if allocation.pod_cidrs.is_empty() {
-            allocation.pod_cidrs =
-                networks.iter().filter_map(|network| self.pick_pod_cidr(id, network)).collect();
+            allocation.pod_cidrs = networks
+                .iter()
+                .filter_map(|network| self.pick_pod_cidr(id, network))
+                .collect();
         }
         if reserved.owner_set == allocation.owner_set {
             allocation.ordinal = allocation.ordinal.or(reserved.ordinal);
         }
         if !allocation.owner_set.is_empty() {
-            let ordinal = allocation.ordinal.unwrap_or_else(|| self.lowest_ordinal(&allocation.owner_set));
+            let ordinal = allocation
+                .ordinal
+                .unwrap_or_else(|| self.lowest_ordinal(&allocation.owner_set));
             allocation.ordinal = Some(ordinal);
         }
         self.note(&id.name, allocation.clone());
@@ -104,8 +114,14 @@ impl Allocations {
     /// Releases the values of a machine that is gone.
     pub(crate) fn release(&mut self, machine: &str) -> Option<Allocation> {
         let allocation = self.machines.remove(machine)?;
-        allocation.addresses.iter().for_each(|address| self.addresses.release(&address.address));
-        allocation.pod_cidrs.iter().for_each(|cidr| self.pod_cidrs.release(cidr));
+        allocation
+            .addresses
+            .iter()
+            .for_each(|address| self.addresses.release(&address.address));
+        allocation
+            .pod_cidrs
+            .iter()
+            .for_each(|cidr| self.pod_cidrs.release(cidr));
         if let Some(ordinal) = allocation.ordinal {
             self.ordinals.release(&(allocation.owner_set.clone(), ordinal));
         }
@@ -116,15 +132,22 @@ impl Allocations {
     pub(crate) fn leak(&mut self, machine: &str, since: SimTime, addresses: &[String]) {
         let key = (machine.to_owned(), since);
         if let Entry::Vacant(entry) = self.leaked.entry(key) {
-            addresses.iter().for_each(|address| self.addresses.take(address.clone()));
+            addresses
+                .iter()
+                .for_each(|address| self.addresses.take(address.clone()));
             entry.insert(addresses.to_vec());
         }
     }
 
     /// Releases the addresses of a leaked instance.
     pub(crate) fn release_leaked(&mut self, machine: &str, since: SimTime) {
-        let addresses = self.leaked.remove(&(machine.to_owned(), since)).unwrap_or_default();
-        addresses.iter().for_each(|address| self.addresses.release(address));
+        let addresses = self
+            .leaked
+            .remove(&(machine.to_owned(), since))
+            .unwrap_or_default();
+        addresses
+            .iter()
+            .for_each(|address| self.addresses.release(address));
     }
 
     /// The leaked instances whose addresses are kept, by the name of the machine and by when it leaked.
@@ -133,8 +156,14 @@ impl Allocations {
     }
 
     fn note(&mut self, machine: &str, allocation: Allocation) {
-        allocation.addresses.iter().for_each(|address| self.addresses.take(address.address.clone()));
-        allocation.pod_cidrs.iter().for_each(|cidr| self.pod_cidrs.take(cidr.clone()));
+        allocation
+            .addresses
+            .iter()
+            .for_each(|address| self.addresses.take(address.address.clone()));
+        allocation
+            .pod_cidrs
+            .iter()
+            .for_each(|cidr| self.pod_cidrs.take(cidr.clone()));
         if let Some(ordinal) = allocation.ordinal {
             self.ordinals.take((allocation.owner_set.clone(), ordinal));
         }
@@ -181,16 +210,25 @@ impl Allocations {
         let digest = Sha256::digest(id.to_string().as_bytes());
         let start = u32::from_be_bytes([digest[3], digest[4], digest[5], digest[6]]);
         let share = |offset: u32| cidr::node_share(network, start.wrapping_add(offset) % shares);
-        (0..shares).filter_map(share).find(|share| self.pod_cidrs.is_free(share))
+        (0..shares)
+            .filter_map(share)
+            .find(|share| self.pod_cidrs.is_free(share))
     }
 
     fn lowest_ordinal(&self, owner_set: &str) -> u32 {
-        let taken = self.ordinals.0.range((owner_set.to_owned(), 0)..).map_while(|((name, ordinal), _)| {
-            let same_set = name == owner_set;
-            same_set.then_some(*ordinal)
-        });
+        let taken = self
+            .ordinals
+            .0
+            .range((owner_set.to_owned(), 0)..)
+            .map_while(|((name, ordinal), _)| {
+                let same_set = name == owner_set;
+                same_set.then_some(*ordinal)
+            });
         // The taken numbers are in order, so the first one that differs from its position marks the first gap.
-        let in_place = taken.zip(0..).take_while(|(ordinal, place)| ordinal == place).count();
+        let in_place = taken
+            .zip(0..)
+            .take_while(|(ordinal, place)| ordinal == place)
+            .count();
         u32::try_from(in_place).unwrap_or(u32::MAX)
     }
 }
@@ -204,25 +242,38 @@ fn families(networks: &[String]) -> Vec<bool> {
             families.push(is_ipv6);
         }
     }
-    if families.is_empty() { vec![false] } else { families }
+    if families.is_empty() {
+        vec![false]
+    } else {
+        families
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use nephele_model::ClusterId;
     use proptest::prelude::*;
 
     use super::*;
-    use nephele_model::ClusterId;
 
     fn id(name: &str) -> MachineId {
-        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-        MachineId { cluster, name: name.into() }
+        let cluster = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
+        MachineId {
+            cluster,
+            name: name.into(),
+        }
     }
 
     fn of_set(owner_set: &str) -> Allocation {
-        Allocation { owner_set: owner_set.into(), ..Allocation::default() }
+        Allocation {
+            owner_set: owner_set.into(),
+            ..Allocation::default()
+        }
     }
 
     #[test]
@@ -249,13 +300,21 @@ mod tests {
             let mut allocations = Allocations::default();
             let [one, other] = ["m", "n"].map(|name| allocations.allocate(&id(name), &networks, of_set("")));
             let both: BTreeSet<_> = one.ip_addresses().chain(other.ip_addresses()).collect();
-            assert_eq!(both.len(), one.ip_addresses().count() + other.ip_addresses().count());
-            one.ip_addresses().map(|address| address.starts_with("fd00:a::")).collect::<Vec<_>>()
+            assert_eq!(
+                both.len(),
+                one.ip_addresses().count() + other.ip_addresses().count()
+            );
+            one.ip_addresses()
+                .map(|address| address.starts_with("fd00:a::"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(kinds(&[]), [false]);
         assert_eq!(kinds(&["192.168.0.0/16"]), [false]);
         assert_eq!(kinds(&["fd00:1::/48"]), [true]);
-        assert_eq!(kinds(&["fd00:1::/48", "192.168.0.0/16", "fd00:2::/48"]), [true, false]);
+        assert_eq!(
+            kinds(&["fd00:1::/48", "192.168.0.0/16", "fd00:2::/48"]),
+            [true, false]
+        );
     }
 
     #[test]
@@ -263,8 +322,14 @@ mod tests {
         let mut allocations = Allocations::default();
         let mut ordinal =
             |name: &str, owner_set: &str| allocations.allocate(&id(name), &[], of_set(owner_set)).ordinal;
-        assert_eq!([ordinal("a", "md"), ordinal("b", "md"), ordinal("c", "md")], [Some(0), Some(1), Some(2)]);
-        assert_eq!([ordinal("d", "md-2"), ordinal("e", "m"), ordinal("f", "")], [Some(0), Some(0), None]);
+        assert_eq!(
+            [ordinal("a", "md"), ordinal("b", "md"), ordinal("c", "md")],
+            [Some(0), Some(1), Some(2)]
+        );
+        assert_eq!(
+            [ordinal("d", "md-2"), ordinal("e", "m"), ordinal("f", "")],
+            [Some(0), Some(0), None]
+        );
         allocations.release("b");
         let mut ordinal =
             |name: &str, owner_set: &str| allocations.allocate(&id(name), &[], of_set(owner_set)).ordinal;
@@ -279,7 +344,10 @@ mod tests {
         let mut after = Allocations::default();
         after.reserve("old", published.clone());
         let new = after.allocate(&id("new"), &networks, of_set("md"));
-        assert_eq!((new.ordinal, new.pod_cidrs == published.pod_cidrs), (Some(1), false));
+        assert_eq!(
+            (new.ordinal, new.pod_cidrs == published.pod_cidrs),
+            (Some(1), false)
+        );
         assert_eq!(after.allocate(&id("old"), &networks, of_set("md")), published);
         for name in ["old", "new", "never"] {
             after.release(name);
@@ -300,7 +368,10 @@ mod tests {
         // The name gives the same address, the same part of the pod network and the same number.
         let again = allocations.allocate(&id("m"), &networks, of_set("md"));
         assert_ne!(again.addresses[0], first.addresses[0]);
-        assert_eq!((again.pod_cidrs, again.ordinal), (first.pod_cidrs.clone(), first.ordinal));
+        assert_eq!(
+            (again.pod_cidrs, again.ordinal),
+            (first.pod_cidrs.clone(), first.ordinal)
+        );
         allocations.release("m");
         allocations.release_leaked("m", since);
         assert_eq!(allocations, Allocations::default());

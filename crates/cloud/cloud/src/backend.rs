@@ -43,8 +43,13 @@ pub enum OutOfServiceReason {
 
 impl OutOfServiceReason {
     /// All reasons.
-    pub const ALL: [Self; 5] =
-        [Self::Deleting, Self::Starting, Self::HealthCheckFailed, Self::Drained, Self::Diverted];
+    pub const ALL: [Self; 5] = [
+        Self::Deleting,
+        Self::Starting,
+        Self::HealthCheckFailed,
+        Self::Drained,
+        Self::Diverted,
+    ];
 
     /// Its name in a status.
     #[must_use]
@@ -69,7 +74,12 @@ pub(crate) fn backend(balancer: &Resource, machine: &Resource, from: &StageName)
 
 /// Why a machine gets no connections. What concerns the machine itself comes first.
 fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> Option<OutOfService> {
-    let because = |reason| Some(OutOfService { reason, message: String::new() });
+    let because = |reason| {
+        Some(OutOfService {
+            reason,
+            message: String::new(),
+        })
+    };
     if machine.deleting.is_some() || balancer.deleting.is_some() {
         return because(OutOfServiceReason::Deleting);
     }
@@ -77,7 +87,9 @@ fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> 
         return because(OutOfServiceReason::Starting);
     }
     let of_machine = |visible_effect: &VisibleEffect| {
-        visible_effect.is_silence().then_some(OutOfServiceReason::HealthCheckFailed)
+        visible_effect
+            .is_silence()
+            .then_some(OutOfServiceReason::HealthCheckFailed)
     };
     let wrong = visible_effects(&machine.active_effects);
     first(&wrong, of_machine).or_else(|| first(&visible_effects(&balancer.active_effects), of_balancer))
@@ -87,7 +99,8 @@ fn out_of_service(balancer: &Resource, machine: &Resource, from: &StageName) -> 
 fn of_balancer(visible_effect: &VisibleEffect) -> Option<OutOfServiceReason> {
     match visible_effect {
         VisibleEffect::ApiServer(ApiServerRequestEffect {
-            kind: ApiServerRequestEffectKind::Down, ..
+            kind: ApiServerRequestEffectKind::Down,
+            ..
         }) => Some(OutOfServiceReason::HealthCheckFailed),
         VisibleEffect::LoadBalancer(LoadBalancerEffect::NoBackends) => Some(OutOfServiceReason::Drained),
         VisibleEffect::LoadBalancer(LoadBalancerEffect::WrongBackends) => Some(OutOfServiceReason::Diverted),

@@ -21,7 +21,10 @@ pub(crate) fn frontend(spec: &ClusterSpec) -> LeafRequest {
 
 /// The certificate of an API server of another cluster, for the address of this one.
 pub(crate) fn foreign_server(spec: &ClusterSpec, now: Timestamp) -> LeafRequest {
-    LeafRequest { identity: format!("{}/stranger", spec.id), ..api_server_of(spec, validity(now, 365 * DAY)) }
+    LeafRequest {
+        identity: format!("{}/stranger", spec.id),
+        ..api_server_of(spec, validity(now, 365 * DAY))
+    }
 }
 
 /// The certificate of a machine's API server. It is valid for a year; KCP reads this to know when to replace the
@@ -41,7 +44,10 @@ pub(crate) fn api_server(
     request.dns_names.push(machine.node_name().into_owned());
     request.ip_addresses.extend(addresses(machine));
     unique(&mut request);
-    LeafRequest { identity: format!("{}/kube-apiserver/{}", spec.id, machine.id.name), ..request }
+    LeafRequest {
+        identity: format!("{}/kube-apiserver/{}", spec.id, machine.id.name),
+        ..request
+    }
 }
 
 /// The certificate that a machine's etcd member presents to clients and peers.
@@ -67,10 +73,14 @@ pub(crate) fn etcd_member(spec: &ClusterSpec, machine: &MachineSpec, started_at:
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 fn api_server_of(spec: &ClusterSpec, (not_before, not_after): (Timestamp, Timestamp)) -> LeafRequest {
-    let mut dns_names: Vec<String> =
-        ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut dns_names: Vec<String> = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     dns_names.push(format!("kubernetes.default.svc.{}", spec.domain()));
     let mut ip_addresses = LOOPBACK.to_vec();
     ip_addresses.push(spec.service_address(1));
@@ -96,7 +106,11 @@ fn api_server_of(spec: &ClusterSpec, (not_before, not_after): (Timestamp, Timest
 }
 
 fn addresses(machine: &MachineSpec) -> impl Iterator<Item = IpAddr> {
-    machine.allocation.addresses.iter().filter_map(|address| address.address.parse().ok())
+    machine
+        .allocation
+        .addresses
+        .iter()
+        .filter_map(|address| address.address.parse().ok())
 }
 
 /// Removes duplicates and keeps the first of each.

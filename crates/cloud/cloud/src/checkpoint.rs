@@ -13,12 +13,10 @@ use nephele_apiserver::{Key, RestoreError, Store, StoreOptions};
 use nephele_model::ClusterId;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use thiserror::Error;
 
-use crate::content::Content;
-use crate::spec::ClusterSpec;
+use crate::{content::Content, spec::ClusterSpec};
 
 /// The objects of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,8 +65,18 @@ pub(crate) struct WrittenRecord<'a> {
 
 impl<'a> WrittenRecord<'a> {
     pub(crate) fn of(key: &'a Key, object: Option<&'a RawValue>) -> Self {
-        let Key { resource, namespace, name } = key;
-        Self { group: &resource.group, resource: &resource.resource, namespace, name, object }
+        let Key {
+            resource,
+            namespace,
+            name,
+        } = key;
+        Self {
+            group: &resource.group,
+            resource: &resource.resource,
+            namespace,
+            name,
+            object,
+        }
     }
 }
 
@@ -107,7 +115,9 @@ impl PutBack {
     /// The objects for a cluster, if there are some.
     pub(crate) fn of(&self, cluster: &ClusterSpec) -> Option<Content> {
         let waiting = self.0.lock();
-        let found = waiting.get(&cluster.id).filter(|waiting| waiting.created_at == cluster.created_at)?;
+        let found = waiting
+            .get(&cluster.id)
+            .filter(|waiting| waiting.created_at == cluster.created_at)?;
         Some(found.content.clone())
     }
 
@@ -119,7 +129,14 @@ impl PutBack {
 impl Content {
     pub(crate) fn of(records: Vec<ObjectRecord>) -> Self {
         let mut content = Self::default();
-        for ObjectRecord { group, resource, namespace, name, object } in records {
+        for ObjectRecord {
+            group,
+            resource,
+            namespace,
+            name,
+            object,
+        } in records
+        {
             let key = Key::new(&group, &resource, &namespace, &name);
             match object {
                 Some(object) => content.objects.push((key, object.to_string().into())),
@@ -131,7 +148,13 @@ impl Content {
 
     /// Whether a store can have this content.
     pub(crate) fn check(&self) -> Result<(), RestoreError> {
-        Store::restored(StoreOptions::default(), Timestamp::UNIX_EPOCH, self.objects.clone(), None).map(drop)
+        Store::restored(
+            StoreOptions::default(),
+            Timestamp::UNIX_EPOCH,
+            self.objects.clone(),
+            None,
+        )
+        .map(drop)
     }
 
     /// The names of the Nodes, which are those of their machines.

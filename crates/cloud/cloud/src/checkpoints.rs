@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use nephele_model::ClusterId;
 
-use crate::checkpoint::{BYTES_MAX, ClusterObjects, PutBackError, Waiting, WrittenObjects, WrittenRecord};
-use crate::cloud::Cloud;
-use crate::content::Content;
+use crate::{
+    checkpoint::{BYTES_MAX, ClusterObjects, PutBackError, Waiting, WrittenObjects, WrittenRecord},
+    cloud::Cloud,
+    content::Content,
+};
 
 impl Cloud {
     /// The [`ClusterObjects`] of a cluster as a line of JSON. None if it does not run.
@@ -21,9 +23,14 @@ impl Cloud {
         let there = cluster.cluster_server.store.objects();
         let there = there.iter().map(|(key, object)| {
             let object = serde_json::from_slice(&object.bytes);
-            WrittenRecord::of(key, Some(object.expect("stored bytes were serialised from a JSON object")))
+            WrittenRecord::of(
+                key,
+                Some(object.expect("stored bytes were serialised from a JSON object")),
+            )
         });
-        let objects = there.chain(deleted.iter().map(|key| WrittenRecord::of(key, None))).collect();
+        let objects = there
+            .chain(deleted.iter().map(|key| WrittenRecord::of(key, None)))
+            .collect();
         let written = WrittenObjects {
             namespace: &id.namespace,
             name: &id.name,
@@ -44,16 +51,30 @@ impl Cloud {
         let mut waiting = BTreeMap::new();
         let mut bytes = 0;
         for cluster in clusters {
-            let id = ClusterId { namespace: cluster.namespace, name: cluster.name };
+            let id = ClusterId {
+                namespace: cluster.namespace,
+                name: cluster.name,
+            };
             let content = Content::of(cluster.objects);
-            bytes += content.objects.iter().map(|(_, object)| object.len()).sum::<usize>();
+            bytes += content
+                .objects
+                .iter()
+                .map(|(_, object)| object.len())
+                .sum::<usize>();
             if bytes > BYTES_MAX {
                 return Err(PutBackError::TooLarge(BYTES_MAX));
             }
-            content
-                .check()
-                .map_err(|source| PutBackError::Objects { cluster: id.clone(), source: Box::new(source) })?;
-            waiting.insert(id, Waiting { created_at: cluster.created_at, content });
+            content.check().map_err(|source| PutBackError::Objects {
+                cluster: id.clone(),
+                source: Box::new(source),
+            })?;
+            waiting.insert(
+                id,
+                Waiting {
+                    created_at: cluster.created_at,
+                    content,
+                },
+            );
         }
         let clusters: Vec<_> = waiting.keys().cloned().collect();
         let put = self.unless_they_exist(&clusters, |persister| persister.put_back.replace(waiting));

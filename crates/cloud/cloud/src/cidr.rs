@@ -21,7 +21,11 @@ fn parse(cidr: &str) -> Option<Network> {
         return None;
     }
     let host_bits = bits - prefix;
-    let first = if host_bits == 128 { 0 } else { (number >> host_bits) << host_bits };
+    let first = if host_bits == 128 {
+        0
+    } else {
+        (number >> host_bits) << host_bits
+    };
     Some(Network { first, prefix, bits })
 }
 

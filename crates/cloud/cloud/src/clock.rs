@@ -1,8 +1,7 @@
 //! The two clocks. Wall time is a [`Timestamp`] and cloud time is a [`SimTime`], so the compiler keeps them apart, and
 //! only a [`CloudClock`] converts between them.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use nephele_engine::{Clock, ClockRecord, ClockSetting, CloudTime};
@@ -26,7 +25,10 @@ impl CloudClock {
 
     /// A clock that runs as fast as the wall clock.
     pub(crate) fn new(wall: WallClock) -> Self {
-        Self { wall, zero: Self::ZERO }
+        Self {
+            wall,
+            zero: Self::ZERO,
+        }
     }
 
     /// The wall time at a cloud time of any process, also of one that has ended.
@@ -74,12 +76,20 @@ pub struct ClockObservation {
 
 impl ClockObservation {
     pub(crate) fn new(setting: ClockSetting, clock: &Clock, wall: &CloudClock) -> Self {
-        Self { setting, since: wall.wall_time(clock.since), time: instant(clock.time) }
+        Self {
+            setting,
+            since: wall.wall_time(clock.since),
+            time: instant(clock.time),
+        }
     }
 
     pub(crate) fn record(self, wall: &CloudClock) -> ClockRecord {
         let Self { setting, since, time } = self;
-        ClockRecord { setting, since: wall.at(since), time: cloud_time(time) }
+        ClockRecord {
+            setting,
+            since: wall.at(since),
+            time: cloud_time(time),
+        }
     }
 }
 

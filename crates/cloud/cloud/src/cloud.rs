@@ -1,12 +1,14 @@
 //! [`Cloud`], the handle that reconcilers hold.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::net::IpAddr;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    net::IpAddr,
+    ops::RangeInclusive,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use dashmap::DashMap;
 use futures::Stream;
@@ -18,41 +20,41 @@ use nephele_engine::{
 };
 use nephele_listen::explained;
 use nephele_model::{
-    CloudError, ClusterId, Endpoint, FaultId, MachineId, Odds, ResourceId, ResourceKind, Role, SimTime, Stage,
+    Caller, CloudError, ClusterId, Endpoint, FaultId, MachineId, Odds, ResourceId, ResourceKind, Role,
+    SimTime, Stage,
 };
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use rustls::pki_types::DnsName;
 use tokio::sync::broadcast;
-use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::BroadcastStream;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_stream::{StreamExt as _, wrappers::BroadcastStream};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::clock::{CloudClock, WallClock};
-use crate::cloud_metrics::CloudMetrics;
-use crate::cluster::{Admission, Cluster, Instance};
-use crate::cluster_server::Shared;
-use crate::driver::Driver;
-use crate::error::{CallError, ClusterError, MachineError, StartError};
-use crate::follower::Follower;
-use crate::frontend::parse_version;
-use crate::journal::{JournalFilter, JournalReader, RecentRecords};
-use crate::leaks::leaked_ports;
-use crate::metrics::Metrics;
-use crate::namespace_metrics::NamespaceMetrics;
-use crate::network::{Listening, Network};
-use crate::observation::{
-    Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
+use crate::{
+    clock::{CloudClock, WallClock},
+    cloud_metrics::CloudMetrics,
+    cluster::{Admission, Cluster, Instance},
+    cluster_server::Shared,
+    driver::Driver,
+    error::{CallError, ClusterError, MachineError, StartError},
+    follower::Follower,
+    frontend::parse_version,
+    journal::{JournalFilter, JournalReader, RecentRecords},
+    leaks::leaked_ports,
+    metrics::Metrics,
+    namespace_metrics::NamespaceMetrics,
+    network::{Listening, Network},
+    observation::{
+        Changed, ClusterObservation, Deletion, MachineObservation, StageObservation, UpdateObservation,
+    },
+    operation_times::{OperationTimes, creates_load_balancer},
+    persisted::Persister,
+    ports::{PortLease, Ports, Refused, is_of_port},
+    spec::{
+        Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, PreviousCluster, PreviousMachine,
+    },
 };
-use crate::operation_times::{OperationTimes, creates_load_balancer};
-use crate::persisted::Persister;
-use crate::ports::{PortLease, Ports, Refused, is_of_port};
-use crate::spec::{
-    Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, PreviousCluster, PreviousMachine,
-};
-use nephele_model::Caller;
 
 /// The configuration of the cloud.
 #[derive(Clone)]
@@ -158,7 +160,10 @@ impl Cloud {
             seed: Seed::new(config.seed.clone()),
         };
         let config_of_engine = Config {
-            quotas: Quotas { instances_max: config.machines_max, ..Quotas::default() },
+            quotas: Quotas {
+                instances_max: config.machines_max,
+                ..Quotas::default()
+            },
             cloud_spec: config.cloud_spec.clone(),
             ..Config::default()
         };
@@ -200,8 +205,14 @@ impl Cloud {
     pub async fn shutdown(&self) {
         self.inner.over.cancel();
         self.inner.shared.tasks.close();
-        if tokio::time::timeout(SHUTDOWN_MAX, self.inner.shared.tasks.wait()).await.is_err() {
-            tracing::warn!(tasks = self.inner.shared.tasks.len(), "Left tasks behind at shutdown");
+        if tokio::time::timeout(SHUTDOWN_MAX, self.inner.shared.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                tasks = self.inner.shared.tasks.len(),
+                "Left tasks behind at shutdown"
+            );
         }
         self.inner.shared.persister.close().await;
     }
@@ -219,14 +230,23 @@ impl Cloud {
         }
         // A fault may have lost the answer of a creation that was carried out: then the load balancer has an endpoint.
         let made = || self.look(|engine| engine.get(&spec.id.load_balancer())?.spec.endpoint.clone());
-        let wanted = spec.endpoint.clone().or_else(made).unwrap_or(Endpoint { host: String::new(), port: 0 });
-        let host =
-            if wanted.host.is_empty() { self.inner.config.advertise_host.clone() } else { wanted.host };
+        let wanted = spec.endpoint.clone().or_else(made).unwrap_or(Endpoint {
+            host: String::new(),
+            port: 0,
+        });
+        let host = if wanted.host.is_empty() {
+            self.inner.config.advertise_host.clone()
+        } else {
+            wanted.host
+        };
         if wanted.port == 0 && !making.endpoints_known {
             return Err(ClusterError::PortsUnknown);
         }
         let (listening, lease) = self.open(&spec.id, wanted.port)?;
-        let endpoint = Endpoint { host, port: lease.port };
+        let endpoint = Endpoint {
+            host,
+            port: lease.port,
+        };
         let settings = Settings {
             version: parse_version(""),
             authentication: Authentication::Required,
@@ -244,14 +264,25 @@ impl Cloud {
             }
         })?;
         let follower = Follower::begin(&spec.id, &self.inner.driver);
-        let cluster = Arc::new(Cluster::new(spec, endpoint.clone(), settings, kept, shared, follower, over));
+        let cluster = Arc::new(Cluster::new(
+            spec,
+            endpoint.clone(),
+            settings,
+            kept,
+            shared,
+            follower,
+            over,
+        ));
         cluster.reserve(making.machines.remove(&cluster.spec.id).unwrap_or_default());
         // The load balancer is older than the follower, and something may have leaked before.
         self.catch_up(&cluster, |_| ());
         cluster.remove_previous_machines();
         self.keep_port(&cluster.spec.id, endpoint.port);
         let tasks = &self.inner.shared.tasks;
-        tasks.spawn(timed("listener of a cluster", listening.serve(cluster.cluster_server.clone(), lease)));
+        tasks.spawn(timed(
+            "listener of a cluster",
+            listening.serve(cluster.cluster_server.clone(), lease),
+        ));
         let cloud = self.clone();
         let kept_up = cluster.clone();
         tasks.spawn(timed("objects of a cluster", async move {
@@ -275,23 +306,37 @@ impl Cloud {
     /// Call it once with all clusters from before a restart: until then, no cluster gets a new port.
     pub fn reserve_endpoints(&self, published: impl IntoIterator<Item = PreviousCluster>) {
         let mut making = self.inner.making.lock();
-        published.into_iter().for_each(|cluster| self.reserve_endpoint(cluster));
+        published
+            .into_iter()
+            .for_each(|cluster| self.reserve_endpoint(cluster));
         making.endpoints_known = true;
     }
 
     /// Reserves the published port of one cluster, as [`Cloud::reserve_endpoints`] does for all.
     pub fn reserve_endpoint(&self, published: PreviousCluster) {
-        let PreviousCluster { id: cluster, port, cloud_spec } = published;
+        let PreviousCluster {
+            id: cluster,
+            port,
+            cloud_spec,
+        } = published;
         // A cluster that runs keeps its port, whatever its object says now. What is refused here is refused again, and
         // reported, when the cluster is created.
-        if self.cluster(&cluster).is_some_and(|running| running.endpoint.port != port)
+        if self
+            .cluster(&cluster)
+            .is_some_and(|running| running.endpoint.port != port)
             || self.inner.ports.lock().reserve(&cluster, port).is_err()
         {
             return;
         }
         let Some(cloud_spec) = cloud_spec else { return };
-        let footprint = Footprint { cloud_spec, ..Footprint::default() };
-        let reserve = Request::Reserve { id: cluster.load_balancer(), footprint };
+        let footprint = Footprint {
+            cloud_spec,
+            ..Footprint::default()
+        };
+        let reserve = Request::Reserve {
+            id: cluster.load_balancer(),
+            footprint,
+        };
         if let Err(error) = self.ask(reserve) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(%cluster, error, "Failed to reserve the room of a published load balancer");
@@ -315,8 +360,17 @@ impl Cloud {
                 allocation,
             } = previous;
             let processors = hardware.processors();
-            let footprint = Footprint { zone, cloud_spec, instance_type, processors, market };
-            let reserve = Request::Reserve { id: machine.resource(), footprint };
+            let footprint = Footprint {
+                zone,
+                cloud_spec,
+                instance_type,
+                processors,
+                market,
+            };
+            let reserve = Request::Reserve {
+                id: machine.resource(),
+                footprint,
+            };
             if has_begun && let Err(error) = self.ask(reserve) {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(%machine, error, "Failed to reserve the room of a machine that has begun");
@@ -355,20 +409,32 @@ impl Cloud {
         let in_use = |source| ClusterError::PortInUse { port: wanted, source };
         let failed = |refused| match refused {
             Refused::Taken => in_use(None),
-            Refused::Reserved(owner) => ClusterError::PortReserved { port: wanted, owner: known(owner) },
+            Refused::Reserved(owner) => ClusterError::PortReserved {
+                port: wanted,
+                owner: known(owner),
+            },
             Refused::Outside => ClusterError::PortOutside { port: wanted },
             Refused::ShareUsed(most) => ClusterError::ClustersMax { most },
         };
-        let leaked_here = leaked.values().filter(|other| other.namespace == cluster.namespace).count();
+        let leaked_here = leaked
+            .values()
+            .filter(|other| other.namespace == cluster.namespace)
+            .count();
         ports.lock().check_share(cluster, leaked_here).map_err(failed)?;
         if wanted != 0 {
             if let Some(cluster) = leaked.get(&wanted).cloned() {
-                return Err(ClusterError::PortLeaked { port: wanted, cluster: known(cluster) });
+                return Err(ClusterError::PortLeaked {
+                    port: wanted,
+                    cluster: known(cluster),
+                });
             }
             let lease = PortLease::take(ports, wanted, cluster).map_err(failed)?;
             let listener = bind(wanted).map_err(|error| match is_of_port(&error) {
                 true => in_use(Some(error)),
-                false => ClusterError::Listen { port: wanted, source: explained(error) },
+                false => ClusterError::Listen {
+                    port: wanted,
+                    source: explained(error),
+                },
             })?;
             return Ok((listener, lease));
         }
@@ -380,7 +446,10 @@ impl Cloud {
                 Ok(listener) => return Ok((listener, lease)),
                 Err(error) if is_of_port(&error) => {}
                 Err(error) => {
-                    return Err(ClusterError::Listen { port: lease.port, source: explained(error) });
+                    return Err(ClusterError::Listen {
+                        port: lease.port,
+                        source: explained(error),
+                    });
                 }
             }
             from = match lease.port.checked_add(1) {
@@ -396,8 +465,13 @@ impl Cloud {
     /// # Errors
     /// When the cluster does not exist or a certificate cannot be issued.
     pub fn set_authorities(&self, id: &ClusterId, authorities: Authorities) -> Result<(), ClusterError> {
-        let cluster = self.cluster(id).ok_or_else(|| ClusterError::Unknown(id.clone()))?;
-        if cluster.set_authorities(authorities).map_err(ClusterError::Issue)? {
+        let cluster = self
+            .cluster(id)
+            .ok_or_else(|| ClusterError::Unknown(id.clone()))?;
+        if cluster
+            .set_authorities(authorities)
+            .map_err(ClusterError::Issue)?
+        {
             self.tell(Changed::Cluster(id.clone()));
         }
         Ok(())
@@ -443,15 +517,27 @@ impl Cloud {
         self.give_up_capacity(is_gone);
         if self.inner.shared.persister.note_machines(there) {
             // Copied first: the removal wakes tasks that may lock the map of clusters.
-            let clusters: Vec<_> = self.inner.clusters.iter().map(|cluster| cluster.clone()).collect();
-            clusters.iter().for_each(|cluster| cluster.remove_previous_machines());
+            let clusters: Vec<_> = self
+                .inner
+                .clusters
+                .iter()
+                .map(|cluster| cluster.clone())
+                .collect();
+            clusters
+                .iter()
+                .for_each(|cluster| cluster.remove_previous_machines());
         }
     }
 
     /// Releases reservations and places in a line for room, for resources that will not return.
     fn give_up_capacity(&self, is_gone: impl Fn(&ResourceId) -> bool) {
         let gone: Vec<_> = self.inner.driver.look(|engine| {
-            engine.reserved().chain(engine.waiting()).filter(|id| is_gone(id)).cloned().collect()
+            engine
+                .reserved()
+                .chain(engine.waiting())
+                .filter(|id| is_gone(id))
+                .cloned()
+                .collect()
         });
         self.delete_gone(gone);
     }
@@ -505,7 +591,13 @@ impl Cloud {
         let mut follower = cluster.follower.lock();
         // Reads all records of the cluster first, so that the names below are complete.
         self.follow(&cluster, &mut follower, |_| ());
-        let resource = |name| MachineId { cluster: id.clone(), name }.resource();
+        let resource = |name| {
+            MachineId {
+                cluster: id.clone(),
+                name,
+            }
+            .resource()
+        };
         self.delete_gone(cluster.machine_names().into_iter().map(resource));
         self.follow(&cluster, &mut follower, |_| ());
         follower.end(&self.inner.driver);
@@ -521,10 +613,16 @@ impl Cloud {
     /// When the cloud refuses, because it does not exist or does not offer the model.
     pub fn describe_model(&self, namespace: &str, name: &str, model: &Model) -> Result<Hardware, CallError> {
         let cloud_spec = ResourceId::cloud(namespace, name);
-        let request = Request::DescribeModel { cloud_spec: cloud_spec.clone(), model: model.clone() };
+        let request = Request::DescribeModel {
+            cloud_spec: cloud_spec.clone(),
+            model: model.clone(),
+        };
         let verb = "DescribeModel";
         self.ask(request)?;
-        let described = self.inner.driver.look(|engine| engine.hardware(&cloud_spec, model));
+        let described = self
+            .inner
+            .driver
+            .look(|engine| engine.hardware(&cloud_spec, model));
         described.map_err(|source| CallError::Refused { verb, source })
     }
 
@@ -536,8 +634,9 @@ impl Cloud {
     /// When its cluster does not exist or the cloud refuses.
     pub fn ensure_machine(&self, spec: MachineSpec) -> Result<(), MachineError> {
         let id = spec.id.clone();
-        let cluster =
-            self.cluster(&id.cluster).ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
+        let cluster = self
+            .cluster(&id.cluster)
+            .ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
         if spec.role == Role::ControlPlane && DnsName::try_from(format!("etcd-{}", spec.node_name())).is_err()
         {
             return Err(MachineError::Name(id));
@@ -558,7 +657,11 @@ impl Cloud {
             Admission::Known => None,
             Admission::Conflict => {
                 let source = CloudError::Conflict(id.resource());
-                return Err(CallError::Refused { verb: "CreateInstance", source }.into());
+                return Err(CallError::Refused {
+                    verb: "CreateInstance",
+                    source,
+                }
+                .into());
             }
         };
         if let Some(spec) = created {
@@ -574,12 +677,13 @@ impl Cloud {
     fn create_instance(&self, cluster: &Cluster, spec: &MachineSpec) -> Result<(), CallError> {
         let resource = spec.id.resource();
         let name = &spec.id.name;
-        self.ask_as(spec.caller.as_str(), creation(spec, self.clock())).inspect_err(|_| {
-            // A fault may lose the answer of a creation that was carried out.
-            if !self.look(|engine| engine.get(&resource).is_some()) {
-                cluster.forget_refused(name);
-            }
-        })
+        self.ask_as(spec.caller.as_str(), creation(spec, self.clock()))
+            .inspect_err(|_| {
+                // A fault may lose the answer of a creation that was carried out.
+                if !self.look(|engine| engine.get(&resource).is_some()) {
+                    cluster.forget_refused(name);
+                }
+            })
     }
 
     /// Begins an update, unless it is the last one that was begun.
@@ -587,9 +691,10 @@ impl Cloud {
         let Some(update) = update else { return Ok(()) };
         match self.ask_about(id, Request::Update(id.resource(), updating(update, self.clock()))) {
             // A machine that is being deleted needs no update.
-            Err(CallError::Refused { source: CloudError::Deleting(_) | CloudError::NotFound(_), .. }) => {
-                Ok(())
-            }
+            Err(CallError::Refused {
+                source: CloudError::Deleting(_) | CloudError::NotFound(_),
+                ..
+            }) => Ok(()),
             asked => Ok(asked?),
         }
     }
@@ -602,7 +707,10 @@ impl Cloud {
     pub fn describe_machine(&self, id: &MachineId) -> Result<Option<MachineObservation>, MachineError> {
         match self.ask_about(id, Request::Describe(id.resource())) {
             Ok(()) => Ok(self.observe_machine(id)),
-            Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
+            Err(CallError::Refused {
+                source: CloudError::NotFound(_),
+                ..
+            }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -628,7 +736,10 @@ impl Cloud {
         let spec = cluster.admitted(&id.name)?;
         let update = spec.update.as_deref().map(|update| {
             let ended = over.filter(|(name, _)| *name == update.name()).map(|(_, at)| at);
-            UpdateObservation { asked_at: update.asked_at, ended }
+            UpdateObservation {
+                asked_at: update.asked_at,
+                ended,
+            }
         });
         Some(MachineObservation {
             started_at: instance.created,
@@ -691,7 +802,9 @@ impl Cloud {
             }
         };
         let wall = |since| self.clock().wall_time(since);
-        Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress { since: wall(since) }))
+        Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress {
+            since: wall(since),
+        }))
     }
 
     /// Restores a machine from before a restart that is to be deleted. `since` is when its deletion began, if it did: then
@@ -708,9 +821,13 @@ impl Cloud {
         let id = spec.id.clone();
         let since = since.map(|since| self.clock().at(since));
         let adoption = |spec: &MachineSpec| match creation(spec, self.clock()) {
-            Request::Adopt { spec, previous } => {
-                Some(Request::Adopt { spec, previous: Box::new(Previous { deleting: since, ..*previous }) })
-            }
+            Request::Adopt { spec, previous } => Some(Request::Adopt {
+                spec,
+                previous: Box::new(Previous {
+                    deleting: since,
+                    ..*previous
+                }),
+            }),
             // It had not begun to boot.
             _ => None,
         };
@@ -732,7 +849,8 @@ impl Cloud {
             && let Admission::New(_) = cluster.admit(spec)
         {
             if !is_restored {
-                self.ask_about(&id, adopt).inspect_err(|_| cluster.show_machine(&id.name, None))?;
+                self.ask_about(&id, adopt)
+                    .inspect_err(|_| cluster.show_machine(&id.name, None))?;
             }
             // It may have been restored before its cluster.
             follower.note_machine(&id.name);
@@ -752,13 +870,19 @@ impl Cloud {
     }
 
     fn caller_about(&self, machine: &MachineId) -> Caller {
-        self.cluster(&machine.cluster).and_then(|cluster| cluster.caller(&machine.name)).unwrap_or_default()
+        self.cluster(&machine.cluster)
+            .and_then(|cluster| cluster.caller(&machine.name))
+            .unwrap_or_default()
     }
 
     /// As [`Cloud::ask`], for another caller.
     pub(crate) fn ask_as(&self, caller: &str, request: Request) -> Result<(), CallError> {
         let now = self.now();
-        let operation = Operation { caller: caller.to_owned(), request, at: now };
+        let operation = Operation {
+            caller: caller.to_owned(),
+            request,
+            at: now,
+        };
         let verb = operation.verb();
         let outcome = self.inner.driver.apply(operation);
         self.inner.shared.metrics.count_operation(verb, &outcome);
@@ -851,7 +975,11 @@ impl Cloud {
         loop {
             let moved = self.inner.driver.moved.notified();
             self.inner.driver.poll(self.now());
-            let wait = self.inner.driver.look(Engine::next_deadline).map(|due| self.clock().until(due));
+            let wait = self
+                .inner
+                .driver
+                .look(Engine::next_deadline)
+                .map(|due| self.clock().until(due));
             let due = async {
                 match wait {
                     // The engine counts in milliseconds: within the same millisecond nothing new would be due.
@@ -896,12 +1024,23 @@ impl Cloud {
             let read = engine.journal().read(cursor, batch);
             let new = batch.iter().filter(|entry| creates_load_balancer(entry, engine));
             let new: BTreeSet<_> = new.map(|entry| entry.sequence).collect();
-            (read, new, resource_counts.resources(ResourceKind::Instance), reached)
+            (
+                read,
+                new,
+                resource_counts.resources(ResourceKind::Instance),
+                reached,
+            )
         });
-        self.inner.shared.metrics.count_machines(machines, Stage::ALL.into_iter().zip(reached));
+        self.inner
+            .shared
+            .metrics
+            .count_machines(machines, Stage::ALL.into_iter().zip(reached));
         if read.is_err() {
             tracing::debug!("Started again from the state because the journal grew faster than it was read");
-            self.inner.clusters.iter().for_each(|cluster| cluster.appended.notify_one());
+            self.inner
+                .clusters
+                .iter()
+                .for_each(|cluster| cluster.appended.notify_one());
             self.tell(Changed::Everything);
             return true;
         }
@@ -911,8 +1050,11 @@ impl Cloud {
         let mut cleared = BTreeSet::new();
         for entry in batch.iter() {
             let took = times.read(&entry.record, new.contains(&entry.sequence));
-            took.iter().for_each(|time| self.inner.shared.metrics.observe_operation(time));
-            let ResourceId { namespace, cluster, .. } = entry.record.resource();
+            took.iter()
+                .for_each(|time| self.inner.shared.metrics.observe_operation(time));
+            let ResourceId {
+                namespace, cluster, ..
+            } = entry.record.resource();
             match &entry.record {
                 // Whoever waits because of the fault may continue at once. A fault affects its own namespace only.
                 Record::Operation { operation, .. }
@@ -920,36 +1062,53 @@ impl Cloud {
                 {
                     cleared.insert(namespace.clone());
                 }
-                Record::Operation { faults: counted, .. } => faults.extend(
-                    counted.iter().map(|name| FaultId { namespace: namespace.clone(), name: name.clone() }),
-                ),
+                Record::Operation { faults: counted, .. } => {
+                    faults.extend(counted.iter().map(|name| FaultId {
+                        namespace: namespace.clone(),
+                        name: name.clone(),
+                    }))
+                }
                 Record::FaultEnded { .. } | Record::FaultWindow { begins: false, .. } => {
                     cleared.insert(namespace.clone());
                 }
-                Record::FaultWindow { fault, begins: true, .. } => {
+                Record::FaultWindow {
+                    fault, begins: true, ..
+                } => {
                     faults.insert(FaultId::of_resource(fault));
                 }
                 Record::Event(Event {
                     kind: EventKind::BecameAffected { fault, .. } | EventKind::Leaked { fault, .. },
                     ..
                 }) => {
-                    faults.insert(FaultId { namespace: namespace.clone(), name: fault.clone() });
+                    faults.insert(FaultId {
+                        namespace: namespace.clone(),
+                        name: fault.clone(),
+                    });
                 }
                 Record::Event(_) | Record::CapacityFreed { .. } | Record::GrantEnded { .. } => {}
             }
             if changes_usage(&entry.record) {
                 usage.insert(namespace.clone());
             }
-            clusters.insert(ClusterId { namespace: namespace.clone(), name: cluster.clone() });
+            clusters.insert(ClusterId {
+                namespace: namespace.clone(),
+                name: cluster.clone(),
+            });
             if let Record::Event(event) = &entry.record
                 && let EventKind::StageFailed { stage, cause } = &event.kind
             {
                 tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
             }
         }
-        cleared.into_iter().for_each(|namespace| self.tell(Changed::Namespace(namespace)));
-        faults.into_iter().for_each(|fault| self.tell(Changed::Fault(fault)));
-        usage.into_iter().for_each(|namespace| self.tell(Changed::Usage(namespace)));
+        cleared
+            .into_iter()
+            .for_each(|namespace| self.tell(Changed::Namespace(namespace)));
+        faults
+            .into_iter()
+            .for_each(|fault| self.tell(Changed::Fault(fault)));
+        usage
+            .into_iter()
+            .for_each(|namespace| self.tell(Changed::Usage(namespace)));
         for id in clusters {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
@@ -979,7 +1138,10 @@ impl Cloud {
 /// missed a change: the status of a SimulatedCloud has their numbers.
 fn changes_usage(record: &Record) -> bool {
     match record {
-        Record::Operation { outcome: Outcome::Refused(CloudError::NotVisibleYet { .. }), .. } => true,
+        Record::Operation {
+            outcome: Outcome::Refused(CloudError::NotVisibleYet { .. }),
+            ..
+        } => true,
         Record::Operation { operation, .. } => matches!(
             operation.request,
             Request::Create(_) | Request::Adopt { .. } | Request::Reserve { .. } | Request::Delete(_)
@@ -1019,10 +1181,15 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
     if spec.reached.is_empty() && spec.started_at.is_none() {
         return Request::Create(resource);
     }
-    let reached: BTreeMap<_, _> =
-        spec.reached.iter().map(|(stage, at)| (stage.name(), clock.at(*at))).collect();
+    let reached: BTreeMap<_, _> = spec
+        .reached
+        .iter()
+        .map(|(stage, at)| (stage.name(), clock.at(*at)))
+        .collect();
     let started_at = spec.started_at.map(|at| clock.at(at));
-    let created = started_at.or_else(|| reached.values().min().copied()).unwrap_or_else(|| clock.now());
+    let created = started_at
+        .or_else(|| reached.values().min().copied())
+        .unwrap_or_else(|| clock.now());
     let update = spec.update.as_deref().filter(|update| update.is_accepted);
     let leads = spec.role == Role::ControlPlane && !spec.is_deregistered;
     let load_balancer = leads.then(|| (spec.id.cluster.load_balancer().name, Stage::ApiServer.name()));
@@ -1036,22 +1203,37 @@ fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
         // Of an instance that is up, a refused read changes nothing that its object says.
         is_read_refused: false,
     };
-    Request::Adopt { spec: resource, previous: Box::new(previous) }
+    Request::Adopt {
+        spec: resource,
+        previous: Box::new(previous),
+    }
 }
 
 /// The update of a machine, as the engine has it.
 fn updating(update: &MachineUpdate, clock: &CloudClock) -> UpdateSpec {
-    let MachineUpdate { asked_at, takes, software, .. } = update;
-    UpdateSpec { name: update.name(), to: software.key(), since: clock.at(*asked_at), latency: takes.clone() }
+    let MachineUpdate {
+        asked_at,
+        takes,
+        software,
+        ..
+    } = update;
+    UpdateSpec {
+        name: update.name(),
+        to: software.key(),
+        since: clock.at(*asked_at),
+        latency: takes.clone(),
+    }
 }
 
 fn observe(state: &StageState, clock: &CloudClock) -> StageObservation {
     match state {
         StageState::Blocked => StageObservation::Blocked,
-        StageState::Running { due, .. } => {
-            StageObservation::Waiting { due: due.map(|due| clock.wall_time(due)) }
-        }
-        StageState::Reached { at } => StageObservation::Reached { at: clock.wall_time(*at) },
+        StageState::Running { due, .. } => StageObservation::Waiting {
+            due: due.map(|due| clock.wall_time(due)),
+        },
+        StageState::Reached { at } => StageObservation::Reached {
+            at: clock.wall_time(*at),
+        },
         StageState::Failed { cause, .. } => StageObservation::Failed { cause: cause.clone() },
     }
 }

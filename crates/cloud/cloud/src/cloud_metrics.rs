@@ -1,19 +1,21 @@
 //! The metrics of each SimulatedCloud: its limits and its clock. They are read from the engine when they are asked for, so
 //! those of a cloud that is gone are gone, too.
 
-use std::collections::BTreeMap;
-use std::iter::Sum;
-use std::sync::Arc;
+use std::{collections::BTreeMap, iter::Sum, sync::Arc};
 
 use nephele_engine::{CapacityUsage, ClockSetting, Engine};
 use nephele_model::{Capacity, Quota, ResourceId, SimTime};
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{GaugeVec, IntGaugeVec, Opts};
+use prometheus::{
+    GaugeVec, IntGaugeVec, Opts,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
 
-use crate::clock::CloudClock;
-use crate::driver::Driver;
-use crate::namespace_metrics::{CLOUDS_MAX, CloudName, OTHERS, bounded};
+use crate::{
+    clock::CloudClock,
+    driver::Driver,
+    namespace_metrics::{CLOUDS_MAX, CloudName, OTHERS, bounded},
+};
 
 /// How many entries of stocks have values of their own. Those beyond, in the order of their clouds, zones and types, are
 /// counted together.
@@ -49,58 +51,126 @@ impl CloudMetrics {
             &["namespace", "cloud", "zone", "instance_type", "state"],
         )?;
         let clock_rate = GaugeVec::new(
-            Opts::new("nephele_clock_rate", "How fast the clock of a cloud runs while it is not paused."),
+            Opts::new(
+                "nephele_clock_rate",
+                "How fast the clock of a cloud runs while it is not paused.",
+            ),
             &["namespace", "cloud"],
         )?;
         let clock_paused = IntGaugeVec::new(
-            Opts::new("nephele_clock_paused", "Whether the clock of a cloud stands still."),
+            Opts::new(
+                "nephele_clock_paused",
+                "Whether the clock of a cloud stands still.",
+            ),
             &["namespace", "cloud"],
         )?;
         let clock_seconds = GaugeVec::new(
-            Opts::new("nephele_clock_seconds", "The time of a cloud, in seconds since the Unix epoch."),
+            Opts::new(
+                "nephele_clock_seconds",
+                "The time of a cloud, in seconds since the Unix epoch.",
+            ),
             &["namespace", "cloud"],
         )?;
-        Ok(Self { driver, clock, quota, stock, clock_rate, clock_paused, clock_seconds })
+        Ok(Self {
+            driver,
+            clock,
+            quota,
+            stock,
+            clock_rate,
+            clock_paused,
+            clock_seconds,
+        })
     }
 }
 
 impl Collector for CloudMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let Self { driver: _, clock: _, quota, stock, clock_rate, clock_paused, clock_seconds } = self;
-        [quota.desc(), stock.desc(), clock_rate.desc(), clock_paused.desc(), clock_seconds.desc()].concat()
+        let Self {
+            driver: _,
+            clock: _,
+            quota,
+            stock,
+            clock_rate,
+            clock_paused,
+            clock_seconds,
+        } = self;
+        [
+            quota.desc(),
+            stock.desc(),
+            clock_rate.desc(),
+            clock_paused.desc(),
+            clock_seconds.desc(),
+        ]
+        .concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Self { driver, clock, quota, stock, clock_rate, clock_paused, clock_seconds } = self;
+        let Self {
+            driver,
+            clock,
+            quota,
+            stock,
+            clock_rate,
+            clock_paused,
+            clock_seconds,
+        } = self;
         let now = clock.now();
         let (capacities, clocks) = driver.look(|engine| (capacities(engine), clocks(engine, now)));
-        [quota, stock, clock_paused].into_iter().for_each(IntGaugeVec::reset);
+        [quota, stock, clock_paused]
+            .into_iter()
+            .for_each(IntGaugeVec::reset);
         [clock_rate, clock_seconds].into_iter().for_each(GaugeVec::reset);
         let others = || (OTHERS.to_owned(), OTHERS.to_owned());
         for (name, of_clouds) in capacities.quotas {
             for ((namespace, cloud), level) in bounded(of_clouds, CLOUDS_MAX, others()) {
                 for (state, number) in level.states() {
-                    quota.with_label_values(&[&namespace, &cloud, name, state]).set(number);
+                    quota
+                        .with_label_values(&[&namespace, &cloud, name, state])
+                        .set(number);
                 }
             }
         }
-        let others = Stocked { cloud: others(), zone: OTHERS.to_owned(), instance_type: OTHERS.to_owned() };
-        for (Stocked { cloud: (namespace, cloud), zone, instance_type }, level) in
-            bounded(capacities.stocks, STOCKS_MAX, others)
+        let others = Stocked {
+            cloud: others(),
+            zone: OTHERS.to_owned(),
+            instance_type: OTHERS.to_owned(),
+        };
+        for (
+            Stocked {
+                cloud: (namespace, cloud),
+                zone,
+                instance_type,
+            },
+            level,
+        ) in bounded(capacities.stocks, STOCKS_MAX, others)
         {
             for (state, number) in level.states() {
-                stock.with_label_values(&[&namespace, &cloud, &zone, &instance_type, state]).set(number);
+                stock
+                    .with_label_values(&[&namespace, &cloud, &zone, &instance_type, state])
+                    .set(number);
             }
         }
         // The clocks of several clouds have no sum.
-        for ((namespace, cloud), Reading { rate, is_paused, seconds }) in clocks.into_iter().take(CLOUDS_MAX)
+        for (
+            (namespace, cloud),
+            Reading {
+                rate,
+                is_paused,
+                seconds,
+            },
+        ) in clocks.into_iter().take(CLOUDS_MAX)
         {
             let labels = [namespace, cloud];
             clock_rate.with_label_values(&labels).set(rate);
             clock_paused.with_label_values(&labels).set(is_paused.into());
             clock_seconds.with_label_values(&labels).set(seconds);
         }
-        let of_clock = [clock_rate.collect(), clock_paused.collect(), clock_seconds.collect()].concat();
+        let of_clock = [
+            clock_rate.collect(),
+            clock_paused.collect(),
+            clock_seconds.collect(),
+        ]
+        .concat();
         [quota.collect(), stock.collect(), of_clock].concat()
     }
 }
@@ -150,18 +220,37 @@ fn capacities(engine: &Engine) -> Capacities {
     let mut capacities = Capacities::default();
     for id in engine.cloud_ids() {
         let cloud = name(id);
-        for CapacityUsage { capacity, limit, taken, waiting } in engine.usage(id) {
-            let level = Level { limit: limit.into(), used: taken, waiting: waiting as u64 };
+        for CapacityUsage {
+            capacity,
+            limit,
+            taken,
+            waiting,
+        } in engine.usage(id)
+        {
+            let level = Level {
+                limit: limit.into(),
+                used: taken,
+                waiting: waiting as u64,
+            };
             match capacity {
                 Capacity::CloudQuota { of, .. } => {
                     let of_quota = capacities.quotas.entry(quota_name(of)).or_default();
                     of_quota.insert(cloud.clone(), level);
                 }
-                Capacity::Stock { instance_type, zone, .. } => {
+                Capacity::Stock {
+                    instance_type, zone, ..
+                } => {
                     let any = |name: Option<String>| name.unwrap_or_else(|| ALL.to_owned());
                     let zone = any(zone);
                     let instance_type = any(instance_type);
-                    capacities.stocks.insert(Stocked { cloud: cloud.clone(), zone, instance_type }, level);
+                    capacities.stocks.insert(
+                        Stocked {
+                            cloud: cloud.clone(),
+                            zone,
+                            instance_type,
+                        },
+                        level,
+                    );
                 }
                 Capacity::Quota { .. } | Capacity::Zone(_) => {}
             }
@@ -190,10 +279,19 @@ struct Reading {
 fn clocks(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, Reading> {
     let reading = |id: &ResourceId| {
         let ClockSetting { rate, is_paused, .. } = engine.clock_setting(id)?;
-        let time = engine.clock(id).map_or_else(|| now.into(), |clock| clock.time(now));
+        let time = engine
+            .clock(id)
+            .map_or_else(|| now.into(), |clock| clock.time(now));
         let rate = rate.millionths() as f64 / 1e6;
         let seconds = time.as_micros() as f64 / 1e6;
-        Some((name(id), Reading { rate, is_paused, seconds }))
+        Some((
+            name(id),
+            Reading {
+                rate,
+                is_paused,
+                seconds,
+            },
+        ))
     };
     engine.cloud_ids().filter_map(reading).collect()
 }
@@ -223,11 +321,18 @@ mod tests {
             stock: vec![stock(None, 1), stock(Some("l"), 0)],
             ..Limits::default()
         };
-        let clock = ClockSetting { rate: Rate::from_millionths(2_500_000), ..ClockSetting::default() };
+        let clock = ClockSetting {
+            rate: Rate::from_millionths(2_500_000),
+            ..ClockSetting::default()
+        };
         let id = ResourceId::cloud("default", "north");
         let put = Request::PutCloud {
             id,
-            cloud_spec: Box::new(CloudSpec { limits, clock, ..CloudSpec::default() }),
+            cloud_spec: Box::new(CloudSpec {
+                limits,
+                clock,
+                ..CloudSpec::default()
+            }),
             clock: None,
             leaked: vec![],
             cost: None,
@@ -242,10 +347,18 @@ mod tests {
             };
             let cloud_spec = "north".into();
             let zone = Some("a".into());
-            Request::Create(ResourceSpec { cloud_spec, zone, ..ResourceSpec::new(id) })
+            Request::Create(ResourceSpec {
+                cloud_spec,
+                zone,
+                ..ResourceSpec::new(id)
+            })
         };
         for request in [put, create("m"), create("n")] {
-            engine.apply(Operation { caller: "test".into(), request, at: SimTime::from_millis(1000) });
+            engine.apply(Operation {
+                caller: "test".into(),
+                request,
+                at: SimTime::from_millis(1000),
+            });
         }
         engine
     }
@@ -268,7 +381,11 @@ mod tests {
 
     #[test]
     fn the_clock_of_a_cloud_is_read_in_its_own_time() {
-        let reading = Reading { rate: 2.5, is_paused: false, seconds: 1.0 + 2.5 * 2.0 };
+        let reading = Reading {
+            rate: 2.5,
+            is_paused: false,
+            seconds: 1.0 + 2.5 * 2.0,
+        };
         let expected = BTreeMap::from([(("default".to_owned(), "north".to_owned()), reading)]);
         assert_eq!(clocks(&engine(), SimTime::from_millis(3000)), expected);
     }

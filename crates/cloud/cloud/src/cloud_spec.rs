@@ -4,10 +4,7 @@ use jiff::Timestamp;
 use nephele_engine::{CapacityUsage, CloudSpec, Leaked, MistakesByCaller, Request};
 use nephele_model::{Capacity, Quota, ResourceId};
 
-use crate::clock::ClockObservation;
-use crate::cloud::Cloud;
-use crate::cost::CostObservation;
-use crate::error::CallError;
+use crate::{clock::ClockObservation, cloud::Cloud, cost::CostObservation, error::CallError};
 
 /// What has happened in a cloud. A status shows it, and the next manager puts it back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +45,12 @@ impl Cloud {
         previous: CloudRecord,
     ) -> Result<(), CallError> {
         let id = ResourceId::cloud(namespace, name);
-        let CloudRecord { clock, leaked, cost, caller_mistakes } = previous;
+        let CloudRecord {
+            clock,
+            leaked,
+            cost,
+            caller_mistakes,
+        } = previous;
         let cost = cost.map(|cost| Box::new(cost.record()));
         let clock = clock.map(|previous| previous.record(self.clock()));
         let leaked = self.unpublished(leaked);
@@ -75,9 +77,15 @@ impl Cloud {
                 caller_mistakes: engine.caller_mistakes(&id).cloned().unwrap_or_default(),
                 ..CloudRecord::default()
             };
-            let machines =
-                engine.taken(&Capacity::CloudQuota { cloud_spec: id.clone(), of: Quota::Instances });
-            let observed = CloudObservation { machines, limits: engine.usage(&id), record };
+            let machines = engine.taken(&Capacity::CloudQuota {
+                cloud_spec: id.clone(),
+                of: Quota::Instances,
+            });
+            let observed = CloudObservation {
+                machines,
+                limits: engine.usage(&id),
+                record,
+            };
             (observed, engine.leaked(&id).cloned().collect())
         });
         observed.record.leaked = self.published(leaked);

@@ -8,8 +8,10 @@ mod restored;
 mod show;
 mod visible_effects;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use nephele_apiserver::{Key, Settings};
@@ -20,17 +22,21 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::machine::Instance;
 use self::machine::Machine;
-pub(crate) use self::show::{Balancer, Levels};
-use crate::allocation::Allocations;
-use crate::clock::CloudClock;
-use crate::cluster_server::{BackendPod, BackendPodOfPort, ClusterServer, Shared};
-use crate::follower::Follower;
-use crate::persisted::{Deleted, PersistedStore};
-use crate::projection::{self, Scope};
-use crate::spec::{Allocation, Authorities, ClusterSpec, MachineSpec};
-use crate::tls::{ApiServerTls, Credentials};
+pub(crate) use self::{
+    machine::Instance,
+    show::{Balancer, Levels},
+};
+use crate::{
+    allocation::Allocations,
+    clock::CloudClock,
+    cluster_server::{BackendPod, BackendPodOfPort, ClusterServer, Shared},
+    follower::Follower,
+    persisted::{Deleted, PersistedStore},
+    projection::{self, Scope},
+    spec::{Allocation, Authorities, ClusterSpec, MachineSpec},
+    tls::{ApiServerTls, Credentials},
+};
 
 /// A running cluster.
 pub(crate) struct Cluster {
@@ -91,8 +97,15 @@ impl Cluster {
         follower: Follower,
         over: CancellationToken,
     ) -> Self {
-        let PersistedStore { store, was_restored, deleted } = kept;
-        let spec = ClusterSpec { endpoint: Some(endpoint.clone()), ..spec };
+        let PersistedStore {
+            store,
+            was_restored,
+            deleted,
+        } = kept;
+        let spec = ClusterSpec {
+            endpoint: Some(endpoint.clone()),
+            ..spec
+        };
         let state = Arc::new(Mutex::new(State::default()));
         let clock = shared.cloud_clock.clone();
         let backend_pod = backend_pod(state.clone(), spec.clone(), endpoint.port, clock);
@@ -151,8 +164,13 @@ impl Cluster {
 
     /// The names of the etcd members, in order.
     pub(crate) fn etcd_members(&self) -> Vec<String> {
-        let mut names: Vec<_> =
-            self.cluster_server.etcd.lock().members().map(|member| member.name.clone()).collect();
+        let mut names: Vec<_> = self
+            .cluster_server
+            .etcd
+            .lock()
+            .members()
+            .map(|member| member.name.clone())
+            .collect();
         names.sort();
         names
     }
@@ -188,8 +206,14 @@ impl Cluster {
     pub(crate) fn admit(&self, mut spec: MachineSpec) -> Admission {
         let mut state = self.state.lock();
         if let Some(known) = state.machines.get_mut(&spec.id.name) {
-            let fixed =
-                |spec: &MachineSpec| (spec.role, spec.zone.clone(), spec.instance_type.clone(), spec.market);
+            let fixed = |spec: &MachineSpec| {
+                (
+                    spec.role,
+                    spec.zone.clone(),
+                    spec.instance_type.clone(),
+                    spec.market,
+                )
+            };
             if fixed(&known.spec) != fixed(&spec) {
                 return Admission::Conflict;
             }
@@ -214,8 +238,12 @@ impl Cluster {
             self.remove_objects(&spec.node_name());
         }
         self.join(&state, &mut spec);
-        spec.allocation = state.allocations.allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
-        state.machines.insert(spec.id.name.clone(), Machine::new(spec.clone()));
+        spec.allocation = state
+            .allocations
+            .allocate(&spec.id, &self.spec.pod_cidrs, spec.allocation);
+        state
+            .machines
+            .insert(spec.id.name.clone(), Machine::new(spec.clone()));
         Admission::New(Box::new(spec))
     }
 
@@ -239,7 +267,10 @@ impl Cluster {
     }
 
     fn scope(&self, at: Timestamp) -> Scope<'_> {
-        Scope { cluster: &self.spec, at }
+        Scope {
+            cluster: &self.spec,
+            at,
+        }
     }
 
     fn now(&self) -> Timestamp {
@@ -250,7 +281,10 @@ impl Cluster {
 /// The machine whose kubelet has this name.
 fn of_kubelet<'a>(machines: &'a BTreeMap<String, Machine>, name: &str) -> Option<&'a Machine> {
     let is_its = |machine: &&Machine| machine.kubelet() == name;
-    machines.get(name).filter(is_its).or_else(|| machines.values().find(is_its))
+    machines
+        .get(name)
+        .filter(is_its)
+        .or_else(|| machines.values().find(is_its))
 }
 
 /// Looks up what listens on a port of a control-plane pod. A machine whose kubelet has another name knows the pods of
@@ -263,7 +297,11 @@ fn backend_pod(
 ) -> BackendPodOfPort {
     Box::new(move |pod, port| {
         let mut state = state.lock();
-        let State { machines, credentials, .. } = &mut *state;
+        let State {
+            machines,
+            credentials,
+            ..
+        } = &mut *state;
         let credentials = credentials.as_mut()?;
         let running = |name: &str, stage: Stage| {
             let machine = of_kubelet(machines, name)?;
@@ -275,13 +313,22 @@ fn backend_pod(
         };
         if let Some(name) = pod.strip_prefix("etcd-") {
             let (machine, since, _) = running(name, Stage::Etcd).filter(|_| port == 2379)?;
-            let tls = credentials.etcd_member(&spec, machine, since).map_err(issued).ok()??;
-            return Some(BackendPod::Etcd { tls, member: member_id(&spec.id.to_string(), &machine.id.name) });
+            let tls = credentials
+                .etcd_member(&spec, machine, since)
+                .map_err(issued)
+                .ok()??;
+            return Some(BackendPod::Etcd {
+                tls,
+                member: member_id(&spec.id.to_string(), &machine.id.name),
+            });
         }
         let name = pod.strip_prefix("kube-apiserver-")?;
         let listens = port == projection::API_SERVER_PORT || port == published;
         let (machine, since, expiry) = running(name, Stage::ApiServer).filter(|_| listens)?;
-        let tls = credentials.api_server(&spec, machine, since, expiry).map_err(issued).ok()?;
+        let tls = credentials
+            .api_server(&spec, machine, since, expiry)
+            .map_err(issued)
+            .ok()?;
         Some(BackendPod::ApiServer(tls))
     })
 }

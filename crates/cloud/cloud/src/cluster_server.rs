@@ -1,8 +1,10 @@
 //! The parts of a cluster that its connections need.
 
-use std::future::{Future, pending};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    future::{Future, pending},
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use nephele_apiserver::{Settings, Store};
 use nephele_engine::Seed;
@@ -11,18 +13,21 @@ use nephele_listen::{Budget, Limits, Owner};
 use nephele_model::ClusterId;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::clock::{CloudClock, WallClock};
-use crate::connection::breaks_at;
-use crate::etcd_delay::Latenesses;
-use crate::frontend::Frontend;
-use crate::metrics::Metrics;
-use crate::persisted::Persister;
-use crate::tls::ApiServerTls;
+use crate::{
+    clock::{CloudClock, WallClock},
+    connection::breaks_at,
+    etcd_delay::Latenesses,
+    frontend::Frontend,
+    metrics::Metrics,
+    persisted::Persister,
+    tls::ApiServerTls,
+};
 
 /// The limits for clients of one cluster.
 ///

@@ -1,7 +1,6 @@
 //! What faults do to the connections of a load balancer: new ones reach no API server or a foreign one, and open ones break off.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use nephele_model::LoadBalancerEffect;
 use tokio::time::Instant;
@@ -43,8 +42,14 @@ pub(crate) fn known(
     before: &LoadBalancerEffects,
 ) -> LoadBalancerEffects {
     let known = |(fault, request_effect): (String, LoadBalancerEffect)| {
-        let stays = before.get(&fault).filter(|known| known.request_effect == request_effect).cloned();
-        let known = stays.unwrap_or_else(|| Known { request_effect, since: Instant::now() });
+        let stays = before
+            .get(&fault)
+            .filter(|known| known.request_effect == request_effect)
+            .cloned();
+        let known = stays.unwrap_or_else(|| Known {
+            request_effect,
+            since: Instant::now(),
+        });
         (fault, known)
     };
     wanted.into_iter().map(known).collect()
@@ -52,11 +57,13 @@ pub(crate) fn known(
 
 /// Where new connections lead instead of to the cluster. The first fault by name decides.
 pub(crate) fn diversion(request_effects: &LoadBalancerEffects) -> Option<Diversion> {
-    request_effects.values().find_map(|known| match known.request_effect {
-        LoadBalancerEffect::NoBackends => Some(Diversion::Nowhere),
-        LoadBalancerEffect::WrongBackends => Some(Diversion::ForeignServer),
-        LoadBalancerEffect::Reset { .. } => None,
-    })
+    request_effects
+        .values()
+        .find_map(|known| match known.request_effect {
+            LoadBalancerEffect::NoBackends => Some(Diversion::Nowhere),
+            LoadBalancerEffect::WrongBackends => Some(Diversion::ForeignServer),
+            LoadBalancerEffect::Reset { .. } => None,
+        })
 }
 
 /// When a connection that began at this time breaks. `draw` is its draw for a fault, in [0, 1).
@@ -65,7 +72,13 @@ pub(crate) fn breaks_at(
     began: Instant,
     draw: impl Fn(&str) -> f64,
 ) -> Option<Instant> {
-    let end = |(fault, Known { request_effect, since }): (&String, &Known)| match *request_effect {
+    let end = |(
+        fault,
+        Known {
+            request_effect,
+            since,
+        },
+    ): (&String, &Known)| match *request_effect {
         LoadBalancerEffect::Reset { after, per_million } if draw(fault) * 1e6 < f64::from(per_million) => {
             began.max(*since).checked_add(after)
         }
@@ -81,12 +94,17 @@ mod tests {
     use super::*;
 
     fn request_effects(list: &[(&str, LoadBalancerEffect)]) -> LoadBalancerEffects {
-        let wanted = list.iter().map(|(fault, request_effect)| ((*fault).to_owned(), request_effect.clone()));
+        let wanted = list
+            .iter()
+            .map(|(fault, request_effect)| ((*fault).to_owned(), request_effect.clone()));
         known(wanted.collect(), &LoadBalancerEffects::new())
     }
 
     fn reset(seconds: u64, per_million: u32) -> LoadBalancerEffect {
-        LoadBalancerEffect::Reset { after: Duration::from_secs(seconds), per_million }
+        LoadBalancerEffect::Reset {
+            after: Duration::from_secs(seconds),
+            per_million,
+        }
     }
 
     #[test]
@@ -96,7 +114,10 @@ mod tests {
         assert_eq!(diversion(&request_effects(&[("a", reset(1, 1))])), None);
         let both = request_effects(&[("b", NoBackends), ("a", WrongBackends)]);
         assert_eq!(diversion(&both), Some(Diversion::ForeignServer));
-        assert_eq!(diversion(&request_effects(&[("b", NoBackends)])), Some(Diversion::Nowhere));
+        assert_eq!(
+            diversion(&request_effects(&[("b", NoBackends)])),
+            Some(Diversion::Nowhere)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -107,13 +128,23 @@ mod tests {
         let list = request_effects(&[("a", reset(30, 1_000_000)), ("b", reset(5, 250_000))]);
         let now = Instant::now();
         let drawn = |value: f64| move |_: &str| value;
-        assert_eq!(breaks_at(&list, before, drawn(0.9)), Some(now + second * 30), "open before the fault");
+        assert_eq!(
+            breaks_at(&list, before, drawn(0.9)),
+            Some(now + second * 30),
+            "open before the fault"
+        );
         let later = now + second;
         assert_eq!(breaks_at(&list, later, drawn(0.9)), Some(later + second * 30));
         assert_eq!(breaks_at(&list, later, drawn(0.2)), Some(later + second * 5));
-        assert_eq!(breaks_at(&request_effects(&[("b", reset(5, 250_000))]), later, drawn(0.25)), None);
+        assert_eq!(
+            breaks_at(&request_effects(&[("b", reset(5, 250_000))]), later, drawn(0.25)),
+            None
+        );
         tokio::time::advance(second).await;
-        let wanted = BTreeMap::from([("a".to_owned(), reset(30, 1_000_000)), ("b".to_owned(), reset(6, 1))]);
+        let wanted = BTreeMap::from([
+            ("a".to_owned(), reset(30, 1_000_000)),
+            ("b".to_owned(), reset(6, 1)),
+        ]);
         let again = known(wanted, &list);
         assert_eq!(
             (again["a"].since, again["b"].since),

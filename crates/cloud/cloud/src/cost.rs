@@ -19,10 +19,18 @@ pub struct CostObservation {
 
 impl CostObservation {
     pub(crate) fn of(Cost { time, all, clusters }: Cost) -> Self {
-        Self { time: instant(time), all, clusters }
+        Self {
+            time: instant(time),
+            all,
+            clusters,
+        }
     }
 
     pub(crate) fn record(self) -> Cost {
-        Cost { time: cloud_time(self.time), all: self.all, clusters: self.clusters }
+        Cost {
+            time: cloud_time(self.time),
+            all: self.all,
+            clusters: self.clusters,
+        }
     }
 }

@@ -27,7 +27,12 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(config: Config, seed: &str, held_seconds: Histogram) -> Self {
         let engine = Mutex::new(Engine::new(config, Seed::new(seed)));
-        Self { engine, moved: Notify::new(), appended: watch::Sender::new(()), held_seconds }
+        Self {
+            engine,
+            moved: Notify::new(),
+            appended: watch::Sender::new(()),
+            held_seconds,
+        }
     }
 
     /// Applies an operation, and lets happen what is due by its time, before and after it.
@@ -83,7 +88,11 @@ impl Driver {
 
     fn lock(&self) -> Held<'_> {
         let engine = self.engine.lock();
-        Held { engine: Some(engine), since: Instant::now(), seconds: &self.held_seconds }
+        Held {
+            engine: Some(engine),
+            since: Instant::now(),
+            seconds: &self.held_seconds,
+        }
     }
 }
 

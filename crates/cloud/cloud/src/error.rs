@@ -179,7 +179,10 @@ impl ClusterError {
 
 /// A cluster in words for the users of one namespace.
 fn named(cluster: Option<&ClusterId>) -> String {
-    cluster.map_or_else(|| "a cluster of another namespace".to_owned(), |id| format!("cluster {id}"))
+    cluster.map_or_else(
+        || "a cluster of another namespace".to_owned(),
+        |id| format!("cluster {id}"),
+    )
 }
 
 /// Why a machine cannot be created, changed or read.
@@ -226,8 +229,17 @@ mod tests {
     #[test]
     fn answer_of_the_cloud_says_what_to_do_and_has_a_reason_of_its_own() {
         let after = Duration::from_secs(7);
-        let refused = |source| MachineError::Call(CallError::Refused { verb: "DeleteInstance", source });
-        let delayed = CallError::Delayed { verb: "DescribeInstance", until: Timestamp::UNIX_EPOCH, after };
+        let refused = |source| {
+            MachineError::Call(CallError::Refused {
+                verb: "DeleteInstance",
+                source,
+            })
+        };
+        let delayed = CallError::Delayed {
+            verb: "DescribeInstance",
+            until: Timestamp::UNIX_EPOCH,
+            after,
+        };
         let delayed = MachineError::Call(delayed);
         let seen = |error: MachineError| (error.class(), error.category(), error.to_string());
         assert_eq!(
@@ -242,7 +254,11 @@ mod tests {
                     "RequestDelayed",
                     "the cloud delays DescribeInstance until 1970-01-01T00:00:00Z".to_owned()
                 ),
-                (ErrorClass::WaitForChange, "UnknownZone", "the cloud refused DeleteInstance".to_owned()),
+                (
+                    ErrorClass::WaitForChange,
+                    "UnknownZone",
+                    "the cloud refused DeleteInstance".to_owned()
+                ),
                 (
                     ErrorClass::WaitForChange,
                     "InsufficientCapacity",

@@ -1,8 +1,10 @@
 //! What faults do to the calls of a cluster's etcd members: they are answered late.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use nephele_engine::Seed;
 use nephele_model::ClusterId;
@@ -36,11 +38,21 @@ impl Latenesses {
             return Duration::ZERO;
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        by_fault.iter().fold(Duration::ZERO, |delay, (fault, Lateness { base, jitter_per_million })| {
-            let draw = seed.fraction(&["etcd", &cluster.namespace, &cluster.name, fault], number);
-            let extra = base.mul_f64(draw * f64::from(*jitter_per_million) / 1e6);
-            delay.saturating_add(*base).saturating_add(extra)
-        })
+        by_fault.iter().fold(
+            Duration::ZERO,
+            |delay,
+             (
+                fault,
+                Lateness {
+                    base,
+                    jitter_per_million,
+                },
+            )| {
+                let draw = seed.fraction(&["etcd", &cluster.namespace, &cluster.name, fault], number);
+                let extra = base.mul_f64(draw * f64::from(*jitter_per_million) / 1e6);
+                delay.saturating_add(*base).saturating_add(extra)
+            },
+        )
     }
 }
 
@@ -50,16 +62,29 @@ mod tests {
 
     #[test]
     fn delays_of_faults_add_up_and_each_call_has_its_own() {
-        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+        let cluster = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
         let seed = Seed::new("amber-otter-lamp");
         let latenesses = Latenesses::default();
         assert_eq!(latenesses.delay(&cluster, &seed), Duration::ZERO);
-        let lateness =
-            |seconds, jitter_per_million| Lateness { base: Duration::from_secs(seconds), jitter_per_million };
-        let two = [("a".to_owned(), lateness(1, 0)), ("b".to_owned(), lateness(10, 500_000))];
+        let lateness = |seconds, jitter_per_million| Lateness {
+            base: Duration::from_secs(seconds),
+            jitter_per_million,
+        };
+        let two = [
+            ("a".to_owned(), lateness(1, 0)),
+            ("b".to_owned(), lateness(10, 500_000)),
+        ];
         latenesses.set(two.into());
         let delays: Vec<_> = (0..20).map(|_| latenesses.delay(&cluster, &seed)).collect();
-        assert!(delays.iter().all(|delay| (11.0..16.0).contains(&delay.as_secs_f64())), "{delays:?}");
+        assert!(
+            delays
+                .iter()
+                .all(|delay| (11.0..16.0).contains(&delay.as_secs_f64())),
+            "{delays:?}"
+        );
         assert!(delays.windows(2).any(|pair| pair[0] != pair[1]));
         latenesses.set(BTreeMap::new());
         assert_eq!(latenesses.delay(&cluster, &seed), Duration::ZERO);

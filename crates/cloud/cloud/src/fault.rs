@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use nephele_engine::{Effect, Engine, Fault, FaultState, Leaked, NoticeEnd, Request};
 use nephele_model::{ClusterId, FaultId, FaultPhase, FaultRecord, MachineId, ResourceId, SimTime, Verb};
 
-use crate::active_effect;
-use crate::clock::{cloud_time, instant};
-use crate::cloud::Cloud;
-use crate::error::CallError;
+use crate::{
+    active_effect,
+    clock::{cloud_time, instant},
+    cloud::Cloud,
+    error::CallError,
+};
 
 /// What a fault has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,30 +46,53 @@ pub struct Affected {
 
 impl Affected {
     fn resource(&self) -> ResourceId {
-        let Self { cluster, machine, until: _ } = self;
+        let Self {
+            cluster,
+            machine,
+            until: _,
+        } = self;
         match machine {
-            Some(name) => MachineId { cluster: cluster.clone(), name: name.clone() }.resource(),
+            Some(name) => MachineId {
+                cluster: cluster.clone(),
+                name: name.clone(),
+            }
+            .resource(),
             None => cluster.load_balancer(),
         }
     }
 
     fn of_resource(id: &ResourceId) -> Self {
-        let cluster = ClusterId { namespace: id.namespace.clone(), name: id.cluster.clone() };
+        let cluster = ClusterId {
+            namespace: id.namespace.clone(),
+            name: id.cluster.clone(),
+        };
         let machine = MachineId::of_resource(id).map(|machine| machine.name);
-        Self { cluster, machine, until: None }
+        Self {
+            cluster,
+            machine,
+            until: None,
+        }
     }
 
     /// A resource that a fault affects.
     fn of(state: &FaultState, id: &ResourceId, engine: &Engine) -> Self {
         // While the resource exists, it knows: the clock of its cloud may have been forgotten.
-        let running = engine.get(id).and_then(|resource| resource.notices.get(&state.id.name)?.time());
+        let running = engine
+            .get(id)
+            .and_then(|resource| resource.notices.get(&state.id.name)?.time());
         let known = state.notices.get(id).copied();
         let ends = running.or(known).filter(|ends| *ends != NoticeEnd::OVER);
-        Self { until: ends.map(instant), ..Self::of_resource(id) }
+        Self {
+            until: ends.map(instant),
+            ..Self::of_resource(id)
+        }
     }
 
     fn notice_end(&self) -> NoticeEnd {
-        NoticeEnd { id: self.resource(), ends: self.until.map_or(NoticeEnd::OVER, cloud_time) }
+        NoticeEnd {
+            id: self.resource(),
+            ends: self.until.map_or(NoticeEnd::OVER, cloud_time),
+        }
     }
 }
 
@@ -147,14 +172,33 @@ impl Cloud {
             skipped: Vec::new(),
             leaked: Vec::new(),
         };
-        let FaultHistory { began, matched, hits, windows, affected, is_cut, skipped, leaked } =
-            history.unwrap_or_else(new);
-        let record = FaultRecord { began: self.clock().at(began), matched, hits, windows };
+        let FaultHistory {
+            began,
+            matched,
+            hits,
+            windows,
+            affected,
+            is_cut,
+            skipped,
+            leaked,
+        } = history.unwrap_or_else(new);
+        let record = FaultRecord {
+            began: self.clock().at(began),
+            matched,
+            hits,
+            windows,
+        };
         let affected_ids = affected.iter().map(Affected::resource).collect();
         let skipped = skipped.iter().map(Affected::resource).collect();
-        let has_notices =
-            fault.effect.active_effect().is_some_and(|active_effect| active_effect.notice.is_some());
-        let notices = affected.iter().filter(|_| has_notices).map(Affected::notice_end).collect();
+        let has_notices = fault
+            .effect
+            .active_effect()
+            .is_some_and(|active_effect| active_effect.notice.is_some());
+        let notices = affected
+            .iter()
+            .filter(|_| has_notices)
+            .map(Affected::notice_end)
+            .collect();
         let leaked = self.unpublished(leaked);
         let id = id.resource();
         let known = self.look(|engine| engine.fault(&id).map(|state| state.decisions.record.began));
@@ -183,7 +227,12 @@ impl Cloud {
     /// All faults, in order.
     #[must_use]
     pub fn faults(&self) -> Vec<FaultId> {
-        self.look(|engine| engine.faults().map(|state| FaultId::of_resource(&state.id)).collect())
+        self.look(|engine| {
+            engine
+                .faults()
+                .map(|state| FaultId::of_resource(&state.id))
+                .collect()
+        })
     }
 
     /// What a fault has done. None if it does not exist.
@@ -195,15 +244,35 @@ impl Cloud {
         let clock = self.clock();
         let (phase, record, last_hits, affected, skipped) = self.look(|engine| {
             let state = engine.fault(&id)?;
-            let affected = state.affected_ids.iter().map(|id| Affected::of(state, id, engine)).collect();
-            let skipped = state.decisions.skipped().iter().map(Affected::of_resource).collect();
-            Some((state.phase(now), state.decisions.record, state.last_hits.clone(), affected, skipped))
+            let affected = state
+                .affected_ids
+                .iter()
+                .map(|id| Affected::of(state, id, engine))
+                .collect();
+            let skipped = state
+                .decisions
+                .skipped()
+                .iter()
+                .map(Affected::of_resource)
+                .collect();
+            Some((
+                state.phase(now),
+                state.decisions.record,
+                state.last_hits.clone(),
+                affected,
+                skipped,
+            ))
         })?;
         let hit = |hit: &nephele_engine::Hit| {
             let Affected { cluster, machine, .. } = Affected::of_resource(&hit.target);
             let at = clock.wall_time(hit.at);
             let operation = hit.operation.map(Verb::as_str);
-            FaultHit { at, operation, cluster, machine }
+            FaultHit {
+                at,
+                operation,
+                cluster,
+                machine,
+            }
         };
         Some(FaultObservation {
             phase,

@@ -8,17 +8,18 @@
 //! state of a machine or a cluster makes the cluster catch up first, and sees the engine as it was at the last record. So
 //! no caller sees a stage as reached that the cluster does not show yet.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use nephele_engine::{Cursor, Engine, Entry, Event, EventKind, Outcome, Record, Request};
 use nephele_model::{ClusterId, MachineId, ResourceId, ResourceKind, Role, Stage, StageName};
 
-use crate::active_effect::visible_effects;
-use crate::clock::CloudClock;
-use crate::cluster::{Balancer, Cluster, Instance, Levels};
-use crate::driver::Driver;
-use crate::observation::Changed;
+use crate::{
+    active_effect::visible_effects,
+    clock::CloudClock,
+    cluster::{Balancer, Cluster, Instance, Levels},
+    driver::Driver,
+    observation::Changed,
+};
 
 /// Records copied under one lock: 32 pointers in 256 bytes per cluster, and more than a machine makes at a time. They concern
 /// 32 machines at most, so that a large cluster does not hold the engine for long. Only one that starts, or has missed
@@ -50,8 +51,15 @@ struct Dirty {
 impl Dirty {
     fn note(&mut self, record: &Record) {
         let is_changed = match record {
-            Record::Operation { operation, outcome: Outcome::Accepted, .. } => {
-                matches!(operation.request, Request::Create(_) | Request::Adopt { .. } | Request::Delete(_))
+            Record::Operation {
+                operation,
+                outcome: Outcome::Accepted,
+                ..
+            } => {
+                matches!(
+                    operation.request,
+                    Request::Create(_) | Request::Adopt { .. } | Request::Delete(_)
+                )
             }
             Record::Event(Event { kind, .. }) => {
                 self.leaked |= matches!(kind, EventKind::Leaked { .. } | EventKind::LeakedDeleted { .. });
@@ -106,8 +114,18 @@ impl Follower {
         let cluster = cluster.clone();
         let cursor = driver.change(|engine| engine.follow(cluster.clone()));
         let load_balancer = cluster.load_balancer();
-        let dirty = Dirty { everything: true, ..Dirty::default() };
-        Self { cluster, load_balancer, cursor, batch: Vec::with_capacity(BATCH), dirty, over: false }
+        let dirty = Dirty {
+            everything: true,
+            ..Dirty::default()
+        };
+        Self {
+            cluster,
+            load_balancer,
+            cursor,
+            batch: Vec::with_capacity(BATCH),
+            dirty,
+            over: false,
+        }
     }
 
     pub(crate) fn end(&mut self, driver: &Driver) {
@@ -124,22 +142,35 @@ impl Follower {
     fn read<T>(&mut self, driver: &Driver, clock: &CloudClock, look: impl Fn(&Engine) -> T) -> Read<T> {
         self.batch.clear();
         driver.look(|engine| {
-            let read = engine.journal().read_cluster(&self.cluster, &mut self.cursor, &mut self.batch);
+            let read = engine
+                .journal()
+                .read_cluster(&self.cluster, &mut self.cursor, &mut self.batch);
             self.batch.iter().for_each(|entry| self.dirty.note(&entry.record));
             self.dirty.everything |= read.is_err();
             let is_end = read.is_err() || self.batch.len() < BATCH;
             let dirty = self.dirty.take(is_end);
             Read {
                 levels: self.levels(&dirty, engine, clock),
-                end: is_end.then(|| End { is_behind: read.is_err(), seen: look(engine) }),
+                end: is_end.then(|| End {
+                    is_behind: read.is_err(),
+                    seen: look(engine),
+                }),
             }
         })
     }
 
     /// What the engine has now of all that is dirty.
     fn levels(&self, dirty: &Dirty, engine: &Engine, clock: &CloudClock) -> Levels {
-        let Dirty { machines, balancer, leaked, everything } = dirty;
-        let ClusterId { namespace, name: cluster } = &self.cluster;
+        let Dirty {
+            machines,
+            balancer,
+            leaked,
+            everything,
+        } = dirty;
+        let ClusterId {
+            namespace,
+            name: cluster,
+        } = &self.cluster;
         let machines = if *everything {
             let instances = engine.cluster(&self.cluster);
             let instances = instances.filter(|resource| resource.spec.id.kind == ResourceKind::Instance);
@@ -150,18 +181,33 @@ impl Follower {
             let instance = |name: &String| engine.get(&ResourceId::instance(namespace, cluster, name));
             machines
                 .iter()
-                .map(|name| (name.clone(), instance(name).map(|found| Instance::of(found, clock))))
+                .map(|name| {
+                    (
+                        name.clone(),
+                        instance(name).map(|found| Instance::of(found, clock)),
+                    )
+                })
                 .collect()
         };
         let balancer = (*balancer || *everything).then(|| Balancer {
-            in_service: engine.in_service(&self.load_balancer).map(str::to_owned).collect(),
+            in_service: engine
+                .in_service(&self.load_balancer)
+                .map(str::to_owned)
+                .collect(),
             visible_effects: engine
                 .get(&self.load_balancer)
-                .map_or_else(Default::default, |balancer| visible_effects(&balancer.active_effects)),
+                .map_or_else(Default::default, |balancer| {
+                    visible_effects(&balancer.active_effects)
+                }),
         });
         let leaked =
             (*leaked || *everything).then(|| engine.leaked_of_cluster(&self.cluster).cloned().collect());
-        Levels { machines, others_are_gone: *everything, balancer, leaked }
+        Levels {
+            machines,
+            others_are_gone: *everything,
+            balancer,
+            leaked,
+        }
     }
 }
 
@@ -178,12 +224,18 @@ impl Cluster {
         loop {
             let clock = &self.cluster_server.shared.cloud_clock;
             let Read { levels, end } = follower.read(driver, clock, &look);
-            follower.batch.iter().for_each(|entry| self.wake(&entry.record, changed));
+            follower
+                .batch
+                .iter()
+                .for_each(|entry| self.wake(&entry.record, changed));
             if end.as_ref().is_some_and(|end| end.is_behind) {
                 // All machines of the cluster learn of a changed cluster, also those that wait for room.
                 let shown = self.machine_names();
                 let names = shown.iter().chain(levels.machines.iter().map(|(name, _)| name));
-                let id = |name: &String| MachineId { cluster: self.spec.id.clone(), name: name.clone() };
+                let id = |name: &String| MachineId {
+                    cluster: self.spec.id.clone(),
+                    name: name.clone(),
+                };
                 changed.extend(names.map(|name| Changed::Machine(id(name))));
                 changed.insert(Changed::Cluster(self.spec.id.clone()));
             }
@@ -236,7 +288,11 @@ impl Cluster {
     /// own for what comes into or goes out of service.
     fn may_change_backends(&self, machine: &str, record: &Record) -> bool {
         let is_news = match record {
-            Record::Operation { operation, outcome: Outcome::Accepted, .. } => {
+            Record::Operation {
+                operation,
+                outcome: Outcome::Accepted,
+                ..
+            } => {
                 matches!(operation.request, Request::Delete(_))
             }
             Record::Event(Event { kind, .. }) => {
@@ -254,7 +310,11 @@ impl Cluster {
     fn woken_by_load_balancer(&self, record: &Record) -> Option<Changed> {
         let cluster = Changed::Cluster(self.spec.id.clone());
         match record {
-            Record::Operation { operation, outcome: Outcome::Accepted, .. } => match operation.request {
+            Record::Operation {
+                operation,
+                outcome: Outcome::Accepted,
+                ..
+            } => match operation.request {
                 // A new load balancer reports nothing by itself: machines have to be registered again.
                 Request::Create(_) | Request::Delete(_) => Some(cluster),
                 // The caller of the operation knows, but it is the reconciler of a machine.
@@ -265,7 +325,10 @@ impl Cluster {
                 _ => None,
             },
             // Who adopts a load balancer looks at it at once.
-            Record::Event(Event { kind: EventKind::Adopted { .. }, .. })
+            Record::Event(Event {
+                kind: EventKind::Adopted { .. },
+                ..
+            })
             | Record::Operation { .. }
             | Record::GrantEnded { .. }
             | Record::FaultEnded { .. }
@@ -283,8 +346,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cluster::Admission;
-    use crate::cluster::tests::{cluster_following, control_plane, driver};
+    use crate::cluster::{
+        Admission,
+        tests::{cluster_following, control_plane, driver},
+    };
 
     /// A step for one of two machines. Each step may come after many records of other groups.
     #[derive(Clone, Debug)]
@@ -304,7 +369,11 @@ mod tests {
     }
 
     fn operation(at: SimTime, request: Request) -> Operation {
-        Operation { caller: "test".to_owned(), request, at }
+        Operation {
+            caller: "test".to_owned(),
+            request,
+            at,
+        }
     }
 
     fn creation(id: &MachineId, seconds: u64) -> Request {
@@ -324,15 +393,29 @@ mod tests {
     /// All observable state of a cluster.
     fn shown(cluster: &Cluster) -> (Vec<String>, Vec<String>, BTreeSet<String>, Vec<String>) {
         let objects = |resource: &str| {
-            let objects = cluster.cluster_server.store.list(&GroupResource::new("", resource), None).objects;
+            let objects = cluster
+                .cluster_server
+                .store
+                .list(&GroupResource::new("", resource), None)
+                .objects;
             let line = |object: &Arc<nephele_apiserver::Object>| {
-                format!("{} {} {}", object.name, object.uid, object.value()["metadata"]["creationTimestamp"])
+                format!(
+                    "{} {} {}",
+                    object.name,
+                    object.uid,
+                    object.value()["metadata"]["creationTimestamp"]
+                )
             };
             let mut lines: Vec<_> = objects.iter().map(line).collect();
             lines.sort();
             lines
         };
-        (objects("nodes"), objects("pods"), cluster.backends(), cluster.etcd_members())
+        (
+            objects("nodes"),
+            objects("pods"),
+            cluster.backends(),
+            cluster.etcd_members(),
+        )
     }
 
     /// Two clusters follow the same script: one reads after each step, and one reads only when it has to.
@@ -341,14 +424,25 @@ mod tests {
         let prompt = cluster_following(&driver);
         let late = cluster_following(&driver);
         let follow = |cluster: &Cluster| {
-            cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
+            cluster.follow(
+                &mut cluster.follower.lock(),
+                &driver,
+                &mut BTreeSet::new(),
+                |_| (),
+            );
         };
         let mut now = SimTime::from_millis(1_000_000);
         let load_balancer = prompt.spec.id.load_balancer();
-        driver.apply(operation(now, Request::Create(ResourceSpec::new(load_balancer.clone()))));
+        driver.apply(operation(
+            now,
+            Request::Create(ResourceSpec::new(load_balancer.clone())),
+        ));
         for (step, machine, others) in script {
             let id = control_plane(&prompt, ["a", "b"][machine]);
-            let elsewhere = ResourceId { cluster: "elsewhere".to_owned(), ..id.id.resource() };
+            let elsewhere = ResourceId {
+                cluster: "elsewhere".to_owned(),
+                ..id.id.resource()
+            };
             for _ in 0..others {
                 driver.apply(operation(now, Request::Retry(elsewhere.clone(), "vm".into())));
             }
@@ -373,7 +467,13 @@ mod tests {
                 Step::Deregister => {
                     let instance = id.id.name.clone();
                     let load_balancer = load_balancer.clone();
-                    driver.apply(operation(now, Request::DeregisterBackend { load_balancer, instance }));
+                    driver.apply(operation(
+                        now,
+                        Request::DeregisterBackend {
+                            load_balancer,
+                            instance,
+                        },
+                    ));
                 }
                 Step::Wait => now = now + std::time::Duration::from_secs(5),
             }
@@ -415,7 +515,10 @@ mod tests {
         for number in 0..machines {
             let machine = control_plane(&cluster, &format!("m{number}"));
             cluster.admit(machine.clone());
-            assert_eq!(driver.apply(operation(now, creation(&machine.id, 1))), Outcome::Accepted);
+            assert_eq!(
+                driver.apply(operation(now, creation(&machine.id, 1))),
+                Outcome::Accepted
+            );
         }
         let load_balancer = cluster.spec.id.load_balancer();
         driver.apply(operation(now, Request::Create(ResourceSpec::new(load_balancer))));
@@ -424,12 +527,21 @@ mod tests {
         let mut reads: Vec<(usize, bool, bool)> = Vec::new();
         while reads.last().is_none_or(|(.., is_end)| !is_end) {
             let Read { levels, end } = follower.read(&driver, clock, |_| ());
-            assert!(levels.machines.len() <= BATCH, "{} machines", levels.machines.len());
+            assert!(
+                levels.machines.len() <= BATCH,
+                "{} machines",
+                levels.machines.len()
+            );
             reads.push((levels.machines.len(), levels.balancer.is_some(), end.is_some()));
         }
         let copied: usize = reads.iter().map(|(machines, ..)| machines).sum();
         assert!(copied >= machines && reads.len() > 3, "{reads:?}");
-        assert!(reads.iter().all(|(_, has_balancer, is_end)| has_balancer == is_end), "{reads:?}");
+        assert!(
+            reads
+                .iter()
+                .all(|(_, has_balancer, is_end)| has_balancer == is_end),
+            "{reads:?}"
+        );
     }
 
     #[test]
@@ -439,18 +551,29 @@ mod tests {
         let machine = control_plane(&cluster, "a");
         cluster.admit(machine.clone());
         let now = SimTime::from_millis(1_000_000);
-        assert_eq!(driver.apply(operation(now, creation(&machine.id, 0))), Outcome::Accepted);
+        assert_eq!(
+            driver.apply(operation(now, creation(&machine.id, 0))),
+            Outcome::Accepted
+        );
         // Showing a machine blocks on the state of its cluster here, as if it took long, and holds no other lock.
         let busy = cluster.lock_state();
         std::thread::scope(|scope| {
             let following = scope.spawn(|| {
-                cluster.follow(&mut cluster.follower.lock(), &driver, &mut BTreeSet::new(), |_| ());
+                cluster.follow(
+                    &mut cluster.follower.lock(),
+                    &driver,
+                    &mut BTreeSet::new(),
+                    |_| (),
+                );
             });
             while cluster.follower.try_lock().is_some() {
                 std::thread::yield_now();
             }
             let waiting = control_plane(&cluster, "b");
-            assert_eq!(driver.apply(operation(now, creation(&waiting.id, 0))), Outcome::Accepted);
+            assert_eq!(
+                driver.apply(operation(now, creation(&waiting.id, 0))),
+                Outcome::Accepted
+            );
             assert!(!following.is_finished());
             drop(busy);
         });

@@ -14,18 +14,24 @@
 //! gives some API servers a certificate of their own, the backends in service take the new connections in turn, and
 //! each presents its own certificate or else the load balancer's.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use nephele_apiserver::{ApiServer, PortForward, Settings, Store, Version};
 use nephele_model::{ApiServerRequestEffect, ApiServerRequestEffectKind, LoadBalancerEffect};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{self, Backend, Diversion, LoadBalancerEffects};
-use crate::request_effect::{RequestEffect, RequestEffects};
-use crate::tls::ApiServerTls;
+use crate::{
+    connection::{self, Backend, Diversion, LoadBalancerEffects},
+    request_effect::{RequestEffect, RequestEffects},
+    tls::ApiServerTls,
+};
 
 /// The state of a front that connections read and wait for.
 #[derive(Clone)]
@@ -99,7 +105,11 @@ impl Frontend {
         };
         let turns = AtomicU64::new(0);
         let connections = AtomicU64::new(0);
-        Self { state: watch::Sender::new(state), turns, connections }
+        Self {
+            state: watch::Sender::new(state),
+            turns,
+            connections,
+        }
     }
 
     pub(crate) fn set_tls(&self, tls: Arc<ApiServerTls>) {
@@ -112,7 +122,10 @@ impl Frontend {
         self.state.send_modify(|state| {
             if !backends.is_empty() && version != state.settings.version.git_version {
                 let version = parse_version(version);
-                state.settings = Arc::new(Settings { version, ..(*state.settings).clone() });
+                state.settings = Arc::new(Settings {
+                    version,
+                    ..(*state.settings).clone()
+                });
             }
             state.was_up |= !backends.is_empty();
             state.backends = backends;
@@ -128,15 +141,24 @@ impl Frontend {
         store: &Store,
     ) {
         self.state.send_if_modified(|state| {
-            let known =
-                state.request_effects.iter().map(|(fault, request_effect)| (fault, &request_effect.spec));
+            let known = state
+                .request_effects
+                .iter()
+                .map(|(fault, request_effect)| (fault, &request_effect.spec));
             if known.eq(&wanted) {
                 return false;
             }
             let request_effect = |(fault, spec): (String, ApiServerRequestEffect)| {
                 // One that stays keeps counting its requests.
-                let known = state.request_effects.get(&fault).filter(|known| known.spec == spec).cloned();
-                (fault, known.unwrap_or_else(|| Arc::new(RequestEffect::new(spec, store))))
+                let known = state
+                    .request_effects
+                    .get(&fault)
+                    .filter(|known| known.spec == spec)
+                    .cloned();
+                (
+                    fault,
+                    known.unwrap_or_else(|| Arc::new(RequestEffect::new(spec, store))),
+                )
             };
             let request_effects: RequestEffects = wanted.into_iter().map(request_effect).collect();
             let changes_past = !pasts(&request_effects).eq(pasts(&state.request_effects));
@@ -157,7 +179,10 @@ impl Frontend {
         foreign_server: Option<Arc<ApiServerTls>>,
     ) {
         self.state.send_if_modified(|state| {
-            let known = state.balancer.iter().map(|(fault, known)| (fault, &known.request_effect));
+            let known = state
+                .balancer
+                .iter()
+                .map(|(fault, known)| (fault, &known.request_effect));
             if known.eq(&wanted) {
                 return false;
             }
@@ -176,7 +201,12 @@ impl Frontend {
         match connection::diversion(&state.balancer) {
             Some(Diversion::Nowhere) => return Some(Backend::None),
             Some(Diversion::ForeignServer) => {
-                return Some(state.foreign_server.clone().map_or(Backend::None, Backend::ForeignServer));
+                return Some(
+                    state
+                        .foreign_server
+                        .clone()
+                        .map_or(Backend::None, Backend::ForeignServer),
+                );
             }
             None => {}
         }
@@ -232,12 +262,19 @@ impl Frontend {
 
 /// The troubles that let reads be answered from the past.
 fn pasts(request_effects: &RequestEffects) -> impl Iterator<Item = *const RequestEffect> {
-    request_effects.values().filter(|request_effect| request_effect.past.is_some()).map(Arc::as_ptr)
+    request_effects
+        .values()
+        .filter(|request_effect| request_effect.past.is_some())
+        .map(Arc::as_ptr)
 }
 
 /// A version such as `v1.36.3`, in the form of `/version`.
 pub(crate) fn parse_version(text: &str) -> Version {
     let mut parts = text.trim_start_matches('v').split('.');
     let mut part = || parts.next().unwrap_or_default().to_owned();
-    Version { major: part(), minor: part(), git_version: text.to_owned() }
+    Version {
+        major: part(),
+        minor: part(),
+        git_version: text.to_owned(),
+    }
 }

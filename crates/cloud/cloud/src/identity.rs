@@ -14,7 +14,11 @@ pub(crate) fn control_plane_node(machine: &str) -> Cow<'_, str> {
         return Cow::Borrowed(machine);
     }
     let digest = Sha256::digest(machine.as_bytes());
-    let digits: String = digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = digest
+        .iter()
+        .take(DIGITS / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let begin: String = machine.chars().take(NODE_MAX - DIGITS - 1).collect();
     Cow::Owned(format!("{}-{digits}", begin.trim_end_matches(['-', '.'])))
 }

@@ -4,22 +4,23 @@ mod filter;
 mod line;
 mod recent;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+pub use filter::JournalFilter;
+pub use line::JournalLine;
 use nephele_engine::{Cursor, Engine, Entry, Line};
+pub use recent::RecentRecords;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
-
-pub use filter::JournalFilter;
-pub use line::JournalLine;
-pub use recent::RecentRecords;
 
 /// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
 const RECORDS_MAX: usize = 256;
@@ -42,7 +43,13 @@ pub struct JournalReader {
 impl JournalReader {
     pub(crate) fn new(driver: Arc<Driver>, over: CancellationToken) -> Self {
         let appended = driver.appended();
-        Self { driver, appended, over, cursor: None, batch: Vec::with_capacity(RECORDS_MAX) }
+        Self {
+            driver,
+            appended,
+            over,
+            cursor: None,
+            batch: Vec::with_capacity(RECORDS_MAX),
+        }
     }
 
     /// The next lines: first the state of the cloud, then the records from there on. Waits while there are none.
@@ -72,11 +79,18 @@ impl JournalReader {
         };
         self.batch.clear();
         let batch = &mut self.batch;
-        if self.driver.look(|engine| engine.journal().read(cursor, batch)).is_err() {
+        if self
+            .driver
+            .look(|engine| engine.journal().read(cursor, batch))
+            .is_err()
+        {
             self.cursor = None;
             return self.read();
         }
-        batch.iter().map(|entry| Line::Record(Entry::clone(entry))).collect()
+        batch
+            .iter()
+            .map(|entry| Line::Record(Entry::clone(entry)))
+            .collect()
     }
 
     /// The digest of the cloud, and the state that begins the next file. None until all records are read.
@@ -142,7 +156,12 @@ fn open(path: &Path) -> io::Result<Arc<File>> {
         previous.push(".1");
         std::fs::rename(path, previous)?;
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(Arc::new)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map(Arc::new)
 }
 
 /// Appends lines, and returns their number of bytes.

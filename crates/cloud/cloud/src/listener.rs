@@ -1,26 +1,27 @@
 //! The TCP listener of a cluster, and how its connections wait.
 
-use std::error::Error;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{error::Error, io, net::SocketAddr, sync::Arc};
 
 use nephele_apiserver::UserInfo;
 use nephele_listen::{Grant, Http, Owner, accept, handshake, refuse};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::cluster_server::{ClusterServer, LIMITS};
-use crate::connection::Backend;
-use crate::frontend::FrontendState;
-use crate::metrics::Counted;
-use crate::ports::PortLease;
-use crate::serve::{serve_foreign_server, serve_http};
-use crate::tunnel::Tunnel;
+use crate::{
+    cluster_server::{ClusterServer, LIMITS},
+    connection::Backend,
+    frontend::FrontendState,
+    metrics::Counted,
+    ports::PortLease,
+    serve::{serve_foreign_server, serve_http},
+    tunnel::Tunnel,
+};
 
 /// Bytes that are read of a connection that ends at once: more than the first message of TLS.
 const UNREAD_BYTES_MAX: u64 = 16 * 1024;
@@ -37,10 +38,17 @@ pub(crate) async fn serve(cluster: Arc<ClusterServer>, listener: TcpListener, le
     let over = &cluster.over;
     let span = tracing::info_span!("listener", cluster = %cluster.id);
     let serve = |stream, peer: SocketAddr, place| {
-        Connection { cluster: cluster.clone(), peer: Owner::peer(peer.ip()), place }.run(stream)
+        Connection {
+            cluster: cluster.clone(),
+            peer: Owner::peer(peer.ip()),
+            place,
+        }
+        .run(stream)
     };
     let refuse = |stream, peer: SocketAddr| turn_away(cluster.clone(), stream, Owner::peer(peer.ip()));
-    accept(&listener, &cluster.places, &LIMITS, tasks, over, serve, refuse).instrument(span).await;
+    accept(&listener, &cluster.places, &LIMITS, tasks, over, serve, refuse)
+        .instrument(span)
+        .await;
     drop(listener);
     drop(lease);
 }
@@ -77,7 +85,15 @@ impl Connection {
             () = self.cluster.over.cancelled() => return,
             greeted = Box::pin(self.hold_and_greet(stream)) => greeted,
         };
-        let Some(Greeted { stream, user, is_foreign, epoch }) = greeted else { return };
+        let Some(Greeted {
+            stream,
+            user,
+            is_foreign,
+            epoch,
+        }) = greeted
+        else {
+            return;
+        };
         if user.is_some() && !self.place.pin() {
             return;
         }
@@ -91,7 +107,15 @@ impl Connection {
         if is_foreign {
             return serve_foreign_server(stream, &self.cluster, self.place, stop).await;
         }
-        serve_http(stream, &self.cluster, Tunnel::of(&self.cluster), user, Some(self.place), stop).await;
+        serve_http(
+            stream,
+            &self.cluster,
+            Tunnel::of(&self.cluster),
+            user,
+            Some(self.place),
+            stop,
+        )
+        .await;
     }
 
     /// Waits until the cluster can answer, then for the TLS handshake.
@@ -108,8 +132,16 @@ impl Connection {
         let acceptor = TlsAcceptor::from(tls.config.clone());
         match handshake(stream, acceptor, LIMITS.handshake, self.peer).await {
             Ok(stream) => {
-                let user = tls.user(stream.get_ref().1.peer_certificates(), (self.cluster.shared.clock)());
-                Some(Greeted { stream, user, is_foreign, epoch })
+                let user = tls.user(
+                    stream.get_ref().1.peer_certificates(),
+                    (self.cluster.shared.clock)(),
+                );
+                Some(Greeted {
+                    stream,
+                    user,
+                    is_foreign,
+                    epoch,
+                })
             }
             Err(error) => {
                 tracing::debug!(cluster = %self.cluster.id, error = &error as &dyn Error, "Ended a connection");

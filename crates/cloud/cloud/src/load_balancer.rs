@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use nephele_engine::{Engine, Previous, Request, ResourceSpec};
-use nephele_model::{CloudError, ClusterId, Endpoint, MachineId, Stage};
+use nephele_model::{Caller, CloudError, ClusterId, Endpoint, MachineId, Stage};
 
-use crate::backend::backend;
-use crate::cloud::Cloud;
-use crate::error::{CallError, MachineError};
-use crate::observation::{Deletion, LoadBalancer};
-use crate::spec::ClusterSpec;
-use nephele_model::Caller;
+use crate::{
+    backend::backend,
+    cloud::Cloud,
+    error::{CallError, MachineError},
+    observation::{Deletion, LoadBalancer},
+    spec::ClusterSpec,
+};
 
 impl Cloud {
     /// Creates the load balancer of a cluster at an endpoint, or adopts the one that an earlier process created, see
@@ -32,7 +33,11 @@ impl Cloud {
             let is_read_refused = cluster.is_read_refused;
             Request::Adopt {
                 spec,
-                previous: Box::new(Previous { created, is_read_refused, ..Previous::default() }),
+                previous: Box::new(Previous {
+                    created,
+                    is_read_refused,
+                    ..Previous::default()
+                }),
             }
         } else {
             Request::Create(spec)
@@ -50,8 +55,19 @@ impl Cloud {
     /// it is behind its load balancer if it was before.
     #[must_use]
     pub fn expected_machines(&self, id: &ClusterId, names: BTreeSet<String>) -> BTreeSet<String> {
-        let resource = |name: &String| MachineId { cluster: id.clone(), name: name.clone() }.resource();
-        self.look(|engine| names.into_iter().filter(|name| engine.is_reserved(&resource(name))).collect())
+        let resource = |name: &String| {
+            MachineId {
+                cluster: id.clone(),
+                name: name.clone(),
+            }
+            .resource()
+        };
+        self.look(|engine| {
+            names
+                .into_iter()
+                .filter(|name| engine.is_reserved(&resource(name)))
+                .collect()
+        })
     }
 
     /// Asks the cloud for the load balancer of a cluster. None if it does not exist.
@@ -64,12 +80,24 @@ impl Cloud {
             Ok(()) => Ok(self.look(|engine| {
                 let found = engine.get(&balancer)?;
                 let backends = found.backends.iter().filter_map(|(name, from)| {
-                    let machine = MachineId { cluster: id.clone(), name: name.clone() };
-                    Some((name.clone(), backend(found, engine.get(&machine.resource())?, from)))
+                    let machine = MachineId {
+                        cluster: id.clone(),
+                        name: name.clone(),
+                    };
+                    Some((
+                        name.clone(),
+                        backend(found, engine.get(&machine.resource())?, from),
+                    ))
                 });
-                Some(LoadBalancer { endpoint: found.spec.endpoint.clone()?, backends: backends.collect() })
+                Some(LoadBalancer {
+                    endpoint: found.spec.endpoint.clone()?,
+                    backends: backends.collect(),
+                })
             })),
-            Err(CallError::Refused { source: CloudError::NotFound(_), .. }) => Ok(None),
+            Err(CallError::Refused {
+                source: CloudError::NotFound(_),
+                ..
+            }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -88,7 +116,9 @@ impl Cloud {
             None => self.look(since),
         };
         let wall = |since| self.clock().wall_time(since);
-        Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress { since: wall(since) }))
+        Ok(left.map_or(Deletion::Gone, |since| Deletion::InProgress {
+            since: wall(since),
+        }))
     }
 
     /// Registers a control-plane machine with the load balancer of its cluster. It is in service while its API server
@@ -97,8 +127,9 @@ impl Cloud {
     /// # Errors
     /// When its cluster does not exist or the cloud refuses.
     pub fn register_backend(&self, id: &MachineId) -> Result<(), MachineError> {
-        let cluster =
-            self.cluster(&id.cluster).ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
+        let cluster = self
+            .cluster(&id.cluster)
+            .ok_or_else(|| MachineError::UnknownCluster(id.cluster.clone()))?;
         let request = Request::RegisterBackend {
             load_balancer: id.cluster.load_balancer(),
             instance: id.name.clone(),
@@ -124,13 +155,18 @@ impl Cloud {
     pub fn deregister_backend(&self, id: &MachineId) -> Result<bool, CallError> {
         let balancer = id.cluster.load_balancer();
         let is_registered = |engine: &Engine| {
-            engine.get(&balancer).is_some_and(|found| found.backends.contains_key(&id.name))
+            engine
+                .get(&balancer)
+                .is_some_and(|found| found.backends.contains_key(&id.name))
         };
         if !self.look(is_registered) {
             return Ok(false);
         }
         let instance = id.name.clone();
-        let request = Request::DeregisterBackend { load_balancer: balancer.clone(), instance };
+        let request = Request::DeregisterBackend {
+            load_balancer: balancer.clone(),
+            instance,
+        };
         self.ask_about(id, request)?;
         if let Some(cluster) = self.cluster(&id.cluster) {
             self.catch_up(&cluster, |_| ());

@@ -6,10 +6,9 @@ use nephele_apiserver::{RequestInfo, RequestObserver};
 use nephele_engine::Outcome;
 use nephele_etcd::CallObserver;
 use nephele_model::Stage;
-use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    exponential_buckets,
+    core::Collector, exponential_buckets,
 };
 
 use crate::operation_times::OperationTime;
@@ -38,8 +37,9 @@ pub(crate) struct Metrics {
 
 /// 0.1 s to 2 h, in steps of two to three: stages of tests take less than seconds, virtual machines a minute or two, slow
 /// clouds and bare metal up to an hour. What takes no time is below the first one.
-const OPERATION_BUCKETS: [f64; 12] =
-    [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 7_200.0];
+const OPERATION_BUCKETS: [f64; 12] = [
+    0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1_800.0, 3_600.0, 7_200.0,
+];
 
 /// Resources that appear under their own name. All others count as `other`, because clients can define any kind.
 const RESOURCES: [&str; 20] = [
@@ -94,12 +94,18 @@ impl Metrics {
             stages_reached: registered(registry, stages_reached()?)?,
             clusters: gauge("nephele_clusters", "Simulated clusters.")?,
             machines: gauge("nephele_machines", "Simulated machines.")?,
-            connections: gauge("nephele_workload_connections", "Open connections to workload API servers.")?,
+            connections: gauge(
+                "nephele_workload_connections",
+                "Open connections to workload API servers.",
+            )?,
             connections_held: gauge(
                 "nephele_workload_connections_held",
                 "Connections that wait for their control plane's first backend.",
             )?,
-            tunnels: gauge("nephele_workload_tunnels", "Open port-forwards into simulated clusters.")?,
+            tunnels: gauge(
+                "nephele_workload_tunnels",
+                "Open port-forwards into simulated clusters.",
+            )?,
             engine_lock_seconds: registered(registry, Histogram::with_opts(engine_lock_seconds())?)?,
             state_commit_seconds: registered(registry, Histogram::with_opts(state_commit_seconds()?)?)?,
             state_commit_failures: registered(
@@ -115,14 +121,18 @@ impl Metrics {
 }
 
 fn request_seconds() -> Result<HistogramVec, prometheus::Error> {
-    let options =
-        answers("nephele_workload_request_seconds", "Time to answer a request of a workload API server.")?;
+    let options = answers(
+        "nephele_workload_request_seconds",
+        "Time to answer a request of a workload API server.",
+    )?;
     HistogramVec::new(options, &["verb"])
 }
 
 fn etcd_seconds() -> Result<HistogramVec, prometheus::Error> {
-    let options =
-        answers("nephele_workload_etcd_call_seconds", "Time to answer a call of a workload etcd member.")?;
+    let options = answers(
+        "nephele_workload_etcd_call_seconds",
+        "Time to answer a call of a workload etcd member.",
+    )?;
     HistogramVec::new(options, &["method"])
 }
 
@@ -149,7 +159,10 @@ fn operation_seconds() -> Result<HistogramVec, prometheus::Error> {
 
 fn stages_reached() -> Result<IntGaugeVec, prometheus::Error> {
     IntGaugeVec::new(
-        Opts::new("nephele_machine_stages_reached", "Machines that have reached a stage."),
+        Opts::new(
+            "nephele_machine_stages_reached",
+            "Machines that have reached a stage.",
+        ),
         &["stage"],
     )
 }
@@ -159,7 +172,9 @@ fn engine_lock_seconds() -> HistogramOpts {
         "nephele_engine_lock_seconds",
         "How long the lock of the simulated cloud's engine was held each time.",
     )
-    .buckets(vec![0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03])
+    .buckets(vec![
+        0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03,
+    ])
 }
 
 /// Registers a metric and returns it.
@@ -186,7 +201,9 @@ impl Metrics {
     /// Counts how long an operation took. There are eight series: four verbs, one of them with four stages.
     pub(crate) fn observe_operation(&self, OperationTime { verb, stage, time }: &OperationTime) {
         let stage = stage.map_or("all", Stage::as_str);
-        self.operation_seconds.with_label_values(&[verb.as_str(), stage]).observe(time.as_secs_f64());
+        self.operation_seconds
+            .with_label_values(&[verb.as_str(), stage])
+            .observe(time.as_secs_f64());
     }
 
     /// Sets the number of machines, and how many have reached each stage.
@@ -194,7 +211,9 @@ impl Metrics {
         let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         self.machines.set(gauge(machines));
         for (stage, count) in reached {
-            self.stages_reached.with_label_values(&[stage.as_str()]).set(gauge(count));
+            self.stages_reached
+                .with_label_values(&[stage.as_str()])
+                .set(gauge(count));
         }
     }
 }
@@ -203,17 +222,26 @@ impl RequestObserver for Metrics {
     fn observe(&self, request: &RequestInfo, code: u16, duration: Duration) {
         let resource = match request.resource.as_str() {
             "" => "none",
-            name => RESOURCES.iter().copied().find(|known| *known == name).unwrap_or("other"),
+            name => RESOURCES
+                .iter()
+                .copied()
+                .find(|known| *known == name)
+                .unwrap_or("other"),
         };
-        self.requests.with_label_values(&[request.verb, resource, &code.to_string()]).inc();
-        self.request_seconds.with_label_values(&[request.verb]).observe(duration.as_secs_f64());
+        self.requests
+            .with_label_values(&[request.verb, resource, &code.to_string()])
+            .inc();
+        self.request_seconds
+            .with_label_values(&[request.verb])
+            .observe(duration.as_secs_f64());
     }
 }
 
 impl nephele_state::Observer for Metrics {
     fn committed(&self, took: Duration, file_bytes: u64) {
         self.state_commit_seconds.observe(took.as_secs_f64());
-        self.state_bytes.set(i64::try_from(file_bytes).unwrap_or(i64::MAX));
+        self.state_bytes
+            .set(i64::try_from(file_bytes).unwrap_or(i64::MAX));
     }
 
     fn failed(&self) {
@@ -224,7 +252,9 @@ impl nephele_state::Observer for Metrics {
 impl CallObserver for Metrics {
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration) {
         self.etcd_calls.with_label_values(&[method, code]).inc();
-        self.etcd_seconds.with_label_values(&[method]).observe(duration.as_secs_f64());
+        self.etcd_seconds
+            .with_label_values(&[method])
+            .observe(duration.as_secs_f64());
     }
 }
 

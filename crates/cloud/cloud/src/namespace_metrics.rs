@@ -1,18 +1,16 @@
 //! The metrics of the clouds of namespaces. They are read from the engine when they are asked for.
 
-use std::collections::BTreeMap;
-use std::iter::Sum;
-use std::sync::Arc;
+use std::{collections::BTreeMap, iter::Sum, sync::Arc};
 
 use nephele_engine::{CallerMistakes, Effect, Engine, FaultState, Leaked, MistakesByCaller};
-use nephele_model::{FaultPhase, ResourceId, ResourceKind, SimTime};
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Opts};
+use nephele_model::{Caller, FaultPhase, ResourceId, ResourceKind, SimTime};
+use prometheus::{
+    CounterVec, IntCounterVec, IntGaugeVec, Opts,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
 
-use crate::clock::CloudClock;
-use crate::driver::Driver;
-use nephele_model::Caller;
+use crate::{clock::CloudClock, driver::Driver};
 
 /// How many clouds have values of their own. Those beyond, in the order of their names, are counted together: users can
 /// make any number of clouds. A manager is made for about a thousand clusters.
@@ -40,7 +38,10 @@ pub(crate) struct NamespaceMetrics {
 impl NamespaceMetrics {
     pub(crate) fn new(driver: Arc<Driver>, clock: CloudClock) -> Result<Self, prometheus::Error> {
         let leaked = IntGaugeVec::new(
-            Opts::new("nephele_leaked_instances", "Instances that still exist after they were deleted."),
+            Opts::new(
+                "nephele_leaked_instances",
+                "Instances that still exist after they were deleted.",
+            ),
             &["namespace", "cloud"],
         )?;
         let leaked_load_balancers = IntGaugeVec::new(
@@ -51,7 +52,10 @@ impl NamespaceMetrics {
             &["namespace", "cloud"],
         )?;
         let cost = CounterVec::new(
-            Opts::new("nephele_cloud_cost_total", "What the machines of a cloud have cost."),
+            Opts::new(
+                "nephele_cloud_cost_total",
+                "What the machines of a cloud have cost.",
+            ),
             &["namespace", "cloud"],
         )?;
         let double_creates = IntCounterVec::new(
@@ -73,7 +77,10 @@ impl NamespaceMetrics {
             &["effect", "phase"],
         )?;
         let fault_hits = IntGaugeVec::new(
-            Opts::new("nephele_fault_hits", "What the Faults that exist have hit, by effect."),
+            Opts::new(
+                "nephele_fault_hits",
+                "What the Faults that exist have hit, by effect.",
+            ),
             &["effect"],
         )?;
         Ok(Self {
@@ -115,7 +122,13 @@ impl Collector for NamespaceMetrics {
             let found = by_caller(engine.all_caller_mistakes());
             let instances = of_kind(ResourceKind::Instance);
             let balancers = of_kind(ResourceKind::LoadBalancer);
-            (instances, balancers, spent(engine, now), found, faults(engine.faults(), now))
+            (
+                instances,
+                balancers,
+                spent(engine, now),
+                found,
+                faults(engine.faults(), now),
+            )
         });
         self.leaked.reset();
         self.leaked_load_balancers.reset();
@@ -124,7 +137,10 @@ impl Collector for NamespaceMetrics {
         self.missed_reads.reset();
         self.faults.reset();
         self.fault_hits.reset();
-        for (gauge, counts) in [(&self.leaked, instances), (&self.leaked_load_balancers, balancers)] {
+        for (gauge, counts) in [
+            (&self.leaked, instances),
+            (&self.leaked_load_balancers, balancers),
+        ] {
             for ((namespace, cloud), count) in by_cloud(counts) {
                 gauge.with_label_values(&[namespace, cloud]).set(count);
             }
@@ -133,11 +149,18 @@ impl Collector for NamespaceMetrics {
             self.cost.with_label_values(&[namespace, cloud]).inc_by(total);
         }
         for (caller, caller_mistakes) in found {
-            for ((namespace, cloud), CallerMistakes { double_creates, missed_reads }) in
-                by_cloud(caller_mistakes)
+            for (
+                (namespace, cloud),
+                CallerMistakes {
+                    double_creates,
+                    missed_reads,
+                },
+            ) in by_cloud(caller_mistakes)
             {
                 let labels = [namespace.as_str(), &cloud, caller];
-                self.double_creates.with_label_values(&labels).inc_by(double_creates);
+                self.double_creates
+                    .with_label_values(&labels)
+                    .inc_by(double_creates);
                 self.missed_reads.with_label_values(&labels).inc_by(missed_reads);
             }
         }
@@ -158,7 +181,14 @@ impl Collector for NamespaceMetrics {
         } = self;
         let of_callers = [double_creates.collect(), missed_reads.collect()].concat();
         let leaked = [leaked.collect(), leaked_load_balancers.collect()].concat();
-        [leaked, cost.collect(), of_callers, faults.collect(), fault_hits.collect()].concat()
+        [
+            leaked,
+            cost.collect(),
+            of_callers,
+            faults.collect(),
+            fault_hits.collect(),
+        ]
+        .concat()
     }
 }
 
@@ -166,7 +196,9 @@ impl Collector for NamespaceMetrics {
 fn leaked(engine: &Engine, kind: ResourceKind) -> BTreeMap<CloudName, i64> {
     let mut counts = BTreeMap::new();
     for Leaked { id, footprint, .. } in engine.all_leaked().filter(|leaked| leaked.id.kind == kind) {
-        *counts.entry((id.namespace.clone(), footprint.cloud_spec.clone())).or_default() += 1;
+        *counts
+            .entry((id.namespace.clone(), footprint.cloud_spec.clone()))
+            .or_default() += 1;
     }
     counts
 }
@@ -175,7 +207,9 @@ fn leaked(engine: &Engine, kind: ResourceKind) -> BTreeMap<CloudName, i64> {
 fn spent(engine: &Engine, now: SimTime) -> BTreeMap<CloudName, f64> {
     let spent = engine.costs(now);
     let name = |id: &ResourceId| (id.namespace.clone(), id.name.clone());
-    spent.map(|(id, spent)| (name(id), spent.total as f64 / 1e6)).collect()
+    spent
+        .map(|(id, spent)| (name(id), spent.total as f64 / 1e6))
+        .collect()
 }
 
 /// What was found about callers, by caller and cloud. The callers are those of [`Caller`]; any other one is the manager
@@ -186,9 +220,14 @@ fn by_caller<'a>(
     let mut all = BTreeMap::<_, BTreeMap<CloudName, CallerMistakes>>::new();
     for (id, callers) in found {
         for (caller, caller_mistakes) in callers {
-            let known = Caller::ALL.map(Caller::as_str).into_iter().find(|known| known == caller);
+            let known = Caller::ALL
+                .map(Caller::as_str)
+                .into_iter()
+                .find(|known| known == caller);
             let of_cloud = all.entry(known.unwrap_or("other")).or_default();
-            let sum = of_cloud.entry((id.namespace.clone(), id.name.clone())).or_default();
+            let sum = of_cloud
+                .entry((id.namespace.clone(), id.name.clone()))
+                .or_default();
             *sum = [*sum, *caller_mistakes].into_iter().sum();
         }
     }
@@ -226,8 +265,9 @@ fn faults<'a>(
         };
         let tally = tallies.entry((effect, phase)).or_default();
         tally.faults += 1;
-        tally.hits =
-            tally.hits.saturating_add(i64::try_from(state.decisions.record.hits).unwrap_or(i64::MAX));
+        tally.hits = tally
+            .hits
+            .saturating_add(i64::try_from(state.decisions.record.hits).unwrap_or(i64::MAX));
     }
     tallies
 }
@@ -260,18 +300,34 @@ mod tests {
         let fault = |effect: Effect, count| Fault {
             matches: Matches::default(),
             effect,
-            budget: Budget { count, ..Budget::default() },
+            budget: Budget {
+                count,
+                ..Budget::default()
+            },
         };
         let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
         let all = [
-            ("a", fault(Effect::Affect(active_effect_of(&VisibleEffect::NotReady)), None)),
-            ("b", fault(Effect::Affect(active_effect_of(&VisibleEffect::EtcdWithoutLeader)), None)),
+            (
+                "a",
+                fault(Effect::Affect(active_effect_of(&VisibleEffect::NotReady)), None),
+            ),
+            (
+                "b",
+                fault(
+                    Effect::Affect(active_effect_of(&VisibleEffect::EtcdWithoutLeader)),
+                    None,
+                ),
+            ),
             ("c", fault(Effect::Leak, Some(3))),
             ("d", fault(Effect::Leak, Some(9))),
         ];
         for (name, fault) in all {
             let id = ResourceId::fault("default", name);
-            let record = FaultRecord { hits: 3, matched: 4, ..FaultRecord::default() };
+            let record = FaultRecord {
+                hits: 3,
+                matched: 4,
+                ..FaultRecord::default()
+            };
             let request = Request::PutFault {
                 id,
                 fault: Box::new(fault),
@@ -284,7 +340,11 @@ mod tests {
                 paused: false,
             };
             let at = SimTime::from_millis(0);
-            engine.apply(Operation { caller: "test".into(), request, at });
+            engine.apply(Operation {
+                caller: "test".into(),
+                request,
+                at,
+            });
         }
         let tally = Tally { faults: 1, hits: 3 };
         let expected = [
@@ -298,14 +358,22 @@ mod tests {
 
     #[test]
     fn findings_are_counted_by_caller_and_unknown_callers_together() {
-        let found = |double_creates, missed_reads| CallerMistakes { double_creates, missed_reads };
+        let found = |double_creates, missed_reads| CallerMistakes {
+            double_creates,
+            missed_reads,
+        };
         let callers = |all: &[(&str, CallerMistakes)]| {
-            all.iter().map(|(caller, found)| ((*caller).to_owned(), *found)).collect::<MistakesByCaller>()
+            all.iter()
+                .map(|(caller, found)| ((*caller).to_owned(), *found))
+                .collect::<MistakesByCaller>()
         };
         let north = ResourceId::cloud("default", "north");
         let south = ResourceId::cloud("other", "south");
         let all = [
-            (&north, &callers(&[("machine", found(1, 2)), ("a", found(3, 0)), ("b", found(0, 4))])),
+            (
+                &north,
+                &callers(&[("machine", found(1, 2)), ("a", found(3, 0)), ("b", found(0, 4))]),
+            ),
             (&south, &callers(&[("machine", found(5, 6))])),
         ];
         let name = |namespace: &str, cloud: &str| (namespace.to_owned(), cloud.to_owned());
@@ -329,7 +397,10 @@ mod tests {
             by_cloud((0..count).map(cloud).collect())
         };
         let all = values(CLOUDS_MAX);
-        assert_eq!((all.len(), all.iter().map(|(_, count)| count).sum::<i64>()), (CLOUDS_MAX, 1000));
+        assert_eq!(
+            (all.len(), all.iter().map(|(_, count)| count).sum::<i64>()),
+            (CLOUDS_MAX, 1000)
+        );
         let more = values(CLOUDS_MAX + 7);
         assert_eq!(more.len(), CLOUDS_MAX);
         assert_eq!(more.last(), Some(&((OTHERS.to_owned(), OTHERS.to_owned()), 8)));

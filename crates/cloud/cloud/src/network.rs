@@ -1,10 +1,12 @@
 //! How clients reach the clusters of a cloud: through sockets, or within this process.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::Arc,
+};
 
 use axum::body::Body;
 use http::{Request, Response};
@@ -13,13 +15,10 @@ use nephele_state::{MemoryDisk, OpenError, State};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
-use crate::cluster_server::ClusterServer;
-use crate::listener;
-use crate::metrics::Metrics;
-use crate::ports::PortLease;
-use crate::request_effect;
-use crate::serve;
-use crate::tunnel::Tunnel;
+use crate::{
+    cluster_server::ClusterServer, listener, metrics::Metrics, ports::PortLease, request_effect, serve,
+    tunnel::Tunnel,
+};
 
 /// How clients reach the clusters of a cloud.
 #[derive(Clone, Default)]
@@ -45,7 +44,10 @@ impl InProcess {
     /// Ports of clusters whose objects are kept on this disk.
     #[must_use]
     pub fn keeping_on(disk: MemoryDisk) -> Self {
-        Self { clusters: Arc::default(), disk }
+        Self {
+            clusters: Arc::default(),
+            disk,
+        }
     }
 
     /// The ports that clusters listen on, in order.
@@ -101,7 +103,9 @@ impl Network {
         directory: Option<&Path>,
         metrics: &Metrics,
     ) -> Result<Option<State>, OpenError> {
-        let Some(directory) = directory else { return Ok(None) };
+        let Some(directory) = directory else {
+            return Ok(None);
+        };
         let observer = Arc::new(metrics.clone());
         let state = match self {
             Self::Sockets => State::open(directory, observer)?,

@@ -6,9 +6,11 @@ use jiff::Timestamp;
 use nephele_engine::Hardware;
 use nephele_model::{ClusterId, Endpoint, FaultId, MachineId, Stage, VisibleEffect};
 
-use crate::backend::Backend;
-use crate::spec::{Allocation, Software};
-use crate::user_data::Kubeadm;
+use crate::{
+    backend::Backend,
+    spec::{Allocation, Software},
+    user_data::Kubeadm,
+};
 
 /// The state of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,9 @@ impl MachineObservation {
     /// Whether its instance is gone for good.
     #[must_use]
     pub fn has_vanished(&self) -> bool {
-        self.wrong.values().any(|visible_effect| *visible_effect == VisibleEffect::Vanished)
+        self.wrong
+            .values()
+            .any(|visible_effect| *visible_effect == VisibleEffect::Vanished)
     }
 
     /// The first fault because of which the cloud takes its instance back.
@@ -89,8 +93,10 @@ impl MachineObservation {
     /// The first fault that keeps it from getting past a stage, and how.
     #[must_use]
     pub fn held_by(&self, stage: Stage) -> Option<(&str, &VisibleEffect)> {
-        let held =
-            self.wrong.iter().find(|(_, visible_effect)| visible_effect.held_stages().contains(&stage));
+        let held = self
+            .wrong
+            .iter()
+            .find(|(_, visible_effect)| visible_effect.held_stages().contains(&stage));
         held.map(|(fault, visible_effect)| (fault.as_str(), visible_effect))
     }
 

@@ -1,8 +1,7 @@
 //! How long operations of the cloud took, as its journal tells. The engine says it of everything that happens to instances.
 //! Load balancers take no time, but a fault may delay their creation.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use nephele_engine::{Engine, Entry, Event, EventKind, Operation, Outcome, Record, Request};
 use nephele_model::{ResourceId, ResourceKind, SimTime, Stage, Verb};
@@ -33,9 +32,12 @@ impl OperationTimes {
     pub(crate) fn read(&mut self, record: &Record, is_new: bool) -> Vec<OperationTime> {
         match record {
             Record::Event(event) => of_event(event),
-            Record::Operation { operation, outcome, .. } => {
-                self.of_load_balancer(operation, outcome, is_new).into_iter().collect()
-            }
+            Record::Operation {
+                operation, outcome, ..
+            } => self
+                .of_load_balancer(operation, outcome, is_new)
+                .into_iter()
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -46,7 +48,9 @@ impl OperationTimes {
         outcome: &Outcome,
         is_new: bool,
     ) -> Option<OperationTime> {
-        let Request::Create(spec) = &operation.request else { return None };
+        let Request::Create(spec) = &operation.request else {
+            return None;
+        };
         if spec.id.kind != ResourceKind::LoadBalancer {
             return None;
         }
@@ -64,7 +68,11 @@ impl OperationTimes {
             Outcome::Accepted if is_new => {
                 let asked = self.delayed.remove(&spec.id).unwrap_or(operation.at);
                 let time = operation.at.since(asked);
-                Some(OperationTime { verb: Verb::CreateLoadBalancer, stage: None, time })
+                Some(OperationTime {
+                    verb: Verb::CreateLoadBalancer,
+                    stage: None,
+                    time,
+                })
             }
             Outcome::Accepted | Outcome::AlreadyDone | Outcome::Refused(_) => None,
         }
@@ -81,18 +89,36 @@ fn of_event(event: &Event) -> Vec<OperationTime> {
         (EventKind::Deleted, ResourceKind::LoadBalancer) => (Verb::DeleteLoadBalancer, None),
         _ => return Vec::new(),
     };
-    let time = |stage| OperationTime { verb, stage, time: took.time };
+    let time = |stage| OperationTime {
+        verb,
+        stage,
+        time: took.time,
+    };
     let reached = stage.map(|stage| time(Some(stage)));
-    reached.into_iter().chain(took.is_all.then(|| time(None))).collect()
+    reached
+        .into_iter()
+        .chain(took.is_all.then(|| time(None)))
+        .collect()
 }
 
 /// Whether an entry of the journal is the creation of a load balancer that exists since then. The same operation also
 /// changes the labels of one that exists.
 pub(crate) fn creates_load_balancer(entry: &Entry, engine: &Engine) -> bool {
-    let Record::Operation { operation, outcome: Outcome::Accepted, .. } = &entry.record else { return false };
-    let Request::Create(spec) = &operation.request else { return false };
+    let Record::Operation {
+        operation,
+        outcome: Outcome::Accepted,
+        ..
+    } = &entry.record
+    else {
+        return false;
+    };
+    let Request::Create(spec) = &operation.request else {
+        return false;
+    };
     spec.id.kind == ResourceKind::LoadBalancer
-        && engine.get(&spec.id).is_some_and(|made| made.created == operation.at)
+        && engine
+            .get(&spec.id)
+            .is_some_and(|made| made.created == operation.at)
 }
 
 #[cfg(test)]
@@ -114,11 +140,18 @@ mod tests {
     }
 
     fn cluster() -> ClusterId {
-        ClusterId { namespace: "default".into(), name: "demo".into() }
+        ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        }
     }
 
     fn ask(engine: &mut Engine, second: u64, request: Request) -> Outcome {
-        engine.apply(Operation { caller: "test".into(), request, at: at(second) })
+        engine.apply(Operation {
+            caller: "test".into(),
+            request,
+            at: at(second),
+        })
     }
 
     /// Everything that the journal tells.
@@ -134,11 +167,21 @@ mod tests {
         let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
         let minute = || Latency::Fixed(seconds(60));
         let stages = Stage::ALL.map(|stage| (stage.name(), minute())).into();
-        let latencies = Latencies { stages, deletion: Some(minute()) };
-        let clock = ClockSetting { rate: Rate::from_millionths(10_000_000), ..ClockSetting::default() };
+        let latencies = Latencies {
+            stages,
+            deletion: Some(minute()),
+        };
+        let clock = ClockSetting {
+            rate: Rate::from_millionths(10_000_000),
+            ..ClockSetting::default()
+        };
         let put = Request::PutCloud {
             id: ResourceId::cloud("default", "north"),
-            cloud_spec: Box::new(CloudSpec { latencies, clock, ..CloudSpec::default() }),
+            cloud_spec: Box::new(CloudSpec {
+                latencies,
+                clock,
+                ..CloudSpec::default()
+            }),
             clock: None,
             leaked: vec![],
             cost: None,
@@ -151,7 +194,11 @@ mod tests {
     #[test]
     fn stages_and_deletions_take_seconds_of_the_cloud() {
         let mut engine = fast();
-        let id = MachineId { cluster: cluster(), name: "m".into() }.resource();
+        let id = MachineId {
+            cluster: cluster(),
+            name: "m".into(),
+        }
+        .resource();
         let stage = |stage: &Stage| StageSpec {
             name: stage.name(),
             after: stage.after().iter().map(|stage| stage.name()).collect(),
@@ -169,8 +216,16 @@ mod tests {
         engine.poll(at(19));
         ask(&mut engine, 20, Request::Delete(id));
         engine.poll(at(26));
-        let created = |stage, time| OperationTime { verb: Verb::CreateInstance, stage, time: seconds(time) };
-        let deleted = OperationTime { verb: Verb::DeleteInstance, stage: None, time: seconds(60) };
+        let created = |stage, time| OperationTime {
+            verb: Verb::CreateInstance,
+            stage,
+            time: seconds(time),
+        };
+        let deleted = OperationTime {
+            verb: Verb::DeleteInstance,
+            stage: None,
+            time: seconds(60),
+        };
         let [vm, node, etcd, api_server] = Stage::ALL.map(Some);
         let expected = [
             created(vm, 60),
@@ -189,7 +244,10 @@ mod tests {
         let late = Fault {
             matches: Matches::default(),
             effect: Effect::Delay(Latency::Fixed(seconds(5))),
-            budget: Budget { count: Some(1), ..Budget::default() },
+            budget: Budget {
+                count: Some(1),
+                ..Budget::default()
+            },
         };
         let put = Request::PutFault {
             id: ResourceId::fault("default", "f"),
@@ -204,17 +262,31 @@ mod tests {
         };
         ask(&mut engine, 0, put);
         let create = |labels: &[(&str, &str)]| {
-            let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+            let labels = labels
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect();
             let spec = ResourceSpec::new(cluster().load_balancer());
-            Request::Create(ResourceSpec { labels, cloud_spec: "north".into(), ..spec })
+            Request::Create(ResourceSpec {
+                labels,
+                cloud_spec: "north".into(),
+                ..spec
+            })
         };
         for second in [1, 3] {
-            assert!(matches!(ask(&mut engine, second, create(&[])), Outcome::Delayed { .. }));
+            assert!(matches!(
+                ask(&mut engine, second, create(&[])),
+                Outcome::Delayed { .. }
+            ));
         }
         assert_eq!(ask(&mut engine, 7, create(&[])), Outcome::Accepted);
         // Its labels change, which is no creation.
         assert_eq!(ask(&mut engine, 8, create(&[("a", "b")])), Outcome::Accepted);
-        let balancer = |verb, time| OperationTime { verb, stage: None, time: seconds(time) };
+        let balancer = |verb, time| OperationTime {
+            verb,
+            stage: None,
+            time: seconds(time),
+        };
         assert_eq!(all(&engine), [balancer(Verb::CreateLoadBalancer, 6)]);
         ask(&mut engine, 9, Request::Delete(cluster().load_balancer()));
         engine.poll(at(9));
@@ -226,10 +298,23 @@ mod tests {
     fn as_many_delays_are_remembered_as_there_is_room_for() {
         let mut times = OperationTimes::default();
         let record = |number: usize, outcome: Outcome| {
-            let id = ClusterId { name: number.to_string(), ..cluster() }.load_balancer();
+            let id = ClusterId {
+                name: number.to_string(),
+                ..cluster()
+            }
+            .load_balancer();
             let request = Request::Create(ResourceSpec::new(id));
-            let operation = Box::new(Operation { caller: "test".into(), request, at: at(number as u64) });
-            Record::Operation { operation, outcome, faults: vec![], is_hit: false }
+            let operation = Box::new(Operation {
+                caller: "test".into(),
+                request,
+                at: at(number as u64),
+            });
+            Record::Operation {
+                operation,
+                outcome,
+                faults: vec![],
+                is_hit: false,
+            }
         };
         for number in 0..=DELAYED_MAX {
             times.read(&record(number, Outcome::Delayed { until: at(0) }), false);

@@ -15,24 +15,19 @@
 //! that was kept, in case the clock was set back. So no version stands for two states, and clients with a watch have to
 //! list again.
 
-use std::collections::BTreeSet;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use nephele_apiserver::{Journal, Kept, Key, Object, Recorded, Store, StoreOptions, Unkept};
+use nephele_model::{ClusterId, MachineId};
 use nephele_state::{Opened, Partition, State};
 use parking_lot::Mutex;
 
-use crate::checkpoint::PutBack;
-use crate::content::Content;
-use crate::error::ClusterError;
-use crate::identity::control_plane_node;
-use crate::projection;
-use crate::spec::ClusterSpec;
-use nephele_model::{ClusterId, MachineId};
+use crate::{
+    checkpoint::PutBack, content::Content, error::ClusterError, identity::control_plane_node, projection,
+    spec::ClusterSpec,
+};
 
 /// An upper bound for the versions that a store assigns between two commits, which a crash may lose. If a commit took a
 /// minute, this would be a thousand changes per second.
@@ -65,7 +60,10 @@ pub(crate) type Deleted = Arc<Mutex<BTreeSet<Key>>>;
 impl Persister {
     /// Keeps objects in this state, or only those that are put back.
     pub(crate) fn new(state: Option<State>) -> Self {
-        Self { state, ..Self::default() }
+        Self {
+            state,
+            ..Self::default()
+        }
     }
 
     /// The store of a cluster, with the objects that were put back, or else with its kept objects.
@@ -89,14 +87,24 @@ impl Persister {
             let was_restored = put_back.is_some();
             let Content { objects, deleted } = put_back.unwrap_or_default();
             let store = Store::restored(options, now, objects, None).map_err(ClusterError::Restore)?;
-            return Ok(PersistedStore { store, was_restored, deleted: Arc::new(Mutex::new(deleted)) });
+            return Ok(PersistedStore {
+                store,
+                was_restored,
+                deleted: Arc::new(Mutex::new(deleted)),
+            });
         };
         let name = cluster.id.to_string();
         if put_back.is_some() {
             state.remove(&name);
         }
-        let opened = state.partition(&name, &cluster.created_at.to_string()).map_err(ClusterError::State)?;
-        let Opened { partition, records, mark } = opened;
+        let opened = state
+            .partition(&name, &cluster.created_at.to_string())
+            .map_err(ClusterError::State)?;
+        let Opened {
+            partition,
+            records,
+            mark,
+        } = opened;
         let content = match put_back {
             Some(content) => {
                 partition.write(options.first_version, records_of(&content));
@@ -112,13 +120,23 @@ impl Persister {
             tracing::info!(cluster = %cluster.id, objects, deleted, "Restored a cluster's objects");
         }
         let deleted = Arc::new(Mutex::new(deleted));
-        let journal =
-            ClusterJournal { partition, cluster: cluster.id.clone(), deleted: Arc::clone(&deleted) };
+        let journal = ClusterJournal {
+            partition,
+            cluster: cluster.id.clone(),
+            deleted: Arc::clone(&deleted),
+        };
         let first_version = options.first_version.max(mark.saturating_add(UNKEPT_MAX));
-        let options = StoreOptions { first_version, ..options };
+        let options = StoreOptions {
+            first_version,
+            ..options
+        };
         let store =
             Store::restored(options, now, objects, Some(Arc::new(journal))).map_err(ClusterError::Restore)?;
-        Ok(PersistedStore { store, was_restored, deleted })
+        Ok(PersistedStore {
+            store,
+            was_restored,
+            deleted,
+        })
     }
 
     /// Deletes the kept objects of a cluster.
@@ -133,14 +151,19 @@ impl Persister {
         let names = self.state.as_ref().map(State::names).unwrap_or_default();
         let id = |name: &String| {
             let (namespace, name) = name.split_once('/')?;
-            Some(ClusterId { namespace: namespace.to_owned(), name: name.to_owned() })
+            Some(ClusterId {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            })
         };
         names.iter().filter_map(id).collect()
     }
 
     /// Whether a cluster has kept objects.
     pub(crate) fn knows(&self, id: &ClusterId) -> bool {
-        self.state.as_ref().is_some_and(|state| state.names().contains(&id.to_string()))
+        self.state
+            .as_ref()
+            .is_some_and(|state| state.names().contains(&id.to_string()))
     }
 
     /// Stores which machines have objects. Returns whether there is a state directory.
@@ -169,11 +192,16 @@ impl Persister {
     /// Whether a machine with this Node may exist: the machines were not listed yet, or it was among them.
     pub(crate) fn may_have_node(&self, namespace: &str, node: &str) -> bool {
         let machines = self.machines.lock();
-        let Some(there) = machines.as_ref() else { return true };
-        let of_namespace =
-            there.range((namespace.to_owned(), String::new())..).take_while(|(of, _)| of == namespace);
+        let Some(there) = machines.as_ref() else {
+            return true;
+        };
+        let of_namespace = there
+            .range((namespace.to_owned(), String::new())..)
+            .take_while(|(of, _)| of == namespace);
         there.contains(&(namespace.to_owned(), node.to_owned()))
-            || of_namespace.into_iter().any(|(_, name)| control_plane_node(name) == node)
+            || of_namespace
+                .into_iter()
+                .any(|(_, name)| control_plane_node(name) == node)
     }
 
     /// Writes all pending changes and closes the directory.
@@ -234,7 +262,10 @@ impl Journal for ClusterJournal {
 
 /// The records of a store's content.
 fn records_of(content: &Content) -> Vec<(Vec<u8>, Option<Bytes>)> {
-    let there = content.objects.iter().map(|(key, bytes)| (record_of(key), Some(bytes.clone())));
+    let there = content
+        .objects
+        .iter()
+        .map(|(key, bytes)| (record_of(key), Some(bytes.clone())));
     let deleted = content.deleted.iter().map(|key| (record_of(key), Some(DELETED)));
     there.chain(deleted).collect()
 }
@@ -242,7 +273,9 @@ fn records_of(content: &Content) -> Vec<(Vec<u8>, Option<Bytes>)> {
 fn content_of(records: Vec<(Vec<u8>, Bytes)>) -> Result<Content, ClusterError> {
     let mut content = Content::default();
     for (record, value) in records {
-        let Some(key) = key_of(&record) else { return Err(ClusterError::Record(record)) };
+        let Some(key) = key_of(&record) else {
+            return Err(ClusterError::Record(record));
+        };
         if value.is_empty() {
             content.deleted.insert(key);
         } else {
@@ -254,7 +287,12 @@ fn content_of(records: Vec<(Vec<u8>, Bytes)>) -> Result<Content, ClusterError> {
 
 /// The key of the record of an object: its parts, which contain no zero bytes, joined by zero bytes.
 fn record_of(key: &Key) -> Vec<u8> {
-    let parts = [&key.resource.group, &key.resource.resource, &key.namespace, &key.name];
+    let parts = [
+        &key.resource.group,
+        &key.resource.resource,
+        &key.namespace,
+        &key.name,
+    ];
     parts.map(String::as_str).join("\0").into_bytes()
 }
 
@@ -271,7 +309,10 @@ mod tests {
 
     #[test]
     fn record_has_the_name_of_its_object() {
-        for key in [Key::new("", "nodes", "", "a"), Key::new("apps", "deployments", "kube-system", "a.b-c")] {
+        for key in [
+            Key::new("", "nodes", "", "a"),
+            Key::new("apps", "deployments", "kube-system", "a.b-c"),
+        ] {
             assert_eq!(key_of(&record_of(&key)), Some(key));
         }
         for record in [&b"a\0b\0c"[..], b"a\0b\0c\0d\0e", b"", b"\xff\0b\0c\0d"] {

@@ -8,19 +8,23 @@
 //! write objects in one namespace could take the ports of all. A port outside of the range is served only if it is one of
 //! those from which clusters move.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    io,
+    ops::RangeInclusive,
+    sync::Arc,
+};
 
 use nephele_model::ClusterId;
+use parking_lot::Mutex;
 
 /// Whether another port may be free where this one cannot be opened: another process has it, or it is one of those that
 /// only some users may open. Open files, for example, would fail with each port.
 pub(crate) fn is_of_port(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+    matches!(
+        error.kind(),
+        io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
+    )
 }
 
 /// Which ports are taken, and for which clusters ports are reserved.
@@ -59,11 +63,20 @@ impl Ports {
         moved: Vec<RangeInclusive<u16>>,
         share: Option<u32>,
     ) -> Self {
-        let share = share.and_then(|share| usize::try_from(share).ok()).unwrap_or(usize::MAX);
+        let share = share
+            .and_then(|share| usize::try_from(share).ok())
+            .unwrap_or(usize::MAX);
         let taken = BTreeSet::new();
         let reserved = BTreeMap::new();
         let port_of = BTreeMap::new();
-        Self { range, moved, share, taken, reserved, port_of }
+        Self {
+            range,
+            moved,
+            share,
+            taken,
+            reserved,
+            port_of,
+        }
     }
 
     /// Whether this port can be served.
@@ -75,9 +88,14 @@ impl Ports {
     /// than its share.
     pub(crate) fn check_share(&self, cluster: &ClusterId, leaked: usize) -> Result<(), Refused> {
         // The clusters of a namespace follow each other in the order of ids.
-        let first = ClusterId { namespace: cluster.namespace.clone(), name: String::new() };
-        let of_namespace =
-            self.port_of.range(first..).take_while(|(id, _)| id.namespace == cluster.namespace);
+        let first = ClusterId {
+            namespace: cluster.namespace.clone(),
+            name: String::new(),
+        };
+        let of_namespace = self
+            .port_of
+            .range(first..)
+            .take_while(|(id, _)| id.namespace == cluster.namespace);
         if self.port_of.contains_key(cluster) || of_namespace.count().saturating_add(leaked) < self.share {
             return Ok(());
         }
@@ -131,8 +149,12 @@ impl Ports {
     /// Removes a cluster that is gone. Its port goes to the next cluster in the line, or is free once its listener is
     /// closed.
     pub(crate) fn forget(&mut self, cluster: &ClusterId) {
-        let Some(port) = self.port_of.remove(cluster) else { return };
-        let Some(line) = self.reserved.get_mut(&port) else { return };
+        let Some(port) = self.port_of.remove(cluster) else {
+            return;
+        };
+        let Some(line) = self.reserved.get_mut(&port) else {
+            return;
+        };
         line.retain(|waiting| waiting != cluster);
         if line.is_empty() {
             self.reserved.remove(&port);
@@ -150,7 +172,10 @@ impl PortLease {
     /// Takes this port for a cluster.
     pub(crate) fn take(ports: &Arc<Mutex<Ports>>, port: u16, cluster: &ClusterId) -> Result<Self, Refused> {
         ports.lock().take(port, cluster)?;
-        Ok(Self { ports: ports.clone(), port })
+        Ok(Self {
+            ports: ports.clone(),
+            port,
+        })
     }
 
     /// Takes the lowest free port from `from` on that is not leaked; none when all are taken.
@@ -160,7 +185,10 @@ impl PortLease {
         is_leaked: impl Fn(u16) -> bool,
     ) -> Option<Self> {
         let port = ports.lock().take_lowest(from, is_leaked)?;
-        Some(Self { ports: ports.clone(), port })
+        Some(Self {
+            ports: ports.clone(),
+            port,
+        })
     }
 }
 
@@ -177,7 +205,10 @@ mod tests {
     use super::*;
 
     fn cluster(name: &str) -> ClusterId {
-        ClusterId { namespace: "default".into(), name: name.into() }
+        ClusterId {
+            namespace: "default".into(),
+            name: name.into(),
+        }
     }
 
     /// All ports can be moved to, and a namespace may have any number.
@@ -193,7 +224,10 @@ mod tests {
         ports.release(20_001);
         assert_eq!(ports.take(20_002, &cluster("a")), Err(Refused::Taken));
         ports.forget(&cluster("a"));
-        assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
+        assert_eq!(
+            (ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)),
+            (Some(20_001), None)
+        );
     }
 
     #[test]
@@ -201,8 +235,14 @@ mod tests {
         let a = cluster("a");
         let b = cluster("b");
         let mut ports = unlimited(20_000..=20_001);
-        assert_eq!((ports.reserve(&a, 20_000), ports.reserve(&b, 20_000)), (Ok(()), Ok(())));
-        assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
+        assert_eq!(
+            (ports.reserve(&a, 20_000), ports.reserve(&b, 20_000)),
+            (Ok(()), Ok(()))
+        );
+        assert_eq!(
+            (ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)),
+            (Some(20_001), None)
+        );
         assert_eq!(ports.take(20_000, &b), Err(Refused::Reserved(a.clone())));
         assert_eq!(ports.take(20_000, &a), Ok(()));
         ports.forget(&a);
@@ -232,7 +272,10 @@ mod tests {
                 "{port}"
             );
         }
-        assert_eq!((ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)), (Some(20_001), None));
+        assert_eq!(
+            (ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)),
+            (Some(20_001), None)
+        );
     }
 
     proptest! {

@@ -1,14 +1,20 @@
 //! What faults do to the API servers of a cluster: they fail requests, answer late, and cut watches.
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::body::{Body, BodyDataStream};
-use futures::StreamExt as _;
-use futures::future::{Either, select};
+use futures::{
+    StreamExt as _,
+    future::{Either, select},
+};
 use http::{HeaderValue, Response, StatusCode, header};
 use nephele_apiserver::{RequestInfo, Store};
 use nephele_engine::Seed;
@@ -44,7 +50,11 @@ impl RequestEffect {
     /// A trouble that begins now, with API servers that serve `store`.
     pub(crate) fn new(spec: ApiServerRequestEffect, store: &Store) -> Self {
         let past = (spec.kind == ApiServerRequestEffectKind::Stale).then(|| store.copy());
-        Self { spec, requests: AtomicU64::new(0), past }
+        Self {
+            spec,
+            requests: AtomicU64::new(0),
+            past,
+        }
     }
 
     fn concerns(&self, request: &RequestInfo) -> bool {
@@ -64,8 +74,9 @@ pub(crate) fn treat(
     seed: &Seed,
 ) -> Treatment {
     let mut treatment = Treatment::default();
-    for (fault, request_effect) in
-        request_effects.iter().filter(|(_, request_effect)| request_effect.concerns(request))
+    for (fault, request_effect) in request_effects
+        .iter()
+        .filter(|(_, request_effect)| request_effect.concerns(request))
     {
         let number = request_effect.requests.fetch_add(1, Ordering::Relaxed);
         let draw = || seed.fraction(&["api-server", &cluster.namespace, &cluster.name, fault], number);
@@ -76,7 +87,10 @@ pub(crate) fn treat(
                     treatment.error = Some((code, fault.clone()));
                 }
             }
-            ApiServerRequestEffectKind::Latency { base, jitter_per_million } => {
+            ApiServerRequestEffectKind::Latency {
+                base,
+                jitter_per_million,
+            } => {
                 let extra = base.mul_f64(draw() * f64::from(jitter_per_million) / 1e6);
                 treatment.wait = treatment.wait.saturating_add(base).saturating_add(extra);
             }
@@ -152,23 +166,44 @@ mod tests {
         let store = Store::new(StoreOptions::default());
         let request_effect =
             |spec: &ApiServerRequestEffect| Arc::new(RequestEffect::new(spec.clone(), &store));
-        list.iter().map(|(fault, spec)| ((*fault).to_owned(), request_effect(spec))).collect()
+        list.iter()
+            .map(|(fault, spec)| ((*fault).to_owned(), request_effect(spec)))
+            .collect()
     }
 
     fn about(verbs: &[&str], resources: &[&str], kind: ApiServerRequestEffectKind) -> ApiServerRequestEffect {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        ApiServerRequestEffect { verbs: owned(verbs), resources: owned(resources), kind }
+        ApiServerRequestEffect {
+            verbs: owned(verbs),
+            resources: owned(resources),
+            kind,
+        }
     }
 
     fn treated(request_effects: &RequestEffects, method: &Method, path: &str) -> Treatment {
-        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-        let request = http::Request::builder().method(method).uri(path).body(()).expect("a request");
-        treat(request_effects, &RequestInfo::of(&request), &cluster, &Seed::new("amber-otter-lamp"))
+        let cluster = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .body(())
+            .expect("a request");
+        treat(
+            request_effects,
+            &RequestInfo::of(&request),
+            &cluster,
+            &Seed::new("amber-otter-lamp"),
+        )
     }
 
     #[test]
     fn a_trouble_selects_its_verbs_and_resources() {
-        let always = ApiServerRequestEffectKind::Error { code: 500, per_million: 1_000_000 };
+        let always = ApiServerRequestEffectKind::Error {
+            code: 500,
+            per_million: 1_000_000,
+        };
         let request_effects = request_effects(&[("f", about(&["list", "watch"], &["nodes"], always))]);
         let fails = |method, path| treated(&request_effects, &method, path).error.is_some();
         assert!(fails(Method::GET, "/api/v1/nodes"));
@@ -182,11 +217,32 @@ mod tests {
     fn waits_add_up_and_the_first_error_decides() {
         let late = |seconds| {
             let base = Duration::from_secs(seconds);
-            about(&[], &[], ApiServerRequestEffectKind::Latency { base, jitter_per_million: 0 })
+            about(
+                &[],
+                &[],
+                ApiServerRequestEffectKind::Latency {
+                    base,
+                    jitter_per_million: 0,
+                },
+            )
         };
-        let error =
-            |code| about(&[], &[], ApiServerRequestEffectKind::Error { code, per_million: 1_000_000 });
-        let cut = about(&["watch"], &[], ApiServerRequestEffectKind::Cut { after: Duration::from_secs(9) });
+        let error = |code| {
+            about(
+                &[],
+                &[],
+                ApiServerRequestEffectKind::Error {
+                    code,
+                    per_million: 1_000_000,
+                },
+            )
+        };
+        let cut = about(
+            &["watch"],
+            &[],
+            ApiServerRequestEffectKind::Cut {
+                after: Duration::from_secs(9),
+            },
+        );
         let request_effects = request_effects(&[
             ("a", late(1)),
             ("b", error(503)),
@@ -198,20 +254,36 @@ mod tests {
         let error = Some((503, "b".to_owned()));
         assert_eq!(
             treated(&request_effects, &Method::GET, "/version"),
-            Treatment { wait, error: error.clone(), ..Treatment::default() }
+            Treatment {
+                wait,
+                error: error.clone(),
+                ..Treatment::default()
+            }
         );
         assert_eq!(
             treated(&request_effects, &Method::GET, "/api/v1/pods?watch"),
-            Treatment { wait, error, cut: Some(Duration::from_secs(9)), past_of: None }
+            Treatment {
+                wait,
+                error,
+                cut: Some(Duration::from_secs(9)),
+                past_of: None
+            }
         );
     }
 
     #[test]
     fn as_many_requests_fail_as_the_fault_says_and_the_same_ones_each_time() {
-        let kind = ApiServerRequestEffectKind::Error { code: 500, per_million: 300_000 };
+        let kind = ApiServerRequestEffectKind::Error {
+            code: 500,
+            per_million: 300_000,
+        };
         let run = || {
             let request_effects = request_effects(&[("f", about(&[], &[], kind.clone()))]);
-            let fails = |_| treated(&request_effects, &Method::GET, "/api/v1/nodes").error.is_some();
+            let fails = |_| {
+                treated(&request_effects, &Method::GET, "/api/v1/nodes")
+                    .error
+                    .is_some()
+            };
             (0..1000).map(fails).collect::<Vec<_>>()
         };
         let first = run();
@@ -224,12 +296,27 @@ mod tests {
     async fn a_body_that_is_cut_ends_with_an_error() {
         let forever = futures::stream::once(async { Ok::<_, axum::Error>("one".into()) })
             .chain(futures::stream::pending::<Result<bytes::Bytes, axum::Error>>());
-        let response =
-            cut(Response::new(Body::from_stream(forever)), tokio::time::sleep(Duration::from_secs(5)));
-        let parts: Vec<_> = response.into_body().into_data_stream().map(|part| part.is_ok()).collect().await;
+        let response = cut(
+            Response::new(Body::from_stream(forever)),
+            tokio::time::sleep(Duration::from_secs(5)),
+        );
+        let parts: Vec<_> = response
+            .into_body()
+            .into_data_stream()
+            .map(|part| part.is_ok())
+            .collect()
+            .await;
         assert_eq!(parts, [true, false]);
-        let short = cut(Response::new(Body::from("all")), tokio::time::sleep(Duration::from_secs(5)));
-        let parts: Vec<_> = short.into_body().into_data_stream().map(|part| part.is_ok()).collect().await;
+        let short = cut(
+            Response::new(Body::from("all")),
+            tokio::time::sleep(Duration::from_secs(5)),
+        );
+        let parts: Vec<_> = short
+            .into_body()
+            .into_data_stream()
+            .map(|part| part.is_ok())
+            .collect()
+            .await;
         assert_eq!(parts, [true]);
     }
 }

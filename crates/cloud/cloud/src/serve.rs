@@ -1,21 +1,22 @@
 //! Serves HTTP on a connection after the TLS handshake.
 
-use std::convert::Infallible;
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use http::{Request, Response};
 use nephele_apiserver::{PortForward, RequestInfo, UserInfo};
 use nephele_listen::{Grant, Http, Protocol, RequestBody};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use tokio_rustls::server::TlsStream;
 
-use crate::cluster_server::{ClusterServer, LIMITS};
-use crate::frontend::FrontendState;
-use crate::request_effect::{self, Treatment, treat};
+use crate::{
+    cluster_server::{ClusterServer, LIMITS},
+    frontend::FrontendState,
+    request_effect::{self, Treatment, treat},
+};
 
 /// How long the health check `GET /` waits for the first backend before the load balancer answers it. This is a second
 /// less than the timeout of Cluster API's cluster cache (`healthProbeConfig` in
@@ -52,8 +53,11 @@ where
         let tunnel = tunnel.clone();
         async move { Ok::<_, Infallible>(answer(&cluster, tunnel, request).await) }
     });
-    let http =
-        Http { limits: LIMITS, tasks: cluster.shared.tasks.clone(), responses: cluster.responses.clone() };
+    let http = Http {
+        limits: LIMITS,
+        tasks: cluster.shared.tasks.clone(),
+        responses: cluster.responses.clone(),
+    };
     let serving = http.serve(io, protocol, service, place, stop);
     async move {
         if let Err(error) = serving.await {
@@ -77,8 +81,11 @@ where
     let service = hyper::service::service_fn(|_: Request<RequestBody>| {
         std::future::ready(Ok::<_, Infallible>(request_effect::failure(401, "Unauthorized")))
     });
-    let http =
-        Http { limits: LIMITS, tasks: cluster.shared.tasks.clone(), responses: cluster.responses.clone() };
+    let http = Http {
+        limits: LIMITS,
+        tasks: cluster.shared.tasks.clone(),
+        responses: cluster.responses.clone(),
+    };
     let serving = http.serve(io, protocol, service, Some(place), stop);
     async move {
         if let Err(error) = serving.await {
@@ -122,7 +129,10 @@ pub(crate) async fn answer(
         let kind = HeldRequest::of(request.uri().path());
         let hold = cluster.shared.hold.min(kind.hold());
         let mut frontend = cluster.frontend.subscribe();
-        if !matches!(timeout(hold, frontend.wait_for(FrontendState::is_up)).await, Ok(Ok(_))) {
+        if !matches!(
+            timeout(hold, frontend.wait_for(FrontendState::is_up)).await,
+            Ok(Ok(_))
+        ) {
             match kind {
                 HeldRequest::Probe => return Response::new(Body::from("waiting for the control plane\n")),
                 HeldRequest::Discovery => {}
@@ -132,11 +142,19 @@ pub(crate) async fn answer(
     }
     let request_effects = cluster.frontend.request_effects();
     if request_effects.is_empty() {
-        return cluster.frontend.api_server(&cluster.store, tunnel).handle(request).await;
+        return cluster
+            .frontend
+            .api_server(&cluster.store, tunnel)
+            .handle(request)
+            .await;
     }
     let info = RequestInfo::of(&request);
-    let Treatment { wait, error, cut, past_of } =
-        treat(&request_effects, &info, &cluster.id, &cluster.shared.seed);
+    let Treatment {
+        wait,
+        error,
+        cut,
+        past_of,
+    } = treat(&request_effects, &info, &cluster.id, &cluster.shared.seed);
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }

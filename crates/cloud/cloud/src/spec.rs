@@ -1,18 +1,17 @@
 //! Specifications of clusters and machines.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
 
 use jiff::Timestamp;
 use nephele_engine::{Hardware, Latency};
-use nephele_model::{ClusterId, Endpoint, MachineId, Market, Role, SeedKey, Stage};
+use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market, Role, SeedKey, Stage};
 use nephele_pki::Authority;
 
-use crate::cidr;
-use crate::identity::{MachineAddress, control_plane_node};
-use crate::user_data::{Kubeadm, KubeadmCluster};
-use nephele_model::Caller;
+use crate::{
+    cidr,
+    identity::{MachineAddress, control_plane_node},
+    user_data::{Kubeadm, KubeadmCluster},
+};
 
 /// The specification of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +44,10 @@ impl ClusterSpec {
     /// The `index`th address of the first service network, where kubeadm's convention puts the API server (1) and
     /// the DNS (10).
     pub(crate) fn service_address(&self, index: u32) -> IpAddr {
-        let first = self.service_cidrs.first().and_then(|cidr| cidr::address(cidr, index));
+        let first = self
+            .service_cidrs
+            .first()
+            .and_then(|cidr| cidr::address(cidr, index));
         first
             .or_else(|| cidr::address(DEFAULT_SERVICE_CIDR, index))
             .expect("the default network has the address")
@@ -62,7 +64,11 @@ impl ClusterSpec {
 
     /// The DNS domain of services.
     pub(crate) fn domain(&self) -> &str {
-        if self.service_domain.is_empty() { "cluster.local" } else { &self.service_domain }
+        if self.service_domain.is_empty() {
+            "cluster.local"
+        } else {
+            &self.service_domain
+        }
     }
 }
 
@@ -169,13 +175,19 @@ pub struct PreviousMachine {
 impl Allocation {
     /// Its addresses in networks, without names.
     pub(crate) fn ip_addresses(&self) -> impl Iterator<Item = &str> {
-        let addresses = self.addresses.iter().filter(|address| address.kind.ends_with("IP"));
+        let addresses = self
+            .addresses
+            .iter()
+            .filter(|address| address.kind.ends_with("IP"));
         addresses.map(|address| address.address.as_str())
     }
 
     /// The key of its draws in the engine.
     pub(crate) fn seed_key(&self) -> Option<SeedKey> {
-        Some(SeedKey { owner_set: self.owner_set.clone(), ordinal: self.ordinal? })
+        Some(SeedKey {
+            owner_set: self.owner_set.clone(),
+            ordinal: self.ordinal?,
+        })
     }
 }
 
@@ -194,7 +206,12 @@ pub struct Software {
 impl Software {
     /// A text that is equal exactly for equal software.
     pub(crate) fn key(&self) -> String {
-        let Self { version, image, etcd_image_tag, files } = self;
+        let Self {
+            version,
+            image,
+            etcd_image_tag,
+            files,
+        } = self;
         let files = files.as_ref().map(|files| &files.digest);
         serde_json::json!([version, image, etcd_image_tag, files]).to_string()
     }
@@ -233,8 +250,19 @@ impl MachineUpdate {
 impl MachineSpec {
     /// The software of the machine.
     pub(crate) fn software(&self) -> Software {
-        let Self { version, image, etcd_image_tag, files, .. } = self.clone();
-        Software { version, image, etcd_image_tag, files }
+        let Self {
+            version,
+            image,
+            etcd_image_tag,
+            files,
+            ..
+        } = self.clone();
+        Software {
+            version,
+            image,
+            etcd_image_tag,
+            files,
+        }
     }
 
     /// What its kubeadm configuration says about the cluster.
@@ -244,7 +272,8 @@ impl MachineSpec {
 
     /// Whether it runs a member of etcd.
     pub(crate) fn runs_etcd(&self) -> bool {
-        self.cluster_configuration().is_none_or(|cluster| cluster.external_etcd.is_empty())
+        self.cluster_configuration()
+            .is_none_or(|cluster| cluster.external_etcd.is_empty())
     }
 
     /// The name of its Node.
@@ -257,7 +286,12 @@ impl MachineSpec {
 
     /// Replaces the software of the machine.
     pub(crate) fn install(&mut self, software: Software) {
-        let Software { version, image, etcd_image_tag, files } = software;
+        let Software {
+            version,
+            image,
+            etcd_image_tag,
+            files,
+        } = software;
         (self.version, self.image) = (version, image);
         (self.etcd_image_tag, self.files) = (etcd_image_tag, files);
     }
@@ -269,6 +303,10 @@ impl MachineSpec {
 
     /// Its addresses in the cluster's network: one, or one of each IP family.
     pub(crate) fn internal_addresses(&self) -> impl Iterator<Item = &str> {
-        self.allocation.addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str())
+        self.allocation
+            .addresses
+            .iter()
+            .filter(|a| a.kind == "InternalIP")
+            .map(|a| a.address.as_str())
     }
 }

@@ -31,8 +31,15 @@ pub(crate) fn phase(
     // A part of a millisecond makes no turn.
     let period = (down + flap.up.as_millis()).max(1);
     let into = passed % period;
-    let (is_silent, left) = if into < down { (true, down - into) } else { (false, period - into) };
-    (is_silent, Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
+    let (is_silent, left) = if into < down {
+        (true, down - into)
+    } else {
+        (false, period - into)
+    };
+    (
+        is_silent,
+        Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)),
+    )
 }
 
 /// The creation time of the Node of this name, for a machine that registered its first Node at this time. It is not when the
@@ -68,7 +75,10 @@ mod tests {
         assert_eq!(expiry(&hour, at(90_000), &clock()), at(3_690_000));
         let expired = EarlyExpiry::new(Duration::ZERO).begun(SimTime::from_millis(50_900));
         assert_eq!(expiry(&expired, at(10_000), &clock()), at(49_000));
-        assert_eq!(expiry(&EarlyExpiry::new(Duration::MAX), at(10_000), &clock()), Timestamp::MAX);
+        assert_eq!(
+            expiry(&EarlyExpiry::new(Duration::MAX), at(10_000), &clock()),
+            Timestamp::MAX
+        );
     }
 
     #[test]

@@ -1,23 +1,31 @@
 //! TLS: the certificates of a cluster's servers, and the identification of their clients.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use nephele_apiserver::UserInfo;
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, Leaf, parse_client};
-use rustls::crypto::aws_lc_rs::kx_group;
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs::kx_group, verify_tls12_signature,
+        verify_tls13_signature,
+    },
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime},
+    server::{
+        NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 
-use crate::certificates;
-use crate::spec::{Authorities, ClusterSpec, MachineSpec};
+use crate::{
+    certificates,
+    spec::{Authorities, ClusterSpec, MachineSpec},
+};
 
 /// Without the post-quantum group: it doubles the cost of a handshake, and nothing here has to stay secret.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
@@ -85,7 +93,8 @@ impl Credentials {
         // A client that resumes a session sees no certificate.
         let realm = expires.is_none().then_some(self.realm);
         let tls = api_server(&leaf, self.verifier.clone(), realm);
-        self.api_servers.insert(machine.id.name.clone(), (expires, tls.clone()));
+        self.api_servers
+            .insert(machine.id.name.clone(), (expires, tls.clone()));
         Ok(tls)
     }
 
@@ -96,7 +105,9 @@ impl Credentials {
         machine: &MachineSpec,
         started_at: Timestamp,
     ) -> Result<Option<Arc<ServerConfig>>, IssueError> {
-        let Some(authority) = &self.authorities.etcd else { return Ok(None) };
+        let Some(authority) = &self.authorities.etcd else {
+            return Ok(None);
+        };
         if let Some(config) = self.etcd_members.get(&machine.id.name) {
             return Ok(Some(config.clone()));
         }
@@ -128,7 +139,10 @@ impl ApiServerTls {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         self.verifier.verify_client_cert(leaf, intermediates, now).ok()?;
         let identity = parse_client(leaf).ok()?;
-        Some(UserInfo { name: identity.common_name, groups: identity.organizations })
+        Some(UserInfo {
+            name: identity.common_name,
+            groups: identity.organizations,
+        })
     }
 }
 
@@ -169,13 +183,19 @@ fn api_server(
     });
     let mut config = server_config(leaf, deferred, realm);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Arc::new(ApiServerTls { config: Arc::new(config), verifier })
+    Arc::new(ApiServerTls {
+        config: Arc::new(config),
+        verifier,
+    })
 }
 
 /// Trusts clients whose certificate the authority signed. Trusts no client if the authority cannot be a trust anchor.
 fn client_verifier(authority: &Authority) -> Arc<dyn ClientCertVerifier> {
     let mut roots = RootCertStore::empty();
-    if roots.add(CertificateDer::from(authority.certificate_der().to_vec())).is_err() {
+    if roots
+        .add(CertificateDer::from(authority.certificate_der().to_vec()))
+        .is_err()
+    {
         return Arc::new(NobodyVerifier);
     }
     match WebPkiClientVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone()).build() {
@@ -201,7 +221,10 @@ fn server_config(
     // Sessions are resumed by ticket. A session cache per cluster would need more memory than the cluster itself.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if let (Some(realm), Some(ticketer)) = (realm, &*TICKETER) {
-        config.ticketer = Arc::new(RealmTicketer { realm, inner: ticketer.clone() });
+        config.ticketer = Arc::new(RealmTicketer {
+            realm,
+            inner: ticketer.clone(),
+        });
         config.send_tls13_tickets = 1;
     }
     config
@@ -299,7 +322,9 @@ impl ClientCertVerifier for NobodyVerifier {
         _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        Err(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer))
+        Err(rustls::Error::InvalidCertificate(
+            rustls::CertificateError::UnknownIssuer,
+        ))
     }
 
     fn verify_tls12_signature(
@@ -308,7 +333,12 @@ impl ClientCertVerifier for NobodyVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &PROVIDER.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &PROVIDER.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -317,7 +347,12 @@ impl ClientCertVerifier for NobodyVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &PROVIDER.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &PROVIDER.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response};
 use nephele_apiserver::PortForward;
 use nephele_etcd::{Connection, serve_connection};
@@ -15,9 +14,11 @@ use nephele_portforward::{ConnectError, Duplex, Target, accept};
 use tokio::io::{DuplexStream, duplex};
 use tokio_rustls::TlsAcceptor;
 
-use crate::cluster_server::{BackendPod, ClusterServer, LIMITS};
-use crate::metrics::Counted;
-use crate::serve::{serve_http, unavailable};
+use crate::{
+    cluster_server::{BackendPod, ClusterServer, LIMITS},
+    metrics::Counted,
+    serve::{serve_http, unavailable},
+};
 
 /// Bytes buffered between a tunnel and its server, each way: one TLS record.
 const PIPE_BYTES: usize = 17 * 1024;
@@ -29,7 +30,9 @@ pub(crate) struct Tunnel {
 
 impl Tunnel {
     pub(crate) fn of(cluster: &Arc<ClusterServer>) -> Arc<dyn PortForward> {
-        Arc::new(Self { cluster: cluster.clone() })
+        Arc::new(Self {
+            cluster: cluster.clone(),
+        })
     }
 }
 
@@ -38,7 +41,10 @@ impl PortForward for Tunnel {
         let Ok(place) = self.cluster.tunnels.clone().try_acquire_owned() else {
             return std::future::ready(unavailable("too many port-forwards are open")).boxed();
         };
-        let target = Pod { cluster: self.cluster.clone(), name: pod };
+        let target = Pod {
+            cluster: self.cluster.clone(),
+            name: pod,
+        };
         let answer = accept(request, Arc::new(target));
         if let Some(session) = answer.session {
             let cluster = self.cluster.clone();
@@ -87,13 +93,16 @@ impl Target for Pod {
         let (near, far) = duplex(PIPE_BYTES);
         let cluster = self.cluster.clone();
         let over = cluster.over.clone();
-        self.cluster.shared.tasks.spawn(timed("connection in a port-forward", async move {
-            tokio::select! {
-                () = over.cancelled() => {}
-                () = serve(backend_pod, far, cluster) => {}
-            }
-            drop(place);
-        }));
+        self.cluster
+            .shared
+            .tasks
+            .spawn(timed("connection in a port-forward", async move {
+                tokio::select! {
+                    () = over.cancelled() => {}
+                    () = serve(backend_pod, far, cluster) => {}
+                }
+                drop(place);
+            }));
         std::future::ready(Ok(Box::new(near) as Box<dyn Duplex>)).boxed()
     }
 }
@@ -114,7 +123,12 @@ async fn serve(backend_pod: BackendPod, far: DuplexStream, cluster: Arc<ClusterS
         BackendPod::Etcd { member, .. } => {
             let observer = Arc::new(cluster.shared.metrics.clone());
             let etcd = cluster.etcd.clone();
-            let connection = Connection { cluster: etcd, member, observer, delay: cluster.clone() };
+            let connection = Connection {
+                cluster: etcd,
+                member,
+                observer,
+                delay: cluster.clone(),
+            };
             if let Err(error) = serve_connection(stream, connection).await {
                 tracing::debug!(cluster = %cluster.id, error = &error as &dyn std::error::Error, "An etcd connection ended early");
             }
@@ -122,7 +136,15 @@ async fn serve(backend_pod: BackendPod, far: DuplexStream, cluster: Arc<ClusterS
         BackendPod::ApiServer(tls) => {
             let user = tls.user(stream.get_ref().1.peer_certificates(), (cluster.shared.clock)());
             let over = cluster.over.clone();
-            serve_http(stream, &cluster, Tunnel::of(&cluster), user, None, over.cancelled()).await;
+            serve_http(
+                stream,
+                &cluster,
+                Tunnel::of(&cluster),
+                user,
+                None,
+                over.cancelled(),
+            )
+            .await;
         }
     }
 }

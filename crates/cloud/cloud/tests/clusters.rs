@@ -12,8 +12,10 @@ use prometheus::Registry;
 use serde_json::json;
 use tokio_stream::StreamExt as _;
 
-use crate::support;
-use crate::support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine};
+use crate::{
+    support,
+    support::{ECDSA, Http, RSA, World, admin, client_certificate, client_tls, cluster, machine},
+};
 
 #[tokio::test]
 async fn held_connection_proceeds_when_the_first_api_server_comes() {
@@ -52,7 +54,10 @@ async fn connection_is_let_go_when_nothing_comes_in_time() {
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     let (status, body) = http.get("/api/v1/namespaces/default/pods/own").await.unwrap();
-    assert_eq!((status, &body["reason"]), (StatusCode::SERVICE_UNAVAILABLE, &"ServiceUnavailable".into()));
+    assert_eq!(
+        (status, &body["reason"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &"ServiceUnavailable".into())
+    );
     // The load balancer itself is healthy before it has a backend, and discovery is the same for every backend.
     for path in ["/", "/api", "/apis"] {
         assert_eq!(http.get(path).await.unwrap().0, StatusCode::OK, "{path}");
@@ -68,10 +73,18 @@ async fn client_of_a_certificate_is_authenticated_once() {
     support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
-    let (status, review) =
-        http.write("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await;
+    let (status, review) = http
+        .write(
+            "POST",
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            &json!({}),
+        )
+        .await;
     let groups = json!(["system:masters", "system:authenticated"]);
-    assert_eq!((status, &review["status"]["userInfo"]["groups"]), (StatusCode::CREATED, &groups));
+    assert_eq!(
+        (status, &review["status"]["userInfo"]["groups"]),
+        (StatusCode::CREATED, &groups)
+    );
     drop(http);
     world.stop().await;
 }
@@ -82,7 +95,11 @@ async fn client_is_known_by_a_certificate_of_the_cluster_and_by_nothing_else() {
     for (name, authorities, protocol) in [("rsa", &*RSA, "http/1.1"), ("ecdsa", &*ECDSA, "h2")] {
         let (id, endpoint) = world.cluster(name, authorities);
         support::provide(&world.cloud, machine(&id, "cp", Role::ControlPlane)).unwrap();
-        let other = if name == "rsa" { &ECDSA.cluster } else { &RSA.cluster };
+        let other = if name == "rsa" {
+            &ECDSA.cluster
+        } else {
+            &RSA.cluster
+        };
         let stranger = client_certificate(other, "kubernetes-admin", &["system:masters"]);
         let known = admin(&authorities.cluster);
         for (certificate, expected) in [
@@ -150,7 +167,10 @@ async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
     let mut before = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(before.names("/api/v1/nodes").await, ["cp-1"]);
 
-    let first = MachineId { cluster: id.clone(), name: "cp-1".into() };
+    let first = MachineId {
+        cluster: id.clone(),
+        name: "cp-1".into(),
+    };
     assert_eq!(world.cloud.delete_machine(&first).unwrap(), Deletion::Gone);
     assert_eq!(world.cloud.observe_cluster(&id).unwrap().backends, 0);
     world.until("nephele_workload_connections", 0.0).await;
@@ -158,9 +178,13 @@ async fn outage_ends_connections_and_holds_new_ones_until_it_is_over() {
 
     let after = {
         let endpoint = endpoint.clone();
-        tokio::spawn(
-            async move { Http::connect(&endpoint, &tls).await.unwrap().names("/api/v1/nodes").await },
-        )
+        tokio::spawn(async move {
+            Http::connect(&endpoint, &tls)
+                .await
+                .unwrap()
+                .names("/api/v1/nodes")
+                .await
+        })
     };
     world.until("nephele_workload_connections_held", 1.0).await;
     support::provide(&world.cloud, machine(&id, "cp-2", Role::ControlPlane)).unwrap();
@@ -182,24 +206,50 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
     cloud.ensure_machine(first.clone()).unwrap();
     let seen = cloud.observe_machine(&first.id).unwrap();
     assert!(seen.reached(nephele_model::Stage::ApiServer).is_some());
-    let address = seen.allocation.addresses.iter().find(|address| address.kind == "InternalIP").unwrap();
-    let up = Backend { address: address.address.clone(), out_of_service: None };
-    let described = |backends: &[&str]| {
-        let backends = backends.iter().map(|&name| (name.to_owned(), up.clone())).collect();
-        Some(LoadBalancer { endpoint: endpoint.clone(), backends })
+    let address = seen
+        .allocation
+        .addresses
+        .iter()
+        .find(|address| address.kind == "InternalIP")
+        .unwrap();
+    let up = Backend {
+        address: address.address.clone(),
+        out_of_service: None,
     };
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[])));
+    let described = |backends: &[&str]| {
+        let backends = backends
+            .iter()
+            .map(|&name| (name.to_owned(), up.clone()))
+            .collect();
+        Some(LoadBalancer {
+            endpoint: endpoint.clone(),
+            backends,
+        })
+    };
+    assert_eq!(
+        (led_to(), cloud.describe_load_balancer(&id).unwrap()),
+        (Some(0), described(&[]))
+    );
     cloud.register_backend(&first.id).unwrap();
     cloud.register_backend(&first.id).unwrap();
     let up = described(&["cp"]);
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(1), up));
+    assert_eq!(
+        (led_to(), cloud.describe_load_balancer(&id).unwrap()),
+        (Some(1), up)
+    );
     cloud.deregister_backend(&first.id).unwrap();
     cloud.deregister_backend(&first.id).unwrap();
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[])));
+    assert_eq!(
+        (led_to(), cloud.describe_load_balancer(&id).unwrap()),
+        (Some(0), described(&[]))
+    );
     // A machine that is deleted goes out of service, whether or not it is deregistered.
     cloud.register_backend(&first.id).unwrap();
     assert_eq!(cloud.delete_machine(&first.id).unwrap(), Deletion::Gone);
-    assert_eq!((led_to(), cloud.describe_load_balancer(&id).unwrap()), (Some(0), described(&[])));
+    assert_eq!(
+        (led_to(), cloud.describe_load_balancer(&id).unwrap()),
+        (Some(0), described(&[]))
+    );
     cloud.register_backend(&first.id).unwrap();
 
     assert_eq!(cloud.delete_load_balancer(&id).unwrap(), Deletion::Gone);
@@ -253,23 +303,36 @@ async fn load_balancer_leads_where_operations_say_and_the_journal_tells() {
         ]
     );
     let mut replay = Replay::default();
-    lines.iter().for_each(|line| replay.play(line).expect("no difference"));
+    lines
+        .iter()
+        .for_each(|line| replay.play(line).expect("no difference"));
     assert_eq!(replay.records(), lines.len() as u64 - 1);
 }
 
 #[tokio::test]
 async fn a_cause_that_each_port_has_is_not_taken_for_a_port_in_use() {
     // An address for examples (RFC 5737), which this machine does not have.
-    let config = CloudConfig { bind_address: [192, 0, 2, 1].into(), ..support::config(30_062..=30_069) };
+    let config = CloudConfig {
+        bind_address: [192, 0, 2, 1].into(),
+        ..support::config(30_062..=30_069)
+    };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
     let driver = tokio::spawn(driver);
     cloud.reserve_endpoints([]);
     let mut published = cluster("published");
-    published.endpoint = Some(Endpoint { host: "127.0.0.1".into(), port: 30_065 });
+    published.endpoint = Some(Endpoint {
+        host: "127.0.0.1".into(),
+        port: 30_065,
+    });
     for (spec, tried) in [(cluster("first"), 30_062), (published, 30_065)] {
         let error = cloud.ensure_cluster(spec).unwrap_err();
-        assert!(matches!(error, ClusterError::Listen { port, .. } if port == tried), "{error:?}");
-        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(
+            matches!(error, ClusterError::Listen { port, .. } if port == tried),
+            "{error:?}"
+        );
+        let cause = std::error::Error::source(&error)
+            .map(ToString::to_string)
+            .unwrap_or_default();
         assert_eq!(error.to_string(), format!("failed to listen on port {tried}"));
         assert!(cause.starts_with("Cannot assign requested address"), "{cause}");
         assert_eq!(error.category(), "ListenFailed");
@@ -281,7 +344,10 @@ async fn a_cause_that_each_port_has_is_not_taken_for_a_port_in_use() {
 #[tokio::test]
 async fn all_addresses_are_those_of_ipv6_and_ipv4() {
     let all = std::net::Ipv6Addr::UNSPECIFIED.into();
-    let config = CloudConfig { bind_address: all, ..support::config(30_070..=30_070) };
+    let config = CloudConfig {
+        bind_address: all,
+        ..support::config(30_070..=30_070)
+    };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
     let driver = tokio::spawn(driver);
     cloud.reserve_endpoints([]);
@@ -289,7 +355,11 @@ async fn all_addresses_are_those_of_ipv6_and_ipv4() {
     // A machine may have no IPv6.
     let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
     for (host, answers) in [("127.0.0.1", true), ("::1", has_ipv6)] {
-        assert_eq!(tokio::net::TcpStream::connect((host, 30_070)).await.is_ok(), answers, "{host}");
+        assert_eq!(
+            tokio::net::TcpStream::connect((host, 30_070)).await.is_ok(),
+            answers,
+            "{host}"
+        );
     }
     cloud.shutdown().await;
     driver.await.unwrap();
@@ -299,14 +369,29 @@ async fn all_addresses_are_those_of_ipv6_and_ipv4() {
 async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     let world = World::start(30_060..=30_060);
     let (id, endpoint) = world.cluster("first", &ECDSA);
-    assert_eq!(endpoint, Endpoint { host: "127.0.0.1".into(), port: 30_060 });
+    assert_eq!(
+        endpoint,
+        Endpoint {
+            host: "127.0.0.1".into(),
+            port: 30_060
+        }
+    );
     assert_eq!(world.cloud.ensure_cluster(cluster("first")).unwrap(), endpoint);
     let error = world.cloud.ensure_cluster(cluster("second")).unwrap_err();
-    assert!(matches!(error, ClusterError::PortsExhausted { first: 30_060, last: 30_060 }));
+    assert!(matches!(
+        error,
+        ClusterError::PortsExhausted {
+            first: 30_060,
+            last: 30_060
+        }
+    ));
     let mut published = cluster("third");
     published.endpoint = Some(endpoint.clone());
     let error = world.cloud.ensure_cluster(published.clone()).unwrap_err();
-    assert_eq!(error.to_string(), "failed to listen on port 30060: it belongs to cluster default/first");
+    assert_eq!(
+        error.to_string(),
+        "failed to listen on port 30060: it belongs to cluster default/first"
+    );
     assert_eq!(error.category(), "PortInUse");
 
     world.cloud.delete_cluster(&id);
@@ -315,24 +400,43 @@ async fn port_of_a_deleted_cluster_is_given_to_the_next() {
     // The port now belongs to the third cluster, which was published with it, whoever asks first.
     let error = world.cloud.ensure_cluster(cluster("second")).unwrap_err();
     assert!(matches!(error, ClusterError::PortsExhausted { .. }));
-    support::eventually("the port is free", || world.cloud.ensure_cluster(published.clone()).is_ok()).await;
+    support::eventually("the port is free", || {
+        world.cloud.ensure_cluster(published.clone()).is_ok()
+    })
+    .await;
     world.stop().await;
 }
 
 /// Two tenants of one manager. What is only reserved counts, and the refusals do not name the other namespace.
 #[tokio::test]
 async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
-    let config =
-        CloudConfig { clusters_max: Some(2), moved_ports: vec![], ..support::config(30_360..=30_363) };
+    let config = CloudConfig {
+        clusters_max: Some(2),
+        moved_ports: vec![],
+        ..support::config(30_360..=30_363)
+    };
     let (cloud, driver) = Cloud::start(config, &Registry::new()).unwrap();
     tokio::spawn(driver);
     let of = |namespace: &str, name: &str, port: u16| {
-        let id = ClusterId { namespace: namespace.into(), name: name.into() };
-        let endpoint = (port != 0).then(|| Endpoint { host: "127.0.0.1".into(), port });
-        ClusterSpec { id, endpoint, ..cluster(name) }
+        let id = ClusterId {
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let endpoint = (port != 0).then(|| Endpoint {
+            host: "127.0.0.1".into(),
+            port,
+        });
+        ClusterSpec {
+            id,
+            endpoint,
+            ..cluster(name)
+        }
     };
-    let previous =
-        |name: &str, port| PreviousCluster { id: of("hostile", name, 0).id, port, cloud_spec: None };
+    let previous = |name: &str, port| PreviousCluster {
+        id: of("hostile", name, 0).id,
+        port,
+        cloud_spec: None,
+    };
     cloud.reserve_endpoints((0..9).map(|number| previous(&format!("c{number}"), 30_360 + number % 4)));
     cloud.reserve_endpoint(previous("late", 30_362));
     let refused = |spec: ClusterSpec| cloud.ensure_cluster(spec).unwrap_err();
@@ -346,7 +450,10 @@ async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
         )
     );
     let taken = refused(of("own", "c", 30_360)).to_string();
-    assert_eq!(taken, "failed to listen on port 30360: it belongs to a cluster of another namespace");
+    assert_eq!(
+        taken,
+        "failed to listen on port 30360: it belongs to a cluster of another namespace"
+    );
     let outside = refused(of("own", "d", 30_364));
     assert_eq!(
         (outside.to_string().as_str(), outside.class()),
@@ -367,18 +474,35 @@ async fn a_namespace_has_its_share_of_the_ports_and_no_more() {
 async fn ports_of_clusters_that_are_not_back_yet_are_not_given_to_others() {
     let world = World::start_unprepared(30_080..=30_083);
     // A cluster with a published endpoint gets it before the ports of all clusters are known.
-    let at = |port| Some(Endpoint { host: "127.0.0.1".into(), port });
-    let early = ClusterSpec { endpoint: at(30_083), ..cluster("early") };
+    let at = |port| {
+        Some(Endpoint {
+            host: "127.0.0.1".into(),
+            port,
+        })
+    };
+    let early = ClusterSpec {
+        endpoint: at(30_083),
+        ..cluster("early")
+    };
     assert_eq!(world.cloud.ensure_cluster(early).unwrap().port, 30_083);
     let error = world.cloud.ensure_cluster(cluster("new")).unwrap_err();
     assert!(matches!(error, ClusterError::PortsUnknown), "{error}");
     assert_eq!(error.class(), ErrorClass::RetryAfter(Duration::from_secs(1)));
 
     let paused = cluster("paused").id;
-    let previous = |id: &ClusterId, port| PreviousCluster { id: id.clone(), port, cloud_spec: None };
-    world.cloud.reserve_endpoints([previous(&paused, 30_080), previous(&cluster("late").id, 30_081)]);
+    let previous = |id: &ClusterId, port| PreviousCluster {
+        id: id.clone(),
+        port,
+        cloud_spec: None,
+    };
+    world
+        .cloud
+        .reserve_endpoints([previous(&paused, 30_080), previous(&cluster("late").id, 30_081)]);
     assert_eq!(world.cloud.ensure_cluster(cluster("new")).unwrap().port, 30_082);
-    let late = ClusterSpec { endpoint: at(30_081), ..cluster("late") };
+    let late = ClusterSpec {
+        endpoint: at(30_081),
+        ..cluster("late")
+    };
     assert_eq!(world.cloud.ensure_cluster(late).unwrap().port, 30_081);
     // The cluster never ran, and its object is gone.
     world.cloud.delete_cluster(&paused);
@@ -392,9 +516,18 @@ async fn port_of_another_process_is_passed_over() {
     let world = World::start(30_070..=30_071);
     assert_eq!(world.cloud.ensure_cluster(cluster("a")).unwrap().port, 30_071);
     let mut published = cluster("b");
-    published.endpoint = Some(Endpoint { host: String::new(), port: 30_070 });
+    published.endpoint = Some(Endpoint {
+        host: String::new(),
+        port: 30_070,
+    });
     let error = world.cloud.ensure_cluster(published.clone()).unwrap_err();
-    assert!(matches!(error, ClusterError::PortInUse { port: 30_070, source: Some(_) }));
+    assert!(matches!(
+        error,
+        ClusterError::PortInUse {
+            port: 30_070,
+            source: Some(_)
+        }
+    ));
     drop(foreign);
     assert_eq!(world.cloud.ensure_cluster(published).unwrap().port, 30_070);
     world.stop().await;
@@ -413,13 +546,16 @@ async fn twenty_rounds_of_clusters_leave_nothing_behind() {
         assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);
         // A watch and a tunnel are open, and another connection has sent nothing.
         let mut watching = Http::connect(&endpoint, &tls).await.unwrap();
-        let request =
-            http::Request::get("https://127.0.0.1/api/v1/nodes?watch=1").body(Default::default()).unwrap();
+        let request = http::Request::get("https://127.0.0.1/api/v1/nodes?watch=1")
+            .body(Default::default())
+            .unwrap();
         let watch = watching.send(request).await.unwrap();
         let one = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["http/1.1"]);
         let tunnel =
             support::spdy::forward(Http::connect(&endpoint, &one).await.unwrap(), "etcd-cp", 2379).await;
-        let silent = tokio::net::TcpStream::connect(("127.0.0.1", endpoint.port)).await.unwrap();
+        let silent = tokio::net::TcpStream::connect(("127.0.0.1", endpoint.port))
+            .await
+            .unwrap();
         world.cloud.delete_cluster(&id);
         support::eventually("no task is left", || world.cloud.task_count() == 0).await;
         drop((watch, tunnel, silent));

@@ -1,7 +1,6 @@
 //! What faults do to certificates, load balancers, etcd and the Nodes of machines, as clients of their cluster see it.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use nephele_cloud::{Affected, Authorities, Effect, Fault, FaultHistory, MachineSpec, active_effect_of};
@@ -9,19 +8,23 @@ use nephele_model::{
     Budget, ClusterId, EarlyExpiry, Endpoint, LoadBalancerEffect, MachineId, Matches, Role, Stage,
     VisibleEffect,
 };
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use tokio::io::AsyncReadExt as _;
-use tokio::time::Instant;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use tokio::{io::AsyncReadExt as _, time::Instant};
 use tokio_rustls::TlsConnector;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::faults::{id, put};
-use crate::support::etcd::{Etcd, Members, Status};
-use crate::support::spdy::forward;
-use crate::support::{
-    self, ECDSA, Http, World, admin, client_certificate, client_tls, connect, machine, reached,
+use crate::{
+    faults::{id, put},
+    support::{
+        self, ECDSA, Http, World, admin, client_certificate, client_tls, connect,
+        etcd::{Etcd, Members, Status},
+        machine, reached,
+        spdy::forward,
+    },
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -42,7 +45,10 @@ async fn ends(http: &mut Http) {
 }
 
 fn machine_id(cluster: &ClusterId, name: &str) -> MachineId {
-    MachineId { cluster: cluster.clone(), name: name.into() }
+    MachineId {
+        cluster: cluster.clone(),
+        name: name.into(),
+    }
 }
 
 /// When the certificate that a client gets expires.
@@ -57,13 +63,23 @@ async fn expiries(endpoint: &Endpoint, tls: &TlsConnector, http: Http, node: &st
     let frontend = connect(endpoint, tls).await.unwrap();
     let tunnel = forward(http, &format!("kube-apiserver-{node}"), 6443).await;
     let careless = trusting_anyone(&[]);
-    let behind = careless.connect(ServerName::try_from("cp").unwrap(), tunnel.stream).await.unwrap();
-    (expiry(frontend.get_ref().1.peer_certificates()), expiry(behind.get_ref().1.peer_certificates()))
+    let behind = careless
+        .connect(ServerName::try_from("cp").unwrap(), tunnel.stream)
+        .await
+        .unwrap();
+    (
+        expiry(frontend.get_ref().1.peer_certificates()),
+        expiry(behind.get_ref().1.peer_certificates()),
+    )
 }
 
 /// TLS of an administrator, over HTTP/1.1, which port-forwards need.
 fn admin_tls(authorities: &Authorities) -> TlsConnector {
-    client_tls(&authorities.cluster, Some(&admin(&authorities.cluster)), &["http/1.1"])
+    client_tls(
+        &authorities.cluster,
+        Some(&admin(&authorities.cluster)),
+        &["http/1.1"],
+    )
 }
 
 /// TLS of a client that accepts every certificate.
@@ -75,7 +91,10 @@ fn trusting_anyone(protocols: &[&str]) -> TlsConnector {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anyone))
         .with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
     TlsConnector::from(Arc::new(config))
 }
 
@@ -113,7 +132,9 @@ impl ServerCertVerifier for Anyone {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+        rustls::crypto::aws_lc_rs::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
@@ -127,9 +148,15 @@ async fn certificate_expires_as_its_fault_says_until_the_fault_is_deleted() {
     // Its client has a ticket to resume its session, and shows no certificate when it does.
     let mut open = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(open.get("/version").await.unwrap().0, 200);
-    let started =
-        cloud.observe_machine(&machine_id(&cluster, "cp")).unwrap().reached(Stage::ApiServer).unwrap();
-    let usual = (support::created_at().as_second() + 3650 * DAY, started.as_second() + 365 * DAY);
+    let started = cloud
+        .observe_machine(&machine_id(&cluster, "cp"))
+        .unwrap()
+        .reached(Stage::ApiServer)
+        .unwrap();
+    let usual = (
+        support::created_at().as_second() + 3650 * DAY,
+        started.as_second() + 365 * DAY,
+    );
     let http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(expiries(&endpoint, &tls, http, "cp").await, usual);
 
@@ -138,7 +165,10 @@ async fn certificate_expires_as_its_fault_says_until_the_fault_is_deleted() {
     let began = cloud.observe_fault(&id("early")).unwrap().began;
     let in_three_days = began.max(started).as_second() + 3 * DAY;
     let http = Http::connect(&endpoint, &tls).await.unwrap();
-    assert_eq!(expiries(&endpoint, &tls, http, "cp").await, (in_three_days, in_three_days));
+    assert_eq!(
+        expiries(&endpoint, &tls, http, "cp").await,
+        (in_three_days, in_three_days)
+    );
 
     // Of two faults, the certificate that expires first is presented.
     let tunnels = Http::connect(&endpoint, &tls).await.unwrap();
@@ -146,10 +176,17 @@ async fn certificate_expires_as_its_fault_says_until_the_fault_is_deleted() {
     cloud.observe_cluster(&cluster).unwrap();
     let refused = connect(&endpoint, &tls).await.unwrap_err().to_string();
     assert!(refused.contains("expired"), "{refused}");
-    assert_eq!(open.get("/version").await.unwrap().0, 200, "open connections stay");
+    assert_eq!(
+        open.get("/version").await.unwrap().0,
+        200,
+        "open connections stay"
+    );
     let now = Timestamp::now().as_second();
     let (frontend, behind) = expiries(&endpoint, &trusting_anyone(&[]), tunnels, "cp").await;
-    assert!(frontend == behind && frontend < now && frontend > now - 60, "{frontend} {behind} {now}");
+    assert!(
+        frontend == behind && frontend < now && frontend > now - 60,
+        "{frontend} {behind} {now}"
+    );
 
     for fault in ["early", "expired"] {
         cloud.delete_fault(&id(fault)).unwrap();
@@ -192,15 +229,33 @@ async fn connections_to_a_load_balancer_without_its_backends_reach_no_api_server
     cloud.observe_cluster(&cluster).unwrap();
     ends(&mut http).await;
     let began = Instant::now();
-    assert_eq!(connect(&endpoint, &tls).await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
-    assert!(began.elapsed() < Duration::from_secs(5), "it does not wait for a backend");
-    let hit = Affected { cluster: cluster.clone(), machine: None, until: None };
+    assert_eq!(
+        connect(&endpoint, &tls).await.unwrap_err().kind(),
+        std::io::ErrorKind::UnexpectedEof
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "it does not wait for a backend"
+    );
+    let hit = Affected {
+        cluster: cluster.clone(),
+        machine: None,
+        until: None,
+    };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
 
-    put(cloud, "f", "diverted", &VisibleEffect::LoadBalancer(LoadBalancerEffect::WrongBackends));
+    put(
+        cloud,
+        "f",
+        "diverted",
+        &VisibleEffect::LoadBalancer(LoadBalancerEffect::WrongBackends),
+    );
     cloud.observe_cluster(&cluster).unwrap();
     let refused = connect(&endpoint, &tls).await.unwrap_err().to_string();
-    assert!(refused.contains("UnknownIssuer") || refused.contains("BadSignature"), "{refused}");
+    assert!(
+        refused.contains("UnknownIssuer") || refused.contains("BadSignature"),
+        "{refused}"
+    );
     let mut careless = Http::connect(&endpoint, &trusting_anyone(&["h2"])).await.unwrap();
     let (status, body) = careless.get("/api/v1/nodes").await.unwrap();
     assert_eq!((status.as_u16(), &body["reason"]), (401, &"Unauthorized".into()));
@@ -222,9 +277,15 @@ async fn open_connections_break_off_and_new_ones_work() {
     let tls = admin_tls(&ECDSA);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(http.get("/version").await.unwrap().0, 200);
-    let never = LoadBalancerEffect::Reset { after: Duration::ZERO, per_million: 0 };
+    let never = LoadBalancerEffect::Reset {
+        after: Duration::ZERO,
+        per_million: 0,
+    };
     put(cloud, "never", "reset", &VisibleEffect::LoadBalancer(never));
-    let soon = LoadBalancerEffect::Reset { after: Duration::from_millis(500), per_million: 1_000_000 };
+    let soon = LoadBalancerEffect::Reset {
+        after: Duration::from_millis(500),
+        per_million: 1_000_000,
+    };
     put(cloud, "soon", "reset", &VisibleEffect::LoadBalancer(soon));
     cloud.observe_cluster(&cluster).unwrap();
     ends(&mut http).await;
@@ -235,7 +296,11 @@ async fn open_connections_break_off_and_new_ones_work() {
     let mut tunnel = forward(again, "etcd-cp", 2379).await.stream;
     let end = tokio::time::timeout(Duration::from_secs(5), tunnel.read(&mut [0])).await;
     assert!(matches!(end, Ok(Ok(0) | Err(_))), "{end:?}");
-    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= Duration::from_millis(500),
+        "{:?}",
+        began.elapsed()
+    );
     cloud.delete_fault(&id("soon")).unwrap();
     world.stop().await;
 }
@@ -252,8 +317,13 @@ async fn etcd_hides_a_member_and_answers_late_until_it_is_healed() {
     let certificate = client_certificate(authority, "cluster-api.x-k8s.io", &[]);
     let http = Http::connect(&endpoint, &admin_tls(&ECDSA)).await.unwrap();
     let tunnel = forward(http, "etcd-cp-2", 2379).await;
-    let mut etcd =
-        Etcd::connect(tunnel, &client_tls(authority, Some(&certificate), &["h2"]), "cp-2").await.unwrap();
+    let mut etcd = Etcd::connect(
+        tunnel,
+        &client_tls(authority, Some(&certificate), &["h2"]),
+        "cp-2",
+    )
+    .await
+    .unwrap();
     let names = async |etcd: &mut Etcd| {
         let listed: Members = etcd.call("Cluster/MemberList", &Status::default()).await.unwrap();
         let mut names: Vec<_> = listed.members.into_iter().map(|member| member.name).collect();
@@ -262,15 +332,25 @@ async fn etcd_hides_a_member_and_answers_late_until_it_is_healed() {
     };
     put(cloud, "hidden", "cp-2", &VisibleEffect::EtcdMemberHidden);
     // What the manager remembers of the members is the truth.
-    assert_eq!(cloud.observe_cluster(&cluster).unwrap().etcd_members, ["cp-1", "cp-2", "cp-3"]);
+    assert_eq!(
+        cloud.observe_cluster(&cluster).unwrap().etcd_members,
+        ["cp-1", "cp-2", "cp-3"]
+    );
     assert_eq!(names(&mut etcd).await, ["cp-1", "cp-3"]);
-    let slow = VisibleEffect::EtcdSlow { base: Duration::from_millis(400), jitter_per_million: 0 };
+    let slow = VisibleEffect::EtcdSlow {
+        base: Duration::from_millis(400),
+        jitter_per_million: 0,
+    };
     put(cloud, "slow", "lying", &slow);
     cloud.delete_fault(&id("hidden")).unwrap();
     cloud.observe_cluster(&cluster).unwrap();
     let began = Instant::now();
     assert_eq!(names(&mut etcd).await, ["cp-1", "cp-2", "cp-3"]);
-    assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= Duration::from_millis(400),
+        "{:?}",
+        began.elapsed()
+    );
     world.stop().await;
 }
 
@@ -287,7 +367,10 @@ async fn new_node_has_a_wrong_provider_id_until_its_machine_registers_again() {
     let fault = Fault {
         matches: Matches::default(),
         effect: Effect::Affect(active_effect_of(&VisibleEffect::WrongProviderId)),
-        budget: Budget { count: Some(1), ..Budget::default() },
+        budget: Budget {
+            count: Some(1),
+            ..Budget::default()
+        },
     };
     cloud.put_fault(&id("f"), fault, None).unwrap();
     support::provide(cloud, machine(&cluster, "new", Role::ControlPlane)).unwrap();
@@ -298,14 +381,28 @@ async fn new_node_has_a_wrong_provider_id_until_its_machine_registers_again() {
         items.map(|node| provider_id(node).to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(nodes().await, ["in-memory://unknown/new", "in-memory://old"]);
-    let hit = Affected { cluster: cluster.clone(), machine: Some("new".into()), until: None };
+    let hit = Affected {
+        cluster: cluster.clone(),
+        machine: Some("new".into()),
+        until: None,
+    };
     assert_eq!(cloud.observe_fault(&id("f")).unwrap().affected, [hit]);
-    assert_eq!(cloud.observe_machine(&machine_id(&cluster, "new")).unwrap().provider_id, "in-memory://new");
+    assert_eq!(
+        cloud
+            .observe_machine(&machine_id(&cluster, "new"))
+            .unwrap()
+            .provider_id,
+        "in-memory://new"
+    );
     cloud.delete_fault(&id("f")).unwrap();
     cloud.observe_cluster(&cluster).unwrap();
     assert_eq!(nodes().await, ["in-memory://new", "in-memory://old"]);
     let pods = http.names("/api/v1/namespaces/kube-system/pods").await;
-    assert_eq!(pods.iter().filter(|pod| pod.ends_with("-new")).count(), 4, "{pods:?}");
+    assert_eq!(
+        pods.iter().filter(|pod| pod.ends_with("-new")).count(),
+        4,
+        "{pods:?}"
+    );
     world.stop().await;
 }
 
@@ -317,17 +414,27 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     let cp = machine(&cluster, "cp", Role::ControlPlane);
     support::provide(&first.cloud, cp.clone()).unwrap();
     let three_hours_ago = |at: Timestamp| at - 3 * HOUR;
-    let started_at = Some(three_hours_ago(first.cloud.observe_machine(&cp.id).unwrap().started_at));
+    let started_at = Some(three_hours_ago(
+        first.cloud.observe_machine(&cp.id).unwrap().started_at,
+    ));
     let stages = reached(&first.cloud, &cp.id).into_iter();
     let stages = stages.map(|(stage, at)| (stage, three_hours_ago(at))).collect();
-    let known = MachineSpec { started_at, reached: stages, ..cp.clone() };
+    let known = MachineSpec {
+        started_at,
+        reached: stages,
+        ..cp.clone()
+    };
     let started = known.reached[&Stage::ApiServer];
     first.stop().await;
 
     let world = World::start(30_990..=30_999);
     let cloud = &world.cloud;
     let began = started + 2 * HOUR;
-    let affected = vec![Affected { cluster: cluster.clone(), machine: Some("cp".into()), until: None }];
+    let affected = vec![Affected {
+        cluster: cluster.clone(),
+        machine: Some("cp".into()),
+        until: None,
+    }];
     let history = FaultHistory {
         began,
         matched: 1,
@@ -338,10 +445,20 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
         skipped: vec![],
         leaked: vec![],
     };
-    let budget = Budget { count: Some(1), ..Budget::default() };
-    for (name, visible_effect) in [("early", expiring(72 * HOUR)), ("id", VisibleEffect::WrongProviderId)] {
+    let budget = Budget {
+        count: Some(1),
+        ..Budget::default()
+    };
+    for (name, visible_effect) in [
+        ("early", expiring(72 * HOUR)),
+        ("id", VisibleEffect::WrongProviderId),
+    ] {
         let effect = Effect::Affect(active_effect_of(&visible_effect));
-        let fault = Fault { matches: Matches::default(), effect, budget: budget.clone() };
+        let fault = Fault {
+            matches: Matches::default(),
+            effect,
+            budget: budget.clone(),
+        };
         cloud.put_fault(&id(name), fault, Some(history.clone())).unwrap();
     }
     let (_, endpoint) = world.cluster("again", &ECDSA);
@@ -354,7 +471,11 @@ async fn what_is_wrong_with_an_adopted_machine_is_as_it_was_before_the_restart()
     assert_eq!(expiries(&endpoint, &tls, http, "cp").await, (expected, expected));
     // A Fault that is sent again has begun when it began.
     let effect = Effect::Affect(active_effect_of(&expiring(48 * HOUR)));
-    let shorter = Fault { matches: Matches::default(), effect, budget };
+    let shorter = Fault {
+        matches: Matches::default(),
+        effect,
+        budget,
+    };
     cloud.put_fault(&id("early"), shorter, None).unwrap();
     cloud.observe_cluster(&cluster).unwrap();
     let expected = began.as_second() + 2 * DAY;

@@ -1,7 +1,6 @@
 //! Machines over time, and over restarts.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -13,16 +12,17 @@ use nephele_model::{ErrorClass, MachineId, Market, Role, Stage};
 use serde_json::Value;
 use tokio_stream::StreamExt as _;
 
-use crate::support;
-use crate::support::{
-    ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached,
+use crate::{
+    support,
+    support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached},
 };
 
 #[tokio::test(start_paused = true)]
 async fn stages_come_when_they_are_due_and_changes_say_so() {
     let cloud = on_tokio_time(30_200..=30_209, Duration::ZERO);
-    let mut changes =
-        cloud.changes().filter(|changed| !matches!(changed, Changed::Usage(_) | Changed::Backends(_)));
+    let mut changes = cloud
+        .changes()
+        .filter(|changed| !matches!(changed, Changed::Usage(_) | Changed::Backends(_)));
     let spec = cluster("slow");
     let cluster_id = spec.id.clone();
     cloud.ensure_cluster(spec).unwrap();
@@ -39,7 +39,9 @@ async fn stages_come_when_they_are_due_and_changes_say_so() {
     support::provide(&cloud, spec).unwrap();
     let after = |seconds| created_at() + Duration::from_secs(seconds);
     let stages = |cloud: &Cloud| cloud.observe_machine(&id).unwrap().stages;
-    let due = |seconds| StageObservation::Waiting { due: Some(after(seconds)) };
+    let due = |seconds| StageObservation::Waiting {
+        due: Some(after(seconds)),
+    };
     let at = |seconds| StageObservation::Reached { at: after(seconds) };
     use StageObservation::Blocked;
     let all = |vm, node, etcd, api_server| {
@@ -76,12 +78,20 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
         let cluster_id = spec.id.clone();
         cloud.ensure_cluster(spec).unwrap();
         let mut spec = machine(&cluster_id, "w", Role::Worker);
-        let thirty = Latency::Jittered { base: Duration::from_secs(30), fraction: 0.5 };
+        let thirty = Latency::Jittered {
+            base: Duration::from_secs(30),
+            fraction: 0.5,
+        };
         spec.start_up = BTreeMap::from([(Stage::Vm, thirty)]);
         spec.started_at = started_at;
         let id = spec.id.clone();
         // Not at a whole second, and later in the second run than in the first.
-        tokio::time::advance(Duration::from_millis(if started_at.is_some() { 7_890 } else { 1_234 })).await;
+        tokio::time::advance(Duration::from_millis(if started_at.is_some() {
+            7_890
+        } else {
+            1_234
+        }))
+        .await;
         support::provide(&cloud, spec).unwrap();
         let seen = cloud.observe_machine(&id).unwrap();
         started_at = Some(seen.started_at);
@@ -89,7 +99,10 @@ async fn machine_that_boots_over_a_restart_is_up_when_it_would_have_been() {
         cloud.shutdown().await;
     }
     assert_eq!(started_at, Some(created_at() + Duration::from_millis(1_234)));
-    assert!(matches!(deadlines[0], StageObservation::Waiting { .. }), "{deadlines:?}");
+    assert!(
+        matches!(deadlines[0], StageObservation::Waiting { .. }),
+        "{deadlines:?}"
+    );
     assert_eq!(deadlines[0], deadlines[1]);
 }
 
@@ -119,14 +132,20 @@ async fn name_that_tls_cannot_ask_for_is_refused_for_control_planes_only() {
     let odd = "n..n";
     let error = support::provide(&cloud, machine(&id, odd, Role::ControlPlane)).unwrap_err();
     assert!(matches!(error, MachineError::Name(_)));
-    assert_eq!((error.class(), error.category()), (ErrorClass::GiveUp, "InvalidName"));
+    assert_eq!(
+        (error.class(), error.category()),
+        (ErrorClass::GiveUp, "InvalidName")
+    );
     support::provide(&cloud, machine(&id, odd, Role::Worker)).unwrap();
     for length in [58, 59, 63, 253] {
         support::provide(&cloud, machine(&id, &"n".repeat(length), Role::ControlPlane)).unwrap();
     }
     let mut elsewhere = machine(&id, odd, Role::Worker);
     elsewhere.zone = Some("sim-1a".into());
-    assert_eq!(support::provide(&cloud, elsewhere).unwrap_err().category(), "Conflict");
+    assert_eq!(
+        support::provide(&cloud, elsewhere).unwrap_err().category(),
+        "Conflict"
+    );
     cloud.shutdown().await;
 }
 
@@ -163,15 +182,24 @@ async fn everything(endpoint: &nephele_model::Endpoint) -> BTreeMap<&'static str
 async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_order_machines_return() {
     let world = World::start(30_230..=30_239);
     let (id, endpoint) = world.cluster("restarted", &ECDSA);
-    let names = [("cp-1", Role::ControlPlane), ("cp-2", Role::ControlPlane), ("worker", Role::Worker)];
+    let names = [
+        ("cp-1", Role::ControlPlane),
+        ("cp-2", Role::ControlPlane),
+        ("worker", Role::Worker),
+    ];
     for (name, role) in names {
         support::provide(&world.cloud, machine(&id, name, role)).unwrap();
     }
     let before = everything(&endpoint).await;
     let certificate = server_certificate(&endpoint).await;
-    let machine_id = |name: &str| MachineId { cluster: id.clone(), name: name.to_owned() };
-    let exact: BTreeMap<_, _> =
-        names.iter().map(|(name, _)| (machine_id(name), reached(&world.cloud, &machine_id(name)))).collect();
+    let machine_id = |name: &str| MachineId {
+        cluster: id.clone(),
+        name: name.to_owned(),
+    };
+    let exact: BTreeMap<_, _> = names
+        .iter()
+        .map(|(name, _)| (machine_id(name), reached(&world.cloud, &machine_id(name))))
+        .collect();
     let published: Vec<_> = names
         .into_iter()
         .map(|(name, role)| {
@@ -204,7 +232,9 @@ async fn restart_gives_the_same_endpoint_certificate_and_objects_in_whatever_ord
 }
 
 async fn server_certificate(endpoint: &nephele_model::Endpoint) -> Vec<u8> {
-    let stream = support::connect(endpoint, &client_tls(&ECDSA.cluster, None, &[])).await.unwrap();
+    let stream = support::connect(endpoint, &client_tls(&ECDSA.cluster, None, &[]))
+        .await
+        .unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
@@ -222,7 +252,11 @@ async fn upgrade_in_place_shows_on_the_node_and_its_pods() {
         support::provide(&world.cloud, spec.clone()).unwrap();
         let node = http.get("/api/v1/nodes/cp").await.unwrap().1;
         assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], version);
-        let pod = http.get("/api/v1/namespaces/kube-system/pods/kube-apiserver-cp").await.unwrap().1;
+        let pod = http
+            .get("/api/v1/namespaces/kube-system/pods/kube-apiserver-cp")
+            .await
+            .unwrap()
+            .1;
         assert_eq!(
             pod["spec"]["containers"][0]["image"],
             format!("registry.k8s.io/kube-apiserver:{version}")
@@ -242,15 +276,36 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
     let tls = client_tls(&ECDSA.cluster, Some(&admin(&ECDSA.cluster)), &["h2"]);
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(http.names("/api/v1/pods").await.len(), 8);
-    let machine = MachineId { cluster: id, name: "cp-1".into() };
-    assert_eq!(world.cloud.delete_machine(&machine).unwrap(), nephele_cloud::Deletion::Gone);
-    assert_eq!(world.cloud.delete_machine(&machine).unwrap(), nephele_cloud::Deletion::Gone);
+    let machine = MachineId {
+        cluster: id,
+        name: "cp-1".into(),
+    };
+    assert_eq!(
+        world.cloud.delete_machine(&machine).unwrap(),
+        nephele_cloud::Deletion::Gone
+    );
+    assert_eq!(
+        world.cloud.delete_machine(&machine).unwrap(),
+        nephele_cloud::Deletion::Gone
+    );
     assert_eq!(world.cloud.observe_machine(&machine), None);
     assert_eq!(http.names("/api/v1/nodes").await, ["cp-2"]);
     assert_eq!(http.names("/apis/coordination.k8s.io/v1/leases").await, ["cp-2"]);
-    let components = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-    assert_eq!(http.names("/api/v1/pods").await, components.map(|component| format!("{component}-cp-2")));
-    let proxy = http.get("/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy").await.unwrap().1;
+    let components = [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+    ];
+    assert_eq!(
+        http.names("/api/v1/pods").await,
+        components.map(|component| format!("{component}-cp-2"))
+    );
+    let proxy = http
+        .get("/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy")
+        .await
+        .unwrap()
+        .1;
     assert_eq!(proxy["status"]["numberReady"], 1);
     world.stop().await;
 }
@@ -259,18 +314,33 @@ async fn deleted_machine_takes_its_node_pods_and_lease_along() {
 #[tokio::test(start_paused = true)]
 async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restart() {
     let minute = nephele_cloud::Latency::Fixed(Duration::from_secs(60));
-    let latencies = nephele_cloud::Latencies { deletion: Some(minute), ..Default::default() };
-    let cloud_spec = || nephele_cloud::CloudSpec { latencies: latencies.clone(), ..Default::default() };
+    let latencies = nephele_cloud::Latencies {
+        deletion: Some(minute),
+        ..Default::default()
+    };
+    let cloud_spec = || nephele_cloud::CloudSpec {
+        latencies: latencies.clone(),
+        ..Default::default()
+    };
     let mut began = None;
     let mut previous: Option<MachineSpec> = None;
     for run in 0..2 {
         let cloud = on_tokio_time(30_280..=30_289, Duration::ZERO);
         let spec = cluster("slow");
         let cluster_id = spec.id.clone();
-        let mut spec_of_machine = previous.take().unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
+        let mut spec_of_machine = previous
+            .take()
+            .unwrap_or_else(|| machine(&cluster_id, "w", Role::Worker));
         spec_of_machine.cloud_spec = "north".into();
         let id = spec_of_machine.id.clone();
-        cloud.put_cloud(&cluster_id.namespace, "north", cloud_spec(), CloudRecord::default()).unwrap();
+        cloud
+            .put_cloud(
+                &cluster_id.namespace,
+                "north",
+                cloud_spec(),
+                CloudRecord::default(),
+            )
+            .unwrap();
         cloud.reserve_machines(began.is_some().then(|| PreviousMachine {
             id: id.clone(),
             has_begun: true,
@@ -290,27 +360,38 @@ async fn deletion_that_takes_time_ends_when_it_would_have_ended_without_a_restar
                 let seen = cloud.observe_machine(&id).unwrap();
                 spec_of_machine.started_at = Some(seen.started_at);
                 spec_of_machine.allocation = seen.allocation;
-                spec_of_machine.reached =
-                    [Stage::Vm, Stage::Node].map(|stage| (stage, seen.started_at)).into();
+                spec_of_machine.reached = [Stage::Vm, Stage::Node]
+                    .map(|stage| (stage, seen.started_at))
+                    .into();
                 let Deletion::InProgress { since } = cloud.delete_machine(&id).unwrap() else {
                     panic!("it takes a minute")
                 };
                 *began.insert(since)
             }
             Some(since) => {
-                cloud.restore_deleting(spec_of_machine.clone(), Some(since)).unwrap();
+                cloud
+                    .restore_deleting(spec_of_machine.clone(), Some(since))
+                    .unwrap();
                 since
             }
         };
-        assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::InProgress { since: began });
+        assert_eq!(
+            cloud.delete_machine(&id).unwrap(),
+            Deletion::InProgress { since: began }
+        );
         assert!(cloud.observe_machine(&id).is_some_and(|seen| seen.deleting));
         tokio::time::advance(Duration::from_millis(49_999)).await;
-        assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::InProgress { since: began });
+        assert_eq!(
+            cloud.delete_machine(&id).unwrap(),
+            Deletion::InProgress { since: began }
+        );
         if run == 1 {
             tokio::time::advance(Duration::from_millis(2)).await;
             assert_eq!(cloud.delete_machine(&id).unwrap(), Deletion::Gone);
             // What is over is not resumed.
-            cloud.restore_deleting(spec_of_machine.clone(), Some(began)).unwrap();
+            cloud
+                .restore_deleting(spec_of_machine.clone(), Some(began))
+                .unwrap();
             assert_eq!(cloud.observe_machine(&id), None);
         }
         previous = Some(spec_of_machine);
@@ -341,7 +422,9 @@ async fn addon_that_a_client_changed_is_reported_as_rolled_out() {
                 }
             }
         };
-        let object = tokio::time::timeout(Duration::from_secs(20), rolled_out).await.unwrap();
+        let object = tokio::time::timeout(Duration::from_secs(20), rolled_out)
+            .await
+            .unwrap();
         assert_eq!(object["metadata"]["generation"], 2);
     }
     world.stop().await;
@@ -368,13 +451,17 @@ async fn a_new_machine_takes_no_place_of_one_from_before_a_restart() {
         allocation: Allocation::default(),
     };
     // The creation of c had not begun, so c has to wait like new machines.
-    world.cloud.reserve_machines([previous("a", true), previous("b", true), previous("c", false)]);
+    world
+        .cloud
+        .reserve_machines([previous("a", true), previous("b", true), previous("c", false)]);
     let create = |name: &str| support::provide(&world.cloud, worker(name)).map_err(|error| error.to_string());
     let refused = Err("the cloud refused CreateInstance".to_owned());
     assert_eq!([create("new"), create("c")], [refused.clone(), refused.clone()]);
     assert_eq!([create("a"), create("new")], [Ok(()), refused]);
     // The object of b is gone, and no reconcile had looked at it.
-    world.cloud.retain_machines([("default".to_owned(), "a".to_owned())].into());
+    world
+        .cloud
+        .retain_machines([("default".to_owned(), "a".to_owned())].into());
     assert_eq!(create("new"), Ok(()));
     world.stop().await;
 }
@@ -403,10 +490,15 @@ async fn a_client_that_writes_back_what_it_read_changes_nothing() {
         for object in list["items"].as_array().unwrap() {
             let text = |field: &str| object["metadata"][field].as_str();
             let (root, plural) = collection.rsplit_once('/').unwrap();
-            let place =
-                text("namespace").map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+            let place = text("namespace")
+                .map(|namespace| format!("/namespaces/{namespace}"))
+                .unwrap_or_default();
             let path = format!("{root}{place}/{plural}/{}", text("name").unwrap());
-            assert_eq!(http.write("PUT", &path, object).await, (StatusCode::OK, object.clone()), "{path}");
+            assert_eq!(
+                http.write("PUT", &path, object).await,
+                (StatusCode::OK, object.clone()),
+                "{path}"
+            );
             written += 1;
         }
     }

@@ -1,10 +1,12 @@
 //! The objects of clusters after the process was killed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -17,9 +19,11 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
-use crate::faults::{LEASES, hours, put};
-use crate::support;
-use crate::support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached};
+use crate::{
+    faults::{LEASES, hours, put},
+    support,
+    support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, reached},
+};
 
 /// A directory of its own, removed at the end.
 struct Directory(PathBuf);
@@ -67,14 +71,24 @@ async fn enter(world: &World, spec: ClusterSpec, machines: &[MachineSpec]) -> Ht
 }
 
 fn machines(id: &ClusterId) -> [MachineSpec; 2] {
-    [machine(id, "cp", Role::ControlPlane), machine(id, "worker", Role::Worker)]
+    [
+        machine(id, "cp", Role::ControlPlane),
+        machine(id, "worker", Role::Worker),
+    ]
 }
 
 /// The specifications of the machines as a manager knows them after a restart.
 fn known(world: &World, machines: &[MachineSpec]) -> Vec<MachineSpec> {
     let known = |machine: &MachineSpec| {
-        let started_at = world.cloud.observe_machine(&machine.id).map(|seen| seen.started_at);
-        MachineSpec { started_at, reached: reached(&world.cloud, &machine.id), ..machine.clone() }
+        let started_at = world
+            .cloud
+            .observe_machine(&machine.id)
+            .map(|seen| seen.started_at);
+        MachineSpec {
+            started_at,
+            reached: reached(&world.cloud, &machine.id),
+            ..machine.clone()
+        }
     };
     machines.iter().map(known).collect()
 }
@@ -113,7 +127,13 @@ async fn content(http: &mut Http) -> (BTreeMap<&'static str, Value>, u64) {
     for path in COLLECTIONS {
         let (status, list) = http.get(path).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{path}: {list}");
-        newest = newest.max(list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap());
+        newest = newest.max(
+            list["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap(),
+        );
         content.insert(path, list["items"].clone());
     }
     (content, newest)
@@ -126,7 +146,9 @@ async fn quiet(http: &mut Http, nodes: u64) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("kube-proxy on all Nodes");
+    tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .expect("kube-proxy on all Nodes");
 }
 
 #[tokio::test]
@@ -146,18 +168,44 @@ async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
                           "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     });
-    create(&mut http, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
-    create(&mut http, "/api/v1/namespaces", json!({"metadata": {"name": "team"}})).await;
+    create(
+        &mut http,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        definition,
+    )
+    .await;
+    create(
+        &mut http,
+        "/api/v1/namespaces",
+        json!({"metadata": {"name": "team"}}),
+    )
+    .await;
     let held = json!({"metadata": {"name": "held", "finalizers": ["g.io/held"]}, "spec": {"size": 3}});
     create(&mut http, THINGS, held).await;
-    assert_eq!(http.write("DELETE", &format!("{THINGS}/held"), &json!({})).await.0, StatusCode::OK);
+    assert_eq!(
+        http.write("DELETE", &format!("{THINGS}/held"), &json!({}))
+            .await
+            .0,
+        StatusCode::OK
+    );
     create(&mut http, THINGS, json!({"metadata": {"name": "plain"}})).await;
-    create(&mut http, MAPS, json!({"metadata": {"name": "mine"}, "data": {"k": "v"}})).await;
+    create(
+        &mut http,
+        MAPS,
+        json!({"metadata": {"name": "mine"}, "data": {"k": "v"}}),
+    )
+    .await;
     create(&mut http, MAPS, json!({"metadata": {"name": "gone"}})).await;
-    assert_eq!(http.write("DELETE", &format!("{MAPS}/gone"), &json!({})).await.0, StatusCode::OK);
+    assert_eq!(
+        http.write("DELETE", &format!("{MAPS}/gone"), &json!({})).await.0,
+        StatusCode::OK
+    );
     // Clients may change the objects of the projection as well.
     let label = json!({"metadata": {"labels": {"team": "blue"}}, "spec": {"taints": null}});
-    assert_eq!(http.write("PATCH", "/api/v1/nodes/worker", &label).await.0, StatusCode::OK);
+    assert_eq!(
+        http.write("PATCH", "/api/v1/nodes/worker", &label).await.0,
+        StatusCode::OK
+    );
     assert_eq!(http.write("DELETE", DNS, &json!({})).await.0, StatusCode::OK);
     let (before, newest) = content(&mut http).await;
 
@@ -176,13 +224,23 @@ async fn what_clients_wrote_is_there_after_a_kill_as_they_left_it() {
     assert!(newest_after > newest, "{newest_after} after {newest}");
     let watch = format!("/api/v1/configmaps?watch=true&resourceVersion={newest}");
     let (_, answer) = http_again.get(&watch).await.unwrap();
-    assert_eq!((&answer["type"], &answer["object"]["code"]), (&json!("ERROR"), &json!(410)), "{answer}");
+    assert_eq!(
+        (&answer["type"], &answer["object"]["code"]),
+        (&json!("ERROR"), &json!(410)),
+        "{answer}"
+    );
     let created = create(&mut http_again, MAPS, json!({"metadata": {"name": "new"}})).await;
-    let version: u64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let version: u64 = created["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(version > newest);
     // The object that waited for its finalizer is deleted with the finalizer.
     let release = json!({"metadata": {"finalizers": null}});
-    let (status, _) = http_again.write("PATCH", &format!("{THINGS}/held"), &release).await;
+    let (status, _) = http_again
+        .write("PATCH", &format!("{THINGS}/held"), &release)
+        .await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(http_again.names(THINGS).await, ["plain"]);
     drop((http, http_again));
@@ -202,7 +260,12 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     let mut http = enter(&world, spec.clone(), &all).await;
     for node in ["worker", "changed", "gone", "deleted"] {
         let label = json!({"metadata": {"labels": {"team": "blue"}}});
-        assert_eq!(http.write("PATCH", &format!("/api/v1/nodes/{node}"), &label).await.0, StatusCode::OK);
+        assert_eq!(
+            http.write("PATCH", &format!("/api/v1/nodes/{node}"), &label)
+                .await
+                .0,
+            StatusCode::OK
+        );
     }
     drop(http);
     let mut known = known(&world, &all);
@@ -221,7 +284,10 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     // The object of `gone` is missing and `deleted` is deleted before the cluster returns.
     let names = ["cp", "worker", "changed", "deleted"].map(|name| ("default".to_owned(), name.to_owned()));
     again.cloud.retain_machines(names.into());
-    let deleted = MachineId { cluster: spec.id.clone(), name: "deleted".into() };
+    let deleted = MachineId {
+        cluster: spec.id.clone(),
+        name: "deleted".into(),
+    };
     let _ = again.cloud.delete_machine(&deleted);
     let mut http = enter(&again, spec.clone(), &known).await;
     let (_, nodes) = http.get("/api/v1/nodes").await.unwrap();
@@ -244,18 +310,31 @@ async fn machine_that_was_changed_or_made_again_meanwhile_has_no_stale_node() {
     let changed = json!("changed");
     let cp = json!("cp");
     let worker = json!("worker");
-    assert_eq!(seen, [(&changed, &blue, &new), (&cp, &null, &old), (&worker, &null, &old)]);
+    assert_eq!(
+        seen,
+        [
+            (&changed, &blue, &new),
+            (&cp, &null, &old),
+            (&worker, &null, &old)
+        ]
+    );
     assert_eq!(http.names(LEASES).await, ["changed", "cp", "worker"]);
     // The machines are listed while their cluster exists.
     again.cloud.retain_machines(BTreeSet::new());
-    assert_eq!(http.names("/api/v1/nodes").await, ["changed", "cp", "worker"], "they are known to the cloud");
+    assert_eq!(
+        http.names("/api/v1/nodes").await,
+        ["changed", "cp", "worker"],
+        "they are known to the cloud"
+    );
     drop(http);
     again.stop().await;
 
     let third = World::start_kept(30_520..=30_529, directory.as_ref());
     let mut http = enter(&third, spec, &known[..1]).await;
     assert_eq!(http.names("/api/v1/nodes").await, ["changed", "cp", "worker"]);
-    third.cloud.retain_machines([("default".to_owned(), "worker".to_owned())].into());
+    third
+        .cloud
+        .retain_machines([("default".to_owned(), "worker".to_owned())].into());
     assert_eq!(http.names("/api/v1/nodes").await, ["cp", "worker"]);
     drop(http);
     third.stop().await;
@@ -269,8 +348,18 @@ async fn clocks_are_right_after_a_restart_without_the_fault_that_skewed_them() {
     let machines = machines(&spec.id);
     let mut http = enter(&world, spec.clone(), &machines).await;
     let three_hours = Duration::from_secs(3 * 3600);
-    put(&world.cloud, "ahead", "cp", &VisibleEffect::ClockSkew(ClockSkew::Ahead(three_hours)));
-    put(&world.cloud, "behind", "worker", &VisibleEffect::ClockSkew(ClockSkew::Behind(three_hours)));
+    put(
+        &world.cloud,
+        "ahead",
+        "cp",
+        &VisibleEffect::ClockSkew(ClockSkew::Ahead(three_hours)),
+    );
+    put(
+        &world.cloud,
+        "behind",
+        "worker",
+        &VisibleEffect::ClockSkew(ClockSkew::Behind(three_hours)),
+    );
     assert_eq!(hours(&mut http, "cp").await, (-3, -3));
     assert_eq!(hours(&mut http, "worker").await, (3, 3));
     drop(http);
@@ -305,7 +394,10 @@ async fn cluster_that_was_deleted_or_made_again_begins_afresh() {
 
     let world = start();
     let ids = |names: &[&str]| names.iter().map(|name| cluster(name).id).collect::<Vec<_>>();
-    assert_eq!(world.cloud.clusters(), ids(&["again", "deleted", "moved", "stays"]));
+    assert_eq!(
+        world.cloud.clusters(),
+        ids(&["again", "deleted", "moved", "stays"])
+    );
     world.cloud.delete_cluster(&specs[0].id);
     assert_eq!(world.cloud.clusters(), ids(&["again", "deleted", "stays"]));
     let later = Timestamp::from_second(created_at().as_second() + 60).unwrap();
@@ -314,7 +406,14 @@ async fn cluster_that_was_deleted_or_made_again_begins_afresh() {
         http.names(MAPS).await
     };
     assert_eq!(found(&specs[0]).await, [""; 0]);
-    assert_eq!(found(&ClusterSpec { created_at: later, ..specs[1].clone() }).await, [""; 0]);
+    assert_eq!(
+        found(&ClusterSpec {
+            created_at: later,
+            ..specs[1].clone()
+        })
+        .await,
+        [""; 0]
+    );
     assert_eq!(found(&specs[2]).await, ["second"]);
     assert_eq!(found(&specs[3]).await, ["mine"]);
     // Deleted before it was created again after a restart.
@@ -331,13 +430,20 @@ async fn cluster_that_was_deleted_or_made_again_begins_afresh() {
 async fn cloud_does_not_start_on_a_file_that_is_not_its_own() {
     let directory = Directory::new("foreign");
     fs::write(directory.0.join("nephele.redb"), "something else").unwrap();
-    let config =
-        CloudConfig { state_directory: Some(directory.0.clone()), ..support::config(30_540..=30_549) };
-    let Err(error) = Cloud::start(config, &Registry::new()) else { panic!("it started") };
+    let config = CloudConfig {
+        state_directory: Some(directory.0.clone()),
+        ..support::config(30_540..=30_549)
+    };
+    let Err(error) = Cloud::start(config, &Registry::new()) else {
+        panic!("it started")
+    };
     assert_eq!(error.to_string(), "failed to use the state directory");
     let cause = std::error::Error::source(&error).unwrap().to_string();
     let path = directory.0.join("nephele.redb");
-    assert!(cause.starts_with(&format!("failed to read the state file {}: ", path.display())), "{cause}");
+    assert!(
+        cause.starts_with(&format!("failed to read the state file {}: ", path.display())),
+        "{cause}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -365,7 +471,9 @@ async fn a_cluster_whose_objects_cannot_be_read_does_not_trigger_its_next_attemp
     disk.set_full(true);
     // Its objects cannot be written, and from then on the file cannot be opened either.
     cloud.ensure_cluster(other).unwrap();
-    let mut changes = cloud.changes().filter(|changed| *changed == Changed::Cluster(demo.id.clone()));
+    let mut changes = cloud
+        .changes()
+        .filter(|changed| *changed == Changed::Cluster(demo.id.clone()));
     let error = cloud.ensure_cluster(demo.clone()).unwrap_err();
     assert!(matches!(error, ClusterError::State(_)), "{error:?}");
     let told = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;

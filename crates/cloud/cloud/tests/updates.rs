@@ -1,7 +1,6 @@
 //! Updates of machines in place, over time and over restarts.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use nephele_cloud::{
@@ -11,14 +10,19 @@ use nephele_model::Role;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
-use crate::support;
-use crate::support::{
-    ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached,
+use crate::{
+    support,
+    support::{ECDSA, Http, World, admin, client_tls, cluster, created_at, machine, on_tokio_time, reached},
 };
 
 fn files(contents: &[(&str, &str)]) -> Files {
-    let contents = contents.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));
-    Files { digest: "d".into(), contents: contents.collect() }
+    let contents = contents
+        .iter()
+        .map(|(path, content)| ((*path).to_owned(), (*content).to_owned()));
+    Files {
+        digest: "d".into(),
+        contents: contents.collect(),
+    }
 }
 
 fn newer() -> Software {
@@ -31,18 +35,33 @@ fn newer() -> Software {
 }
 
 fn update(asked_at: Timestamp, seconds: u64, software: Software) -> Option<Box<MachineUpdate>> {
-    let takes = Latency::Jittered { base: Duration::from_secs(seconds), fraction: 0.5 };
-    Some(Box::new(MachineUpdate { asked_at, takes, software, fails: false, is_accepted: false }))
+    let takes = Latency::Jittered {
+        base: Duration::from_secs(seconds),
+        fraction: 0.5,
+    };
+    Some(Box::new(MachineUpdate {
+        asked_at,
+        takes,
+        software,
+        fails: false,
+        is_accepted: false,
+    }))
 }
 
 /// The software of a machine, and whether its last update has ended.
 fn seen(cloud: &Cloud, spec: &MachineSpec) -> (Software, Option<bool>) {
     let observed = cloud.observe_machine(&spec.id).unwrap();
-    (observed.software, observed.update.map(|update| update.ended.is_some()))
+    (
+        observed.software,
+        observed.update.map(|update| update.ended.is_some()),
+    )
 }
 
 fn before() -> Software {
-    Software { version: "v1.36.3".into(), ..Software::default() }
+    Software {
+        version: "v1.36.3".into(),
+        ..Software::default()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,10 +99,16 @@ async fn an_update_that_fails_takes_its_time_and_changes_nothing() {
     let mut machine = machine(&spec.id, "w", Role::Worker);
     cloud.ensure_cluster(spec).unwrap();
     support::provide(&cloud, machine.clone()).unwrap();
-    machine.update =
-        update(created_at(), 10, newer()).map(|update| Box::new(MachineUpdate { fails: true, ..*update }));
+    machine.update = update(created_at(), 10, newer()).map(|update| {
+        Box::new(MachineUpdate {
+            fails: true,
+            ..*update
+        })
+    });
     support::provide(&cloud, machine.clone()).unwrap();
-    let mut changes = cloud.changes().filter(|changed| !matches!(changed, Changed::Usage(_)));
+    let mut changes = cloud
+        .changes()
+        .filter(|changed| !matches!(changed, Changed::Usage(_)));
     assert_eq!(seen(&cloud, &machine), (before(), Some(false)));
     changes.next().await;
     assert_eq!(seen(&cloud, &machine), (before(), Some(true)));
@@ -144,7 +169,11 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
             ),
         ]);
         for name in ["etcd", "kube-apiserver"] {
-            let pod = http.get(&format!("/api/v1/namespaces/kube-system/pods/{name}-cp")).await.unwrap().1;
+            let pod = http
+                .get(&format!("/api/v1/namespaces/kube-system/pods/{name}-cp"))
+                .await
+                .unwrap()
+                .1;
             found.insert(name, pod["spec"]["containers"][0]["image"].clone());
         }
         (found, http.get("/version").await.unwrap().1["gitVersion"].clone())
@@ -173,8 +202,20 @@ async fn what_an_update_changes_shows_on_the_node_and_its_pods_and_stays_after_a
     let world = World::start(30_650..=30_659);
     let (id, endpoint) = world.cluster("updated", &ECDSA);
     assert_eq!(id, spec.id.cluster);
-    let Software { version, image, etcd_image_tag, files } = newer();
-    let spec = MachineSpec { version, image, etcd_image_tag, files, update: None, ..spec };
+    let Software {
+        version,
+        image,
+        etcd_image_tag,
+        files,
+    } = newer();
+    let spec = MachineSpec {
+        version,
+        image,
+        etcd_image_tag,
+        files,
+        update: None,
+        ..spec
+    };
     support::provide(&world.cloud, spec).unwrap();
     let mut http = Http::connect(&endpoint, &tls).await.unwrap();
     assert_eq!(shown(&mut http).await, (expected, json!("v1.36.4")));

@@ -3,10 +3,12 @@
 //! One account has 10,000 instances and 1,000 faults. Every measurement is of one operation, or of one creation with
 //! the deletion that follows it; compare it with the same without faults.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::hint::black_box;
-use std::time::Duration;
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    hint::black_box,
+    time::Duration,
+};
 
 use divan::Bencher;
 use nephele_engine::{ActiveEffect, Config, Effect, Engine, Fault, Operation, Request, ResourceSpec, Seed};
@@ -42,7 +44,14 @@ enum By {
     OtherOperation,
 }
 
-const ALL: [By; 6] = [By::NoFaults, By::Name, By::Label, By::ClusterLabel, By::Zone, By::OtherOperation];
+const ALL: [By; 6] = [
+    By::NoFaults,
+    By::Name,
+    By::Label,
+    By::ClusterLabel,
+    By::Zone,
+    By::OtherOperation,
+];
 
 /// For faults of resources, which are about no operations.
 const OF_RESOURCES: [By; 5] = [By::NoFaults, By::Name, By::Label, By::ClusterLabel, By::Zone];
@@ -56,42 +65,71 @@ fn cluster(number: usize) -> String {
 }
 
 fn id(number: usize, kind: ResourceKind, name: String) -> ResourceId {
-    ResourceId { namespace: "default".into(), cluster: cluster(number), kind, name }
+    ResourceId {
+        namespace: "default".into(),
+        cluster: cluster(number),
+        kind,
+        name,
+    }
 }
 
 fn instance(number: usize) -> ResourceSpec {
     let labels = [
         ("cluster.x-k8s.io/cluster-name", cluster(number)),
-        ("cluster.x-k8s.io/deployment-name", format!("md-{}", number % FAULTS)),
+        (
+            "cluster.x-k8s.io/deployment-name",
+            format!("md-{}", number % FAULTS),
+        ),
         ("machine-template-hash", "1234567890".into()),
     ];
     ResourceSpec {
         zone: Some(format!("zone-{}", number % ZONES)),
         instance_type: Some("m.large".into()),
-        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        labels: labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
         ..ResourceSpec::new(id(number, ResourceKind::Instance, name(number)))
     }
 }
 
 fn load_balancer(number: usize) -> ResourceSpec {
     let labels = BTreeMap::from([("team".to_owned(), cluster(number))]);
-    ResourceSpec { labels, ..ResourceSpec::new(id(number, ResourceKind::LoadBalancer, cluster(number))) }
+    ResourceSpec {
+        labels,
+        ..ResourceSpec::new(id(number, ResourceKind::LoadBalancer, cluster(number)))
+    }
 }
 
 fn matches(by: By, number: usize) -> Option<Matches> {
     let one = |value: String| BTreeSet::from([value]);
     let label = |key: &str, value: String| Selector(vec![Requirement::In(key.into(), one(value))]);
-    let all = Matches { operations: [Verb::DescribeInstance].into(), ..Matches::default() };
+    let all = Matches {
+        operations: [Verb::DescribeInstance].into(),
+        ..Matches::default()
+    };
     Some(match by {
         By::NoFaults => return None,
-        By::Name => Matches { names: one(name(number * INSTANCES / FAULTS)), ..all },
+        By::Name => Matches {
+            names: one(name(number * INSTANCES / FAULTS)),
+            ..all
+        },
         By::Label => {
             let instance = label("cluster.x-k8s.io/deployment-name", format!("md-{number}"));
             Matches { instance, ..all }
         }
-        By::ClusterLabel => Matches { cluster: label("team", cluster(number)), ..all },
-        By::Zone => Matches { zones: one(format!("zone-{}", number % ZONES)), ..all },
-        By::OtherOperation => Matches { operations: [Verb::UpdateInstance].into(), ..all },
+        By::ClusterLabel => Matches {
+            cluster: label("team", cluster(number)),
+            ..all
+        },
+        By::Zone => Matches {
+            zones: one(format!("zone-{}", number % ZONES)),
+            ..all
+        },
+        By::OtherOperation => Matches {
+            operations: [Verb::UpdateInstance].into(),
+            ..all
+        },
     })
 }
 
@@ -99,7 +137,10 @@ fn put(number: usize, fault: Fault) -> Request {
     Request::PutFault {
         id: ResourceId::fault("default", format!("fault-{number:04}")),
         fault: Box::new(fault),
-        record: FaultRecord { began: NOW, ..FaultRecord::default() },
+        record: FaultRecord {
+            began: NOW,
+            ..FaultRecord::default()
+        },
         affected_ids: vec![],
         notices: vec![],
         is_cut: false,
@@ -110,7 +151,11 @@ fn put(number: usize, fault: Fault) -> Request {
 }
 
 fn apply(engine: &mut Engine, request: Request) {
-    black_box(engine.apply(Operation { caller: "bench".into(), request, at: NOW }));
+    black_box(engine.apply(Operation {
+        caller: "bench".into(),
+        request,
+        at: NOW,
+    }));
 }
 
 /// A cloud in which every fault has this effect and budget.
@@ -126,14 +171,28 @@ fn cloud(by: By, effect: &Effect, budget: &Budget) -> Engine {
         let Some(matches) = matches(by, number) else { break };
         let effect = effect.clone();
         let budget = budget.clone();
-        apply(&mut engine, put(number, Fault { matches, effect, budget }));
+        apply(
+            &mut engine,
+            put(
+                number,
+                Fault {
+                    matches,
+                    effect,
+                    budget,
+                },
+            ),
+        );
     }
     engine
 }
 
 fn fails() -> Effect {
     let retry_after = Duration::from_secs(5);
-    Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after }
+    Effect::Fail {
+        reason: FailureReason::Throttled,
+        message: String::new(),
+        retry_after,
+    }
 }
 
 fn not_ready() -> Effect {
@@ -149,7 +208,10 @@ fn describe(bencher: Bencher<'_, '_>, by: By) {
 /// As `describe`, but all faults that match count the call, and none hits.
 #[divan::bench(args = ALL)]
 fn describe_without_hits(bencher: Bencher<'_, '_>, by: By) {
-    let budget = Budget { skip: u64::MAX, ..Budget::default() };
+    let budget = Budget {
+        skip: u64::MAX,
+        ..Budget::default()
+    };
     describe_all(bencher, &mut cloud(by, &fails(), &budget));
 }
 
@@ -168,12 +230,14 @@ fn describe_all(bencher: Bencher<'_, '_>, engine: &mut Engine) {
 fn create_and_delete(bencher: Bencher<'_, '_>, by: By) {
     let mut engine = cloud(by, &not_ready(), &Budget::default());
     let next = Cell::new(INSTANCES);
-    bencher.with_inputs(|| instance(next.replace(next.get() + 1))).bench_local_values(|spec| {
-        let id = spec.id.clone();
-        apply(&mut engine, Request::Create(spec));
-        apply(&mut engine, Request::Delete(id));
-        engine.poll(NOW);
-    });
+    bencher
+        .with_inputs(|| instance(next.replace(next.get() + 1)))
+        .bench_local_values(|spec| {
+            let id = spec.id.clone();
+            apply(&mut engine, Request::Create(spec));
+            apply(&mut engine, Request::Delete(id));
+            engine.poll(NOW);
+        });
 }
 
 /// Puts a fault that affects what it selects, and heals what it selected before.
@@ -186,7 +250,14 @@ fn put_fault(bencher: Bencher<'_, '_>, by: By) {
             let number = next.replace((next.get() + 7) % FAULTS);
             let effect = not_ready();
             let budget = Budget::default();
-            put(0, Fault { matches: matches(by, number).unwrap_or_default(), effect, budget })
+            put(
+                0,
+                Fault {
+                    matches: matches(by, number).unwrap_or_default(),
+                    effect,
+                    budget,
+                },
+            )
         })
         .bench_local_values(|request| apply(&mut engine, request));
 }

@@ -3,8 +3,7 @@
 //! Invariant: the engine carries a [`VisibleEffect`], compares it and hashes its text, and never looks into it. What a
 //! visible effect does to stages and backends is in the other fields of an [`ActiveEffect`].
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use nephele_model::{Market, ResourceId, ResourceKind, StageName, VisibleEffect};
 use serde::{Deserialize, Serialize};

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use nephele_model::{SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::cloud_spec::Hardware;
-use crate::resource::UpdateSpec;
-use crate::usage::Footprint;
+use crate::{cloud_spec::Hardware, resource::UpdateSpec, usage::Footprint};
 
 /// What an earlier process knew about a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,7 +45,10 @@ pub(crate) struct Reservation {
 
 impl Reservation {
     pub(crate) fn new(footprint: Footprint) -> Self {
-        Self { footprint, backends: BTreeMap::new() }
+        Self {
+            footprint,
+            backends: BTreeMap::new(),
+        }
     }
 }
 

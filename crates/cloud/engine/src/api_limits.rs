@@ -54,7 +54,9 @@ impl Calls {
         self.busy_until = busy_until;
         let latest = now.saturating_add(u64::try_from(RETRY_MAX.as_micros()).unwrap_or(u64::MAX));
         let free = busy_until - tolerance;
-        let known = Some(self.last_slot).filter(|slot| *slot <= latest).unwrap_or_default();
+        let known = Some(self.last_slot)
+            .filter(|slot| *slot <= latest)
+            .unwrap_or_default();
         self.last_slot = free.max(known.saturating_add(interval)).min(latest);
         // The engine counts in milliseconds.
         Err(Duration::from_millis((self.last_slot - now).div_ceil(1000)))
@@ -80,7 +82,10 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_one_call_at_each_interval() {
-        let rate = CallRate { per_second: 2, burst: 3 };
+        let rate = CallRate {
+            per_second: 2,
+            burst: 3,
+        };
         let mut calls = Calls::default();
         let taken: Vec<_> = (0..4).map(|_| calls.take(rate, at(0))).collect();
         assert_eq!(taken, [Ok(()), Ok(()), Ok(()), Err(Duration::from_millis(500))]);
@@ -93,7 +98,10 @@ mod tests {
 
     #[test]
     fn refused_callers_retry_one_after_the_other_and_each_is_served() {
-        let rate = CallRate { per_second: 10, burst: 1 };
+        let rate = CallRate {
+            per_second: 10,
+            burst: 1,
+        };
         let mut calls = Calls::default();
         assert_eq!(calls.take(rate, at(0)), Ok(()));
         let told: Vec<_> = (0..5).map(|_| calls.take(rate, at(0)).unwrap_err()).collect();

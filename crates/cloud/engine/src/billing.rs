@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use nephele_model::{Market, ResourceId};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::CloudTime;
-use crate::cloud_spec::CloudSpec;
+use crate::{clock::CloudTime, cloud_spec::CloudSpec};
 
 /// The microseconds of an hour.
 const HOUR: u128 = 3_600_000_000;
@@ -70,23 +69,34 @@ struct Gauge {
 impl Gauge {
     fn spent(&self, time: CloudTime) -> u128 {
         let passed = time.as_micros().saturating_sub(self.sum.until.as_micros());
-        self.sum.spent.saturating_add(self.rate.saturating_mul(passed.into()))
+        self.sum
+            .spent
+            .saturating_add(self.rate.saturating_mul(passed.into()))
     }
 
     fn add_up(&mut self, time: CloudTime) {
         let spent = self.spent(time);
-        self.sum = Sum { spent, until: self.sum.until.max(time) };
+        self.sum = Sum {
+            spent,
+            until: self.sum.until.max(time),
+        };
     }
 
     fn read(&self, time: CloudTime) -> Spent {
         let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
-        Spent { total: whole(self.spent(time) / HOUR), per_hour: whole(self.rate) }
+        Spent {
+            total: whole(self.spent(time) / HOUR),
+            per_hour: whole(self.rate),
+        }
     }
 
     /// Continues from what an earlier process had spent by `then`.
     fn resume(&mut self, before: Spent, then: CloudTime, now: CloudTime) {
         let rate = u128::from(before.per_hour);
-        let sum = Sum { spent: u128::from(before.total).saturating_mul(HOUR), until: then };
+        let sum = Sum {
+            spent: u128::from(before.total).saturating_mul(HOUR),
+            until: then,
+        };
         let spent = Self { sum, rate }.spent(now);
         self.sum = Sum { spent, until: now };
     }
@@ -123,7 +133,13 @@ impl Billing {
             gauge.add_up(time);
             gauge.rate = gauge.rate.saturating_add(price.into());
         }
-        *self.clusters.entry(cluster.to_owned()).or_default().counts.entry(product).or_default() += 1;
+        *self
+            .clusters
+            .entry(cluster.to_owned())
+            .or_default()
+            .counts
+            .entry(product)
+            .or_default() += 1;
     }
 
     pub(crate) fn give_back(&mut self, cluster: &str, product: &Product, price: u64, time: CloudTime) {
@@ -131,7 +147,9 @@ impl Billing {
             gauge.add_up(time);
             gauge.rate = gauge.rate.saturating_sub(price.into());
         }
-        let Some(Group { counts, .. }) = self.clusters.get_mut(cluster) else { return };
+        let Some(Group { counts, .. }) = self.clusters.get_mut(cluster) else {
+            return;
+        };
         if let Some(count) = counts.get_mut(product) {
             *count -= 1;
             if *count == 0 {
@@ -145,9 +163,15 @@ impl Billing {
 
     /// Forgets the cheapest clusters without instances beyond the bound, and those that have cost nothing.
     fn forget_idle(&mut self) {
-        self.clusters.retain(|_, cluster| !cluster.counts.is_empty() || cluster.gauge.sum.spent > 0);
-        let idle = self.clusters.iter().filter(|(_, cluster)| cluster.counts.is_empty());
-        let mut idle: Vec<_> = idle.map(|(name, cluster)| (cluster.gauge.sum.spent, name.clone())).collect();
+        self.clusters
+            .retain(|_, cluster| !cluster.counts.is_empty() || cluster.gauge.sum.spent > 0);
+        let idle = self
+            .clusters
+            .iter()
+            .filter(|(_, cluster)| cluster.counts.is_empty());
+        let mut idle: Vec<_> = idle
+            .map(|(name, cluster)| (cluster.gauge.sum.spent, name.clone()))
+            .collect();
         idle.sort();
         let more = idle.len().saturating_sub(Self::IDLE_MAX);
         for (_, name) in idle.into_iter().take(more) {
@@ -172,7 +196,9 @@ impl Billing {
     pub(crate) fn add_up(&mut self, time: CloudTime) {
         let Self { all, clusters } = self;
         all.add_up(time);
-        clusters.values_mut().for_each(|cluster| cluster.gauge.add_up(time));
+        clusters
+            .values_mut()
+            .for_each(|cluster| cluster.gauge.add_up(time));
     }
 
     /// Begins again with what an earlier process had spent, or with nothing.
@@ -184,7 +210,9 @@ impl Billing {
             self.clusters.entry(name.clone()).or_default();
         }
         for (name, cluster) in &mut self.clusters {
-            cluster.gauge.resume(clusters.get(name).copied().unwrap_or_default(), *time, now);
+            cluster
+                .gauge
+                .resume(clusters.get(name).copied().unwrap_or_default(), *time, now);
         }
         self.forget_idle();
     }
@@ -205,15 +233,29 @@ impl Billing {
 
     /// The same, and that of each cluster that has cost something.
     pub(crate) fn cost(&self, time: CloudTime) -> Cost {
-        let clusters = self.clusters.iter().map(|(name, cluster)| (name.clone(), cluster.gauge.read(time)));
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|(name, cluster)| (name.clone(), cluster.gauge.read(time)));
         let clusters = clusters.filter(|(_, spent)| *spent != Spent::default());
-        Cost { time, all: self.spent(time), clusters: clusters.collect() }
+        Cost {
+            time,
+            all: self.spent(time),
+            clusters: clusters.collect(),
+        }
     }
 
     /// What was added up, for a state.
     pub(crate) fn named(&self, id: &ResourceId) -> NamedBilling {
-        let clusters = self.clusters.iter().map(|(name, cluster)| (name.clone(), cluster.gauge.sum));
-        NamedBilling { id: id.clone(), all: self.all.sum, clusters: clusters.collect() }
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|(name, cluster)| (name.clone(), cluster.gauge.sum));
+        NamedBilling {
+            id: id.clone(),
+            all: self.all.sum,
+            clusters: clusters.collect(),
+        }
     }
 
     /// Continues with what was added up. The instances are counted already.
@@ -228,8 +270,10 @@ impl Billing {
 /// The price of an instance in millionths for an hour. An instance without a type costs nothing.
 pub(crate) fn price(cloud_spec: Option<&CloudSpec>, (instance_type, market): &Product) -> u64 {
     let of_type = |cloud_spec: &CloudSpec| {
-        let found =
-            cloud_spec.instance_types.iter().find(|known| Some(&known.name) == instance_type.as_ref())?;
+        let found = cloud_spec
+            .instance_types
+            .iter()
+            .find(|known| Some(&known.name) == instance_type.as_ref())?;
         Some(match market {
             Market::OnDemand => found.price.on_demand,
             Market::Spot => found.price.spot,

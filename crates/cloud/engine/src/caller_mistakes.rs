@@ -3,8 +3,7 @@
 //! Only the callers of clouds that were put are counted: the cloud without a name has no owner, and namespaces come and go
 //! without end.
 
-use std::collections::BTreeMap;
-use std::iter::Sum;
+use std::{collections::BTreeMap, iter::Sum};
 
 use nephele_model::ResourceId;
 use serde::{Deserialize, Serialize};

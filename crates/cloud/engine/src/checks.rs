@@ -1,12 +1,15 @@
 //! The checks that run before an operation changes anything.
 
-use crate::clouds::Clouds;
-use crate::operation::{Operation, Request};
-use crate::outcome::Outcome;
-use crate::spec::ResourceSpec;
-use crate::usage::{Footprint, Usage};
-use crate::wait_queue::WaitQueues;
 use nephele_model::{Capacity, CloudError, ResourceId, ResourceKind};
+
+use crate::{
+    clouds::Clouds,
+    operation::{Operation, Request},
+    outcome::Outcome,
+    spec::ResourceSpec,
+    usage::{Footprint, Usage},
+    wait_queue::WaitQueues,
+};
 
 /// The input of the checks.
 pub(crate) struct Checked<'a> {
@@ -52,7 +55,8 @@ impl Checked<'_> {
 
     /// As [`Checked::comes`], without resources that are adopted or reserved. Limits apply only to new resources.
     fn is_new(&self) -> Option<&ResourceSpec> {
-        self.comes().filter(|_| matches!(self.operation.request, Request::Create(_)) && !self.is_reserved)
+        self.comes()
+            .filter(|_| matches!(self.operation.request, Request::Create(_)) && !self.is_reserved)
     }
 }
 
@@ -68,7 +72,11 @@ fn is_of_its_kind(checked: &Checked<'_>) -> Result<(), Outcome> {
         }
         _ => checked.comes().is_none() || !matches!(id.kind, ResourceKind::Cloud | ResourceKind::Fault),
     };
-    if fits { Ok(()) } else { Err(refused(CloudError::Conflict(id.clone()))) }
+    if fits {
+        Ok(())
+    } else {
+        Err(refused(CloudError::Conflict(id.clone())))
+    }
 }
 
 fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
@@ -80,10 +88,19 @@ fn has_stages(checked: &Checked<'_>) -> Result<(), Outcome> {
 
 fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
     if let Request::DescribeModel { cloud_spec, model } = &checked.operation.request {
-        return checked.clouds.hardware(cloud_spec, model).map(drop).map_err(refused);
+        return checked
+            .clouds
+            .hardware(cloud_spec, model)
+            .map(drop)
+            .map_err(refused);
     }
-    let Some(spec) = checked.is_new() else { return Ok(()) };
-    checked.clouds.hardware(&spec.cloud_id(), &spec.model()).map_err(refused)?;
+    let Some(spec) = checked.is_new() else {
+        return Ok(());
+    };
+    checked
+        .clouds
+        .hardware(&spec.cloud_id(), &spec.model())
+        .map_err(refused)?;
     let zones = &checked.clouds.config.zones;
     match &spec.zone {
         Some(name) if !zones.is_empty() && !zones.contains_key(name) => {
@@ -95,8 +112,13 @@ fn is_offered(checked: &Checked<'_>) -> Result<(), Outcome> {
 
 /// Whether a new resource fits into each room that it would take up.
 fn has_room(checked: &Checked<'_>) -> Result<(), Outcome> {
-    let Some(spec) = checked.is_new() else { return Ok(()) };
-    let hardware = checked.clouds.hardware(&spec.cloud_id(), &spec.model()).map_err(refused)?;
+    let Some(spec) = checked.is_new() else {
+        return Ok(());
+    };
+    let hardware = checked
+        .clouds
+        .hardware(&spec.cloud_id(), &spec.model())
+        .map_err(refused)?;
     Footprint::new(spec, &hardware)
         .capacities(&spec.id)
         .try_for_each(|(capacity, amount)| fits(checked, &spec.id, capacity, amount))
@@ -104,8 +126,14 @@ fn has_room(checked: &Checked<'_>) -> Result<(), Outcome> {
 
 /// Whether this amount fits into a room.
 fn fits(checked: &Checked<'_>, id: &ResourceId, capacity: Capacity, amount: u32) -> Result<(), Outcome> {
-    let Some(limit) = checked.clouds.limit(&capacity) else { return Ok(()) };
-    let kept = if capacity.keeps_order() { checked.waiting.kept_from(id, &capacity, limit) } else { 0 };
+    let Some(limit) = checked.clouds.limit(&capacity) else {
+        return Ok(());
+    };
+    let kept = if capacity.keeps_order() {
+        checked.waiting.kept_from(id, &capacity, limit)
+    } else {
+        0
+    };
     let wanted = checked.usage.taken(&capacity).saturating_add(amount.into());
     if wanted.saturating_add(kept) <= u64::from(limit) {
         return Ok(());

@@ -131,7 +131,13 @@ pub struct NamedClock {
 impl Clock {
     /// A clock that runs with the engine's time from now on.
     pub(crate) fn new(now: SimTime) -> Self {
-        Self { since: now, time: now.into(), rate: Rate::ONE, is_paused: false, steps: 0 }
+        Self {
+            since: now,
+            time: now.into(),
+            rate: Rate::ONE,
+            is_paused: false,
+            steps: 0,
+        }
     }
 
     /// The time of the cloud at an instant. Before the last change it counts back at rate 1, because what the clock was
@@ -139,12 +145,18 @@ impl Clock {
     #[must_use]
     pub fn time(&self, now: SimTime) -> CloudTime {
         if now < self.since {
-            let back = CloudTime::from(self.since).0.saturating_sub(CloudTime::from(now).0);
+            let back = CloudTime::from(self.since)
+                .0
+                .saturating_sub(CloudTime::from(now).0);
             return CloudTime(self.time.0.saturating_sub(back));
         }
         let rate = if self.is_paused { 0 } else { self.rate.0 };
         let passed = u128::from(now.as_millis() - self.since.as_millis()) * u128::from(rate) / 1000;
-        CloudTime(self.time.0.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)))
+        CloudTime(
+            self.time
+                .0
+                .saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)),
+        )
     }
 
     /// When the cloud has a time. None while the clock stands still before that time.
@@ -169,7 +181,11 @@ impl Clock {
         self.since = self.since.max(now);
         (self.rate, self.is_paused) = (to.rate, to.is_paused);
         let steps = to.steps.saturating_sub(from.steps);
-        self.steps = if to.is_paused { self.steps.saturating_add(steps) } else { 0 };
+        self.steps = if to.is_paused {
+            self.steps.saturating_add(steps)
+        } else {
+            0
+        };
     }
 
     /// Lets time pass at once. One microsecond more, so that what ends exactly then ends also while the clock stands

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use nephele_model::{Capacity, CloudError, Quota, ResourceId, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::api_limits::ApiLimits;
-use crate::clock::ClockSetting;
-use crate::latency::Latency;
-use crate::seed::Seed;
+use crate::{api_limits::ApiLimits, clock::ClockSetting, latency::Latency, seed::Seed};
 
 /// The spec of a cloud: which instance types and images there are, and how much may be made of it. A namespace may have several;
 /// an instance is made from one of them.
@@ -91,16 +88,38 @@ impl Limits {
 
     /// The rooms that have a limit, in order.
     pub(crate) fn capacities(&self, cloud_spec: &ResourceId) -> impl Iterator<Item = (Capacity, u32)> {
-        let quotas = Quota::ALL.into_iter().filter_map(|of| Some((of, self.quota(of)?)));
-        let quotas =
-            quotas.map(|(of, limit)| (Capacity::CloudQuota { cloud_spec: cloud_spec.clone(), of }, limit));
+        let quotas = Quota::ALL
+            .into_iter()
+            .filter_map(|of| Some((of, self.quota(of)?)));
+        let quotas = quotas.map(|(of, limit)| {
+            (
+                Capacity::CloudQuota {
+                    cloud_spec: cloud_spec.clone(),
+                    of,
+                },
+                limit,
+            )
+        });
         let is_first = |index: &usize| {
             let of = |stock: &Stock| (stock.instance_type.clone(), stock.zone.clone());
-            self.stock[..*index].iter().all(|earlier| of(earlier) != of(&self.stock[*index]))
+            self.stock[..*index]
+                .iter()
+                .all(|earlier| of(earlier) != of(&self.stock[*index]))
         };
         quotas.chain((0..self.stock.len()).filter(is_first).map(|index| {
-            let Stock { instance_type, zone, count } = self.stock[index].clone();
-            (Capacity::Stock { cloud_spec: cloud_spec.clone(), instance_type, zone }, count)
+            let Stock {
+                instance_type,
+                zone,
+                count,
+            } = self.stock[index].clone();
+            (
+                Capacity::Stock {
+                    cloud_spec: cloud_spec.clone(),
+                    instance_type,
+                    zone,
+                },
+                count,
+            )
         }))
     }
 
@@ -175,11 +194,18 @@ impl Default for Hardware {
     /// The hardware of an instance without an instance type or image: the minimum that kubeadm requires, with a little
     /// more memory.
     fn default() -> Self {
-        let capacity = [("cpu", "2"), ("memory", "4Gi"), ("ephemeral-storage", "40Gi"), ("pods", "110")];
+        let capacity = [
+            ("cpu", "2"),
+            ("memory", "4Gi"),
+            ("ephemeral-storage", "40Gi"),
+            ("pods", "110"),
+        ];
         Self {
             architecture: "amd64".to_owned(),
             operating_system: "linux".to_owned(),
-            capacity: capacity.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into(),
+            capacity: capacity
+                .map(|(name, quantity)| (name.to_owned(), quantity.to_owned()))
+                .into(),
         }
     }
 }
@@ -188,7 +214,10 @@ impl Hardware {
     /// The processors. A quantity that is not a whole number counts as none.
     #[must_use]
     pub fn processors(&self) -> u32 {
-        self.capacity.get("cpu").and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
+        self.capacity
+            .get("cpu")
+            .and_then(|cpu| cpu.parse().ok())
+            .unwrap_or(0)
     }
 }
 
@@ -199,12 +228,27 @@ impl CloudSpec {
 
     /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, model: &Model) -> Result<Hardware, CloudError> {
-        let Self { instance_types, images, limits: _, seed: _, latencies: _, clock: _, api: _ } = self;
+        let Self {
+            instance_types,
+            images,
+            limits: _,
+            seed: _,
+            latencies: _,
+            clock: _,
+            api: _,
+        } = self;
         let mut hardware = Hardware::default();
-        if let Some(wanted) = model.instance_type.as_ref().filter(|_| !instance_types.is_empty()) {
+        if let Some(wanted) = model
+            .instance_type
+            .as_ref()
+            .filter(|_| !instance_types.is_empty())
+        {
             let Some(found) = instance_types.iter().find(|known| known.name == *wanted) else {
                 let known = instance_types.iter().map(|known| known.name.clone()).collect();
-                return Err(CloudError::UnknownInstanceType { wanted: wanted.clone(), known });
+                return Err(CloudError::UnknownInstanceType {
+                    wanted: wanted.clone(),
+                    known,
+                });
             };
             hardware.capacity.clone_from(&found.capacity);
             hardware.architecture.clone_from(&found.architecture);
@@ -212,7 +256,10 @@ impl CloudSpec {
         if let Some(wanted) = model.image.as_ref().filter(|_| !images.is_empty()) {
             let Some(found) = images.iter().find(|known| known.name == *wanted) else {
                 let known = images.iter().map(|known| known.name.clone()).collect();
-                return Err(CloudError::UnknownImage { wanted: wanted.clone(), known });
+                return Err(CloudError::UnknownImage {
+                    wanted: wanted.clone(),
+                    known,
+                });
             };
             if let Some(version) = model.version.as_ref().filter(|version| !found.has(version)) {
                 return Err(CloudError::UnsupportedVersion {
@@ -231,7 +278,11 @@ impl Image {
     /// Whether the image has the minor version of a version such as `v1.36.3`.
     fn has(&self, version: &str) -> bool {
         let mut parts = version.trim_start_matches('v').split('.');
-        let minor = format!("{}.{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let minor = format!(
+            "{}.{}",
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default()
+        );
         self.versions.contains(&minor)
     }
 }
@@ -243,7 +294,11 @@ mod tests {
     #[test]
     fn an_image_has_the_patch_releases_of_its_minor_versions() {
         let versions = vec!["1.35".into(), "1.3".into()];
-        let image = Image { name: String::new(), operating_system: String::new(), versions };
+        let image = Image {
+            name: String::new(),
+            operating_system: String::new(),
+            versions,
+        };
         let known =
             ["v1.35.4", "1.35.0", "v1.3.9", "v1.36.3", "v1.30.1", "", "v1"].map(|version| image.has(version));
         assert_eq!(known, [true, true, true, false, false, false, false]);

@@ -3,20 +3,21 @@
 //! A cloud is known by its name. Its parts know nothing of each other: what one change means for several of
 //! them is a matter of the engine.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use nephele_model::{CallRate, Capacity, CloudError, ResourceId, ResourceKind, SimTime};
 
-use crate::api_limits::Calls;
-use crate::billing::{Billing, Product, price};
-use crate::caller_mistakes::{CallerMistakes, MistakesByCaller};
-use crate::clock::{Clock, CloudTime};
-use crate::cloud_spec::{CloudSpec, Hardware, Model};
-use crate::config::Config;
-use crate::environment::Environment;
-use crate::seed::Seed;
-use crate::spec::ResourceSpec;
+use crate::{
+    api_limits::Calls,
+    billing::{Billing, Product, price},
+    caller_mistakes::{CallerMistakes, MistakesByCaller},
+    clock::{Clock, CloudTime},
+    cloud_spec::{CloudSpec, Hardware, Model},
+    config::Config,
+    environment::Environment,
+    seed::Seed,
+    spec::ResourceSpec,
+};
 
 /// One cloud of a namespace.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +50,13 @@ impl CloudState {
 
     /// Whether it is as if it had never been.
     fn is_nothing(&self) -> bool {
-        let Self { cloud_spec, clock, calls, billing, caller_mistakes } = self;
+        let Self {
+            cloud_spec,
+            clock,
+            calls,
+            billing,
+            caller_mistakes,
+        } = self;
         cloud_spec.is_none()
             && clock.is_none()
             && calls.is_none()
@@ -70,7 +77,12 @@ pub(crate) struct Clouds {
 
 impl Clouds {
     pub(crate) fn new(config: Config, seed: Seed) -> Self {
-        Self { config, seed, by_id: BTreeMap::new(), put: 0 }
+        Self {
+            config,
+            seed,
+            by_id: BTreeMap::new(),
+            put: 0,
+        }
     }
 
     /// Whether any was put. Only those that were put have rates.
@@ -115,9 +127,15 @@ impl Clouds {
         id: &ResourceId,
         change: impl FnOnce(&mut Billing, Option<&CloudSpec>),
     ) {
-        self.change_priced(id, |CloudState { cloud_spec, billing, .. }, built_in| {
-            change(billing, cloud_spec.as_ref().or(built_in));
-        });
+        self.change_priced(
+            id,
+            |CloudState {
+                 cloud_spec, billing, ..
+             },
+             built_in| {
+                change(billing, cloud_spec.as_ref().or(built_in));
+            },
+        );
     }
 
     fn change_priced<R>(
@@ -125,7 +143,9 @@ impl Clouds {
         id: &ResourceId,
         change: impl FnOnce(&mut CloudState, Option<&CloudSpec>) -> R,
     ) -> R {
-        let Self { config, by_id, put, .. } = self;
+        let Self {
+            config, by_id, put, ..
+        } = self;
         if !by_id.contains_key(id) {
             by_id.insert(id.clone(), CloudState::default());
         }
@@ -149,12 +169,15 @@ impl Clouds {
 
     /// The spec of this name: one that was put, or the built-in one.
     pub(crate) fn cloud_spec(&self, id: &ResourceId) -> Option<&CloudSpec> {
-        self.put(id).or_else(|| is_built_in(id).then_some(&self.config.cloud_spec))
+        self.put(id)
+            .or_else(|| is_built_in(id).then_some(&self.config.cloud_spec))
     }
 
     /// The hardware of an instance that is made from a model.
     pub(crate) fn hardware(&self, id: &ResourceId, model: &Model) -> Result<Hardware, CloudError> {
-        self.cloud_spec(id).ok_or_else(|| CloudError::UnknownCloud(id.name.clone()))?.hardware(model)
+        self.cloud_spec(id)
+            .ok_or_else(|| CloudError::UnknownCloud(id.name.clone()))?
+            .hardware(model)
     }
 
     /// The price of an instance in millionths for an hour.
@@ -168,9 +191,14 @@ impl Clouds {
             Capacity::Zone(zone) => self.config.zones.get(zone)?.instances_max,
             Capacity::Quota { kind, .. } => self.config.quotas.limit(*kind),
             Capacity::CloudQuota { cloud_spec, of } => self.cloud_spec(cloud_spec)?.limits.quota(*of),
-            Capacity::Stock { cloud_spec, instance_type, zone } => {
-                self.cloud_spec(cloud_spec)?.limits.stock(instance_type.as_ref(), zone.as_ref())
-            }
+            Capacity::Stock {
+                cloud_spec,
+                instance_type,
+                zone,
+            } => self
+                .cloud_spec(cloud_spec)?
+                .limits
+                .stock(instance_type.as_ref(), zone.as_ref()),
         }
     }
 
@@ -181,7 +209,9 @@ impl Clouds {
         // Load balancers take no time.
         let is_clocked = spec.id.kind == ResourceKind::Instance;
         Environment {
-            seed: cloud_spec.and_then(|cloud_spec| cloud_spec.seed.as_ref()).unwrap_or(&self.seed),
+            seed: cloud_spec
+                .and_then(|cloud_spec| cloud_spec.seed.as_ref())
+                .unwrap_or(&self.seed),
             latencies: cloud_spec.map(|cloud_spec| &cloud_spec.latencies),
             clock: self.clock(&id).copied().filter(|_| is_clocked),
         }

@@ -2,15 +2,17 @@
 
 use nephele_model::{Endpoint, SeedKey, SimTime};
 
-use crate::active_effect::ActiveEffect;
-use crate::clock::CloudTime;
-use crate::cloud_spec::Hardware;
-use crate::hasher::StableHasher;
-use crate::latency::Latency;
-use crate::leak::Leaked;
-use crate::resource::{Deletion, Due, Progress, Resource, StageState, Update, UpdateState};
-use crate::spec::{ResourceSpec, StageSpec};
-use crate::usage::Footprint;
+use crate::{
+    active_effect::ActiveEffect,
+    clock::CloudTime,
+    cloud_spec::Hardware,
+    hasher::StableHasher,
+    latency::Latency,
+    leak::Leaked,
+    resource::{Deletion, Due, Progress, Resource, StageState, Update, UpdateState},
+    spec::{ResourceSpec, StageSpec},
+    usage::Footprint,
+};
 
 /// Writes everything that decides what the resource will do from now on. The generation is left out: it counts the
 /// changes seen, and adoption restarts it. An update that has ended is left out too, because it decides nothing any
@@ -63,11 +65,25 @@ pub(crate) fn write_resource(hash: &mut StableHasher, resource: &Resource) {
         hash.text(fault);
     }
     hash.time(*created);
-    hash.list(deleting, |hash, Deletion { since: _, due, ends, accepted: _ }| write_end(hash, *due, *ends));
+    hash.list(
+        deleting,
+        |hash,
+         Deletion {
+             since: _,
+             due,
+             ends,
+             accepted: _,
+         }| write_end(hash, *due, *ends),
+    );
     // An update under way counts as one more stage, so that a resource without one keeps the digest of earlier
     // releases.
-    let updated = update.iter().filter(|update| matches!(update.state, UpdateState::Running { .. }));
-    let passing = progress.iter().map(Passing::Stage).chain(updated.map(Passing::Update));
+    let updated = update
+        .iter()
+        .filter(|update| matches!(update.state, UpdateState::Running { .. }));
+    let passing = progress
+        .iter()
+        .map(Passing::Stage)
+        .chain(updated.map(Passing::Update));
     hash.list(passing.collect::<Vec<_>>(), |hash, passing| match passing {
         Passing::Stage(progress) => write_progress(hash, progress),
         Passing::Update(update) => write_update(hash, update),
@@ -75,8 +91,21 @@ pub(crate) fn write_resource(hash: &mut StableHasher, resource: &Resource) {
 }
 
 pub(crate) fn write_leaked(hash: &mut StableHasher, leaked: &Leaked) {
-    let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked;
-    let Footprint { zone, cloud_spec, instance_type, processors, market } = footprint;
+    let Leaked {
+        id,
+        since,
+        fault,
+        addresses: _,
+        endpoint,
+        footprint,
+    } = leaked;
+    let Footprint {
+        zone,
+        cloud_spec,
+        instance_type,
+        processors,
+        market,
+    } = footprint;
     hash.id(id);
     hash.time(*since);
     hash.text(fault);
@@ -98,8 +127,18 @@ fn write_endpoint(hash: &mut StableHasher, Endpoint { host, port }: &Endpoint) {
 }
 
 fn write_active_effect(hash: &mut StableHasher, active_effect: &ActiveEffect) {
-    let ActiveEffect { of, among, before, after, visible_effect, holds, is_down, is_final, market, notice } =
-        active_effect;
+    let ActiveEffect {
+        of,
+        among,
+        before,
+        after,
+        visible_effect,
+        holds,
+        is_down,
+        is_final,
+        market,
+        notice,
+    } = active_effect;
     hash.text(of.as_str());
     hash.text(&visible_effect.text());
     hash.list(among, |hash, stage| hash.text(stage.as_str()));
@@ -191,7 +230,11 @@ fn write_hardware(hash: &mut StableHasher, hardware: &Hardware) {
     if *hardware == Hardware::default() {
         return;
     }
-    let Hardware { architecture, operating_system, capacity } = hardware;
+    let Hardware {
+        architecture,
+        operating_system,
+        capacity,
+    } = hardware;
     for text in ["hardware", architecture, operating_system] {
         hash.text(text);
     }
@@ -202,7 +245,12 @@ fn write_hardware(hash: &mut StableHasher, hardware: &Hardware) {
 }
 
 fn write_stage(hash: &mut StableHasher, stage: &StageSpec) {
-    let StageSpec { name, after, latency, failure } = stage;
+    let StageSpec {
+        name,
+        after,
+        latency,
+        failure,
+    } = stage;
     hash.text(name.as_str());
     hash.list(after, |hash, name| hash.text(name.as_str()));
     write_latency(hash, latency.as_ref());
@@ -226,7 +274,9 @@ fn write_update(hash: &mut StableHasher, update: &Update) {
 }
 
 fn write_latency(hash: &mut StableHasher, latency: Option<&Latency>) {
-    let Some(latency) = latency else { return hash.text("of the catalog") };
+    let Some(latency) = latency else {
+        return hash.text("of the catalog");
+    };
     let (kind, durations, fraction) = latency.parts();
     hash.text(kind);
     match latency {

@@ -10,36 +10,40 @@ mod duplicates;
 mod leaks;
 mod reads;
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use nephele_model::{
     Capacity, CloudError, ClusterId, FaultRecord, ResourceId, ResourceKind, SimTime, StageName, Verb,
     count_step,
 };
 
-use crate::adoption::Reservation;
-use crate::billing::Cost;
-use crate::checks::{Checked, check};
-use crate::clock::ClockRecord;
-use crate::cloud_spec::{CloudSpec, Hardware, Model};
-use crate::clouds::Clouds;
-use crate::config::Config;
-use crate::digest::{write_leaked, write_resource};
-use crate::event::{Event, EventKind, Took};
-use crate::fault::{Call, FaultState, Lag, Strike, Subject, Verdict};
-use crate::faults::{Change, Faults, KnownBefore};
-use crate::hasher::StableHasher;
-use crate::journal::{Cursor, Journal, Record};
-use crate::leak::Leaks;
-use crate::operation::{Operation, Request};
-use crate::outcome::Outcome;
-use crate::resource::{Deadline, Resource, StageState, UpdateSpec};
-use crate::resource_counts::ResourceCounts;
-use crate::seed::Seed;
-use crate::spec::ResourceSpec;
-use crate::usage::{CapacityUsage, Footprint, Usage};
-use crate::wait_queue::WaitQueues;
+use crate::{
+    adoption::Reservation,
+    billing::Cost,
+    checks::{Checked, check},
+    clock::ClockRecord,
+    cloud_spec::{CloudSpec, Hardware, Model},
+    clouds::Clouds,
+    config::Config,
+    digest::{write_leaked, write_resource},
+    event::{Event, EventKind, Took},
+    fault::{Call, FaultState, Lag, Strike, Subject, Verdict},
+    faults::{Change, Faults, KnownBefore},
+    hasher::StableHasher,
+    journal::{Cursor, Journal, Record},
+    leak::Leaks,
+    operation::{Operation, Request},
+    outcome::Outcome,
+    resource::{Deadline, Resource, StageState, UpdateSpec},
+    resource_counts::ResourceCounts,
+    seed::Seed,
+    spec::ResourceSpec,
+    usage::{CapacityUsage, Footprint, Usage},
+    wait_queue::WaitQueues,
+};
 
 /// The cloud. An engine has one owner, and its state changes only through [`Engine::apply`], [`Engine::poll`] and
 /// [`Engine::poll_some`].
@@ -97,7 +101,12 @@ impl Engine {
                 let outcome = Outcome::Refused(error);
                 let answer = outcome.clone();
                 let faults = Vec::new();
-                self.journal.push(Record::Operation { operation, outcome, faults, is_hit: false });
+                self.journal.push(Record::Operation {
+                    operation,
+                    outcome,
+                    faults,
+                    is_hit: false,
+                });
                 return answer;
             }
         };
@@ -126,7 +135,12 @@ impl Engine {
         let is_counted = is_counted || !faults.is_empty();
         if is_counted || (outcome != Outcome::AlreadyDone && !is_answered_read) {
             let operation = Box::new(operation);
-            self.journal.push(Record::Operation { operation, outcome: outcome.clone(), faults, is_hit });
+            self.journal.push(Record::Operation {
+                operation,
+                outcome: outcome.clone(),
+                faults,
+                is_hit,
+            });
         }
         for event in events {
             self.note(event);
@@ -143,8 +157,20 @@ impl Engine {
         self.make_way(operation, events);
         let is_there = self.resources.contains_key(operation.request.target());
         let is_reserved = self.reserved.contains_key(operation.request.target());
-        let Self { clouds, usage, waiting, .. } = self;
-        let checked = Checked { clouds, usage, waiting, operation, is_there, is_reserved };
+        let Self {
+            clouds,
+            usage,
+            waiting,
+            ..
+        } = self;
+        let checked = Checked {
+            clouds,
+            usage,
+            waiting,
+            operation,
+            is_there,
+            is_reserved,
+        };
         let outcome = match check(&checked) {
             Ok(()) => self.execute(operation, events).unwrap_or_else(Outcome::Refused),
             Err(outcome) => outcome,
@@ -177,13 +203,18 @@ impl Engine {
         }
         // The only requests that let something leak are its deletion, and a creation that is carried out twice.
         let has_room_to_leak = match &operation.request {
-            Request::Delete(id) if !self.faults.is_empty() => {
-                self.get(id).is_some_and(|found| self.can_leak(&found.spec.cloud_id(), id.kind))
-            }
+            Request::Delete(id) if !self.faults.is_empty() => self
+                .get(id)
+                .is_some_and(|found| self.can_leak(&found.spec.cloud_id(), id.kind)),
             Request::Create(spec) if !self.faults.is_empty() => self.can_leak(&spec.cloud_id(), spec.id.kind),
             _ => false,
         };
-        let Self { resources, faults, clouds, .. } = self;
+        let Self {
+            resources,
+            faults,
+            clouds,
+            ..
+        } = self;
         let Some((verb, spec)) = subject(resources, &operation.request) else {
             return Ok((false, Verdict::default()));
         };
@@ -201,9 +232,18 @@ impl Engine {
         if faults.is_empty() {
             return Ok((rate.is_some(), Verdict::default()));
         }
-        let leaking = [Verb::CreateInstance, Verb::DeleteInstance, Verb::DeleteLoadBalancer];
+        let leaking = [
+            Verb::CreateInstance,
+            Verb::DeleteInstance,
+            Verb::DeleteLoadBalancer,
+        ];
         let can_leak = leaking.contains(&verb) && has_room_to_leak;
-        let ResourceId { namespace, cluster, kind, .. } = &spec.id;
+        let ResourceId {
+            namespace,
+            cluster,
+            kind,
+            ..
+        } = &spec.id;
         let cluster = match kind {
             ResourceKind::LoadBalancer => Some(&spec.labels),
             _ => load_balancer_of(resources, namespace, cluster).map(|found| &found.spec.labels),
@@ -212,14 +252,24 @@ impl Engine {
         let environment = clouds.environment_of(spec);
         let caller = operation.caller.as_str();
         let at = operation.at;
-        let call = Call { verb, caller, subject, can_leak, at, as_adopted, key: OnceCell::new() };
+        let call = Call {
+            verb,
+            caller,
+            subject,
+            can_leak,
+            at,
+            as_adopted,
+            key: OnceCell::new(),
+        };
         Ok((rate.is_some(), faults.strike(&call, environment.seed)))
     }
 
     /// A creation that is refused for lack of room joins the line for that room. Any other answer takes it out of the
     /// line, but a creation that a fault keeps from being carried out stays where it is.
     fn enqueue(&mut self, request: &Request, outcome: &Outcome) {
-        let Request::Create(ResourceSpec { id, .. }) = request else { return };
+        let Request::Create(ResourceSpec { id, .. }) = request else {
+            return;
+        };
         let missing = match outcome {
             Outcome::Refused(error) => error.missing_room(id),
             Outcome::Accepted | Outcome::AlreadyDone | Outcome::Delayed { .. } => None,
@@ -232,16 +282,29 @@ impl Engine {
 
     /// Tells waiting resources that room is free.
     fn tell_waiting(&mut self, at: SimTime) {
-        let Self { clouds, usage, waiting, .. } = self;
-        for (capacity, waiting) in
-            waiting.tell(at, |capacity| Some((clouds.limit(capacity)?, usage.taken(capacity))))
-        {
-            self.journal.push(Record::CapacityFreed { at, capacity, waiting });
+        let Self {
+            clouds,
+            usage,
+            waiting,
+            ..
+        } = self;
+        for (capacity, waiting) in waiting.tell(at, |capacity| {
+            Some((clouds.limit(capacity)?, usage.taken(capacity)))
+        }) {
+            self.journal.push(Record::CapacityFreed {
+                at,
+                capacity,
+                waiting,
+            });
         }
     }
 
     fn execute(&mut self, operation: &Operation, events: &mut Vec<Event>) -> Result<Outcome, CloudError> {
-        let Operation { caller, request, at: now } = operation;
+        let Operation {
+            caller,
+            request,
+            at: now,
+        } = operation;
         let now = *now;
         match request {
             Request::Create(spec) => {
@@ -259,13 +322,23 @@ impl Engine {
                 Ok(outcome)
             }
             Request::Adopt { spec, previous } => self.adopt(now, caller, spec, previous, events),
-            Request::RegisterBackend { load_balancer, instance, in_service_from } => {
-                self.register(now, load_balancer, instance, in_service_from, events)
-            }
-            Request::DeregisterBackend { load_balancer, instance } => {
-                Ok(self.deregister(now, load_balancer, instance, events))
-            }
-            Request::PutCloud { id, cloud_spec, clock, leaked, cost, caller_mistakes } => {
+            Request::RegisterBackend {
+                load_balancer,
+                instance,
+                in_service_from,
+            } => self.register(now, load_balancer, instance, in_service_from, events),
+            Request::DeregisterBackend {
+                load_balancer,
+                instance,
+            } => Ok(self.deregister(now, load_balancer, instance, events)),
+            Request::PutCloud {
+                id,
+                cloud_spec,
+                clock,
+                leaked,
+                cost,
+                caller_mistakes,
+            } => {
                 if !self.clouds.is_put(id) {
                     events.extend(self.adopt_leaked(now, leaked));
                     self.adopt_caller_mistakes(id, caller_mistakes);
@@ -286,9 +359,20 @@ impl Engine {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
-                let record = FaultRecord { began: record.began.min(now), ..*record };
-                let affected_some = self.faults.get(id).is_some_and(|state| state.active_effect().is_some());
-                let known = KnownBefore { affected_ids, is_cut: *is_cut, notices, skipped };
+                let record = FaultRecord {
+                    began: record.began.min(now),
+                    ..*record
+                };
+                let affected_some = self
+                    .faults
+                    .get(id)
+                    .is_some_and(|state| state.active_effect().is_some());
+                let known = KnownBefore {
+                    affected_ids,
+                    is_cut: *is_cut,
+                    notices,
+                    skipped,
+                };
                 let cleared = self.faults.put(now, id, fault, record, known);
                 if !self.faults.set_paused(id, *paused) && cleared.is_none() {
                     return Ok(Outcome::AlreadyDone);
@@ -310,7 +394,11 @@ impl Engine {
             Request::DeleteLeaked(cloud_spec) => {
                 let leaked: Vec<_> = self.leaked(cloud_spec).cloned().collect();
                 events.extend(self.delete_leaked(now, &leaked));
-                Ok(if leaked.is_empty() { Outcome::AlreadyDone } else { Outcome::Accepted })
+                Ok(if leaked.is_empty() {
+                    Outcome::AlreadyDone
+                } else {
+                    Outcome::Accepted
+                })
             }
         }
     }
@@ -327,7 +415,9 @@ impl Engine {
     /// that the owner of the engine can release it in between.
     pub fn poll_some(&mut self, now: SimTime, deadlines_max: usize) -> bool {
         for _ in 0..deadlines_max {
-            let Some(at) = self.next_deadline().filter(|at| *at <= now) else { return false };
+            let Some(at) = self.next_deadline().filter(|at| *at <= now) else {
+                return false;
+            };
             match self.deadlines.first().filter(|((due, _), _)| *due == at).cloned() {
                 Some(deadline) => {
                     self.deadlines.remove(&deadline);
@@ -351,15 +441,25 @@ impl Engine {
 
     /// Lets the next change of a fault happen: its end, or the begin or the end of a window.
     fn change_fault(&mut self, at: SimTime) {
-        let Some((fault, change, affected_ids)) = self.faults.pop_change() else { return };
+        let Some((fault, change, affected_ids)) = self.faults.pop_change() else {
+            return;
+        };
         let mut events = self.clear(at, &fault.name, &affected_ids);
         if change == Change::WindowBegins {
             events.extend(self.affect_all(at, &fault));
         }
         self.journal.push(match change {
             Change::Ends => Record::FaultEnded { at, fault },
-            Change::WindowBegins => Record::FaultWindow { at, fault, begins: true },
-            Change::WindowEnds => Record::FaultWindow { at, fault, begins: false },
+            Change::WindowBegins => Record::FaultWindow {
+                at,
+                fault,
+                begins: true,
+            },
+            Change::WindowEnds => Record::FaultWindow {
+                at,
+                fault,
+                begins: false,
+            },
         });
         events.into_iter().for_each(|event| self.note(event));
     }
@@ -368,12 +468,18 @@ impl Engine {
     #[must_use]
     pub fn next_deadline(&self) -> Option<SimTime> {
         let due = self.deadlines.first().map(|((at, _), _)| *at);
-        due.into_iter().chain(self.waiting.next_deadline()).chain(self.faults.next_change()).min()
+        due.into_iter()
+            .chain(self.waiting.next_deadline())
+            .chain(self.faults.next_change())
+            .min()
     }
 
     /// The names of the clouds that were put, in order.
     pub fn cloud_ids(&self) -> impl Iterator<Item = &ResourceId> {
-        self.clouds.iter().filter(|(_, cloud)| cloud.cloud_spec.is_some()).map(|(id, _)| id)
+        self.clouds
+            .iter()
+            .filter(|(_, cloud)| cloud.cloud_spec.is_some())
+            .map(|(id, _)| id)
     }
 
     /// A resource by name.
@@ -393,12 +499,22 @@ impl Engine {
     /// The limits of a cloud, and how much of them is used, in a fixed order. Empty if the cloud does not exist.
     #[must_use]
     pub fn usage(&self, cloud_spec: &ResourceId) -> Vec<CapacityUsage> {
-        let limits = self.clouds.cloud_spec(cloud_spec).map(|cloud_spec| &cloud_spec.limits);
-        let capacities = limits.into_iter().flat_map(|limits| limits.capacities(cloud_spec));
+        let limits = self
+            .clouds
+            .cloud_spec(cloud_spec)
+            .map(|cloud_spec| &cloud_spec.limits);
+        let capacities = limits
+            .into_iter()
+            .flat_map(|limits| limits.capacities(cloud_spec));
         let usage = capacities.map(|(capacity, limit)| {
             let taken = self.usage.taken(&capacity);
             let waiting = self.waiting.len(&capacity);
-            CapacityUsage { capacity, limit, taken, waiting }
+            CapacityUsage {
+                capacity,
+                limit,
+                taken,
+                waiting,
+            }
         });
         usage.collect()
     }
@@ -505,7 +621,13 @@ impl Engine {
             cloud.cloud_spec.replace(cloud_spec.clone())
         });
         let is_new = before.is_none();
-        self.set_clock(now, id, before.map(|before| before.clock), previous, &cloud_spec.clock);
+        self.set_clock(
+            now,
+            id,
+            before.map(|before| before.clock),
+            previous,
+            &cloud_spec.clock,
+        );
         if is_new {
             self.begin_billing(now, id, cost);
         } else {
@@ -533,7 +655,11 @@ impl Engine {
             }
             return Ok(outcome);
         }
-        let made = || self.clouds.hardware(&spec.cloud_id(), &spec.model()).unwrap_or_default();
+        let made = || {
+            self.clouds
+                .hardware(&spec.cloud_id(), &spec.model())
+                .unwrap_or_default()
+        };
         let hardware = known.cloned().unwrap_or_else(made);
         let environment = self.clouds.environment_of(spec);
         let mut resource = Resource::new(spec.clone(), hardware, created, reached, environment);
@@ -544,7 +670,9 @@ impl Engine {
 
     /// Notes when the creation of a resource was accepted.
     fn note_creation(&mut self, now: SimTime, id: &ResourceId) {
-        let Self { resources, clouds, .. } = self;
+        let Self {
+            resources, clouds, ..
+        } = self;
         if let Some(resource) = resources.get_mut(id) {
             let environment = clouds.environment_of(&resource.spec);
             resource.accepted = Some(environment.time(now));
@@ -552,8 +680,12 @@ impl Engine {
     }
 
     fn retry(&mut self, now: SimTime, id: &ResourceId, stage: &StageName) -> Result<Outcome, CloudError> {
-        let Self { resources, clouds, .. } = self;
-        let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+        let Self {
+            resources, clouds, ..
+        } = self;
+        let resource = resources
+            .get_mut(id)
+            .ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
         let environment = clouds.environment_of(&resource.spec);
@@ -568,8 +700,12 @@ impl Engine {
     }
 
     fn update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) -> Result<Outcome, CloudError> {
-        let Self { resources, clouds, .. } = self;
-        let resource = resources.get_mut(id).ok_or_else(|| CloudError::NotFound(id.clone()))?;
+        let Self {
+            resources, clouds, ..
+        } = self;
+        let resource = resources
+            .get_mut(id)
+            .ok_or_else(|| CloudError::NotFound(id.clone()))?;
         resource.refuse_deleting()?;
         let before = resource.next_deadline();
         let environment = clouds.environment_of(&resource.spec);
@@ -596,13 +732,16 @@ impl Engine {
         }
         self.waiting.leave(id);
         self.take(now, id, footprint);
-        self.reserved.insert(id.clone(), Reservation::new(footprint.clone()));
+        self.reserved
+            .insert(id.clone(), Reservation::new(footprint.clone()));
         Outcome::Accepted
     }
 
     /// Releases the room that is reserved for a resource. Returns whether there was a reservation.
     fn give_up(&mut self, now: SimTime, id: &ResourceId) -> bool {
-        let Some(reservation) = self.reserved.remove(id) else { return false };
+        let Some(reservation) = self.reserved.remove(id) else {
+            return false;
+        };
         self.give_back(now, id, &reservation.footprint);
         true
     }
@@ -645,7 +784,11 @@ impl Engine {
             let waited = self.waiting.leave(id).is_some();
             let was_reserved = self.give_up(now, id);
             let changes = was_known || waited || was_reserved;
-            return if changes { Outcome::Accepted } else { Outcome::AlreadyDone };
+            return if changes {
+                Outcome::Accepted
+            } else {
+                Outcome::AlreadyDone
+            };
         };
         if resource.deleting.is_some() {
             return Outcome::AlreadyDone;
@@ -658,8 +801,15 @@ impl Engine {
 
     /// Begins the deletion of a resource that exists, or continues one that an earlier process began.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, id: &ResourceId, is_adopted: bool) {
-        let Self { resources, clouds, deadlines, .. } = self;
-        let Some(resource) = resources.get_mut(id) else { return };
+        let Self {
+            resources,
+            clouds,
+            deadlines,
+            ..
+        } = self;
+        let Some(resource) = resources.get_mut(id) else {
+            return;
+        };
         let before = resource.next_deadline();
         let environment = clouds.environment_of(&resource.spec);
         resource.begin_deletion(since, is_adopted, environment);
@@ -684,7 +834,10 @@ impl Engine {
     /// Lets happen what is due at `at` for one resource. Its entry in the deadlines has already been removed.
     fn advance(&mut self, deadline: Deadline, id: &ResourceId) -> Vec<Event> {
         let at = deadline.0;
-        let resource = self.resources.get_mut(id).expect("a deadline is removed with its resource");
+        let resource = self
+            .resources
+            .get_mut(id)
+            .expect("a deadline is removed with its resource");
         if resource.deleting.is_none() {
             let mut events = resource.end_due_stages(deadline, self.clouds.environment_of(&resource.spec));
             events.extend(resource.end_due_update(deadline));
@@ -705,7 +858,10 @@ impl Engine {
         }
         let generation = resource.generation + 1;
         let accepted = resource.deleting.as_ref().and_then(|deletion| deletion.accepted);
-        let took = accepted.map(|accepted| Took { time: deadline.1.since(accepted), is_all: true });
+        let took = accepted.map(|accepted| Took {
+            time: deadline.1.since(accepted),
+            is_all: true,
+        });
         let footprint = resource.footprint();
         self.take_out(id);
         self.give_back(at, id, &footprint);
@@ -737,8 +893,14 @@ fn subject<'a>(
     let known = resources.get(request.target());
     let running = known.filter(|known| known.deleting.is_none());
     let backend = |name: &str| {
-        let ResourceId { namespace, cluster, .. } = request.target();
-        Some(&resources.get(&ResourceId::instance(namespace, cluster, name))?.spec)
+        let ResourceId {
+            namespace, cluster, ..
+        } = request.target();
+        Some(
+            &resources
+                .get(&ResourceId::instance(namespace, cluster, name))?
+                .spec,
+        )
     };
     match (request, request.target().kind) {
         (Request::Create(spec), Instance) if known.is_none() => Some((Verb::CreateInstance, spec)),
@@ -749,16 +911,27 @@ fn subject<'a>(
         (Request::Delete(_), LoadBalancer) => Some((Verb::DeleteLoadBalancer, &running?.spec)),
         (Request::Update(_, update), Instance) => {
             let running = running?;
-            let is_new = running.update.as_ref().is_none_or(|known| known.name != update.name);
+            let is_new = running
+                .update
+                .as_ref()
+                .is_none_or(|known| known.name != update.name);
             is_new.then_some((Verb::UpdateInstance, &running.spec))
         }
-        (Request::RegisterBackend { instance, in_service_from, .. }, _) => {
+        (
+            Request::RegisterBackend {
+                instance,
+                in_service_from,
+                ..
+            },
+            _,
+        ) => {
             let is_new = running?.backends.get(instance) != Some(in_service_from);
             is_new.then_some((Verb::RegisterBackend, backend(instance)?))
         }
-        (Request::DeregisterBackend { instance, .. }, _) => {
-            known?.backends.contains_key(instance).then_some((Verb::DeregisterBackend, backend(instance)?))
-        }
+        (Request::DeregisterBackend { instance, .. }, _) => known?
+            .backends
+            .contains_key(instance)
+            .then_some((Verb::DeregisterBackend, backend(instance)?)),
         _ => None,
     }
 }
@@ -783,7 +956,13 @@ fn ensure(existing: &mut Resource, spec: &ResourceSpec) -> Result<Outcome, Cloud
     if existing.spec == *spec {
         return Ok(Outcome::AlreadyDone);
     }
-    let ResourceSpec { zone, stages, endpoint, market, .. } = &existing.spec;
+    let ResourceSpec {
+        zone,
+        stages,
+        endpoint,
+        market,
+        ..
+    } = &existing.spec;
     let made_from = |spec: &ResourceSpec| {
         (spec.id.kind == ResourceKind::Instance).then(|| (spec.region.clone(), spec.cloud_id(), spec.model()))
     };

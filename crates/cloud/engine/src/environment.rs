@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use nephele_model::SimTime;
 
-use crate::clock::{Clock, CloudTime};
-use crate::cloud_spec::Latencies;
-use crate::latency::Latency;
-use crate::seed::Seed;
-use crate::spec::{ResourceSpec, StageSpec};
+use crate::{
+    clock::{Clock, CloudTime},
+    cloud_spec::Latencies,
+    latency::Latency,
+    seed::Seed,
+    spec::{ResourceSpec, StageSpec},
+};
 
 /// An instant on the engine's line of time, and in the time of a cloud.
 #[derive(Clone, Copy)]
@@ -37,14 +39,18 @@ impl<'a> Environment<'a> {
     /// The end of something that takes a while: its deadline, and the time of the cloud then. The latter is None where
     /// the cloud has no time of its own.
     pub(crate) fn end(self, since: Instant, takes: Duration) -> (Option<SimTime>, Option<CloudTime>) {
-        let Some(clock) = self.clock else { return (Some(since.at + takes), None) };
+        let Some(clock) = self.clock else {
+            return (Some(since.at + takes), None);
+        };
         let ends = since.time.after(takes);
         (clock.when(ends), Some(ends))
     }
 
     /// As [`Environment::end`], for something that begins now.
     pub(crate) fn end_of_new(self, since: SimTime, takes: Duration) -> (Option<SimTime>, Option<CloudTime>) {
-        let Some(clock) = self.clock else { return (Some(since + takes), None) };
+        let Some(clock) = self.clock else {
+            return (Some(since + takes), None);
+        };
         let ends = clock.hold(clock.time(since).after(takes));
         (clock.when(ends), Some(ends))
     }

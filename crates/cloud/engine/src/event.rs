@@ -33,7 +33,13 @@ pub struct Took {
 impl Event {
     /// A change that says nothing about an operation.
     pub(crate) fn new(at: SimTime, id: ResourceId, generation: u64, kind: EventKind) -> Self {
-        Self { at, id, generation, kind, took: None }
+        Self {
+            at,
+            id,
+            generation,
+            kind,
+            took: None,
+        }
     }
 }
 

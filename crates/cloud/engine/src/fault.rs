@@ -8,9 +8,11 @@
 //!      └─────────────┴────────────────────┴─────────────┴─────▶ no hit: the next fault
 //! ```
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use nephele_model::{
     Budget, CloudError, Decided, Decisions, Earlier, FailureReason, FaultPhase, FaultRecord, LastHits,
@@ -18,15 +20,17 @@ use nephele_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::active_effect::{ActiveEffect, NoticeEnd};
-use crate::as_list;
-use crate::clock::CloudTime;
-use crate::hasher::StableHasher;
-use crate::latency::Latency;
-use crate::outcome::Outcome;
-use crate::read_after_write::{HiddenWrite, HiddenWrites};
-use crate::seed::{Decision, Seed};
-use crate::spec::ResourceSpec;
+use crate::{
+    active_effect::{ActiveEffect, NoticeEnd},
+    as_list,
+    clock::CloudTime,
+    hasher::StableHasher,
+    latency::Latency,
+    outcome::Outcome,
+    read_after_write::{HiddenWrite, HiddenWrites},
+    seed::{Decision, Seed},
+    spec::ResourceSpec,
+};
 
 /// A rule that makes operations of its namespace fail or wait, or affects its resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,8 +160,14 @@ pub(crate) struct Subject<'a> {
 impl Subject<'_> {
     /// The name by which faults select it.
     pub(crate) fn name(&self) -> &str {
-        let ResourceId { cluster, kind, name, .. } = &self.spec.id;
-        if *kind == ResourceKind::LoadBalancer { cluster } else { name }
+        let ResourceId {
+            cluster, kind, name, ..
+        } = &self.spec.id;
+        if *kind == ResourceKind::LoadBalancer {
+            cluster
+        } else {
+            name
+        }
     }
 }
 
@@ -178,7 +188,9 @@ impl Call<'_> {
     /// Identifies the operation and the subject. Calls of different subjects may have the same key by accident, once in
     /// 2^64: then they share their number of attempts. Computed once for all faults that want it.
     fn key(&self) -> u64 {
-        *self.key.get_or_init(|| call_key(self.verb, &self.subject.spec.id))
+        *self
+            .key
+            .get_or_init(|| call_key(self.verb, &self.subject.spec.id))
     }
 }
 
@@ -281,13 +293,22 @@ impl FaultState {
             Effect::Affect(_) => (BTreeMap::new(), BTreeMap::new()),
             _ => (self.attempts, self.delayed),
         };
-        Self { fault, has_ended: false, hidden, attempts, delayed, ..self }
+        Self {
+            fault,
+            has_ended: false,
+            hidden,
+            attempts,
+            delayed,
+            ..self
+        }
     }
 
     /// The change of a resource that it hides from reads now.
     pub(crate) fn hides(&self, id: &ResourceId, now: SimTime) -> Option<&HiddenWrite> {
         count_step();
-        self.hidden.get(id).filter(|hidden| !hidden.is_over(now) && self.is_in_force(now))
+        self.hidden
+            .get(id)
+            .filter(|hidden| !hidden.is_over(now) && self.is_in_force(now))
     }
 
     /// Whether it can still hit.
@@ -309,7 +330,11 @@ impl FaultState {
     /// When a window of its schedule begins or ends next, or its time is over. A fault that cannot hit any more needs no
     /// more windows.
     pub(crate) fn next_change(&self, now: SimTime) -> Option<SimTime> {
-        if self.has_ended { None } else { self.fault.budget.next_change(&self.decisions.record, now) }
+        if self.has_ended {
+            None
+        } else {
+            self.fault.budget.next_change(&self.decisions.record, now)
+        }
     }
 
     /// Lets a window begin or end. Returns the resources that it affects no more.
@@ -344,9 +369,14 @@ impl FaultState {
 
     /// Whether what it has done to a resource stays when a window or the time of the fault ends.
     fn is_final_for(&self, id: &ResourceId) -> bool {
-        let Some(active_effect) = self.active_effect() else { return false };
+        let Some(active_effect) = self.active_effect() else {
+            return false;
+        };
         let is_final = |active_effect: &ActiveEffect| active_effect.is_final;
-        let comes_after = active_effect.notice.as_ref().is_some_and(|notice| is_final(&notice.then));
+        let comes_after = active_effect
+            .notice
+            .as_ref()
+            .is_some_and(|notice| is_final(&notice.then));
         is_final(active_effect) || (comes_after && self.notice_end(id) == Some(NoticeEnd::OVER))
     }
 
@@ -374,7 +404,12 @@ impl FaultState {
         if is_kept && self.affected_ids.contains(&spec.id) {
             return Decided::Hit;
         }
-        let Self { id, fault: Fault { budget, .. }, decisions, .. } = self;
+        let Self {
+            id,
+            fault: Fault { budget, .. },
+            decisions,
+            ..
+        } = self;
         let earlier = match (is_adopted, self.is_cut) {
             (false, _) => Earlier::Nothing,
             (true, false) => Earlier::Listed,
@@ -383,11 +418,16 @@ impl FaultState {
         let decision = Decision::ActiveEffect { fault: &id.name };
         let decided = decisions.decide(budget, &spec.id, at, earlier, |window| {
             let window = u32::try_from(window).unwrap_or(u32::MAX);
-            seed.draws(spec.drawn_by(), decision, window).happens(budget.probability)
+            seed.draws(spec.drawn_by(), decision, window)
+                .happens(budget.probability)
         });
         match decided {
             Decided::PassedOver => return decided,
-            Decided::Hit => self.last_hits.push(Hit { at, operation: None, target: spec.id.clone() }),
+            Decided::Hit => self.last_hits.push(Hit {
+                at,
+                operation: None,
+                target: spec.id.clone(),
+            }),
             Decided::HitBefore => {}
         }
         self.affected_ids.insert(spec.id.clone());
@@ -396,7 +436,8 @@ impl FaultState {
 
     /// Whether it matches a resource that can have its active effect.
     pub(crate) fn can_affect(&self, subject: &Subject<'_>) -> bool {
-        self.active_effect().is_some_and(|active_effect| subject.spec.can_have(active_effect))
+        self.active_effect()
+            .is_some_and(|active_effect| subject.spec.can_have(active_effect))
             && fits(&self.fault.matches, subject)
     }
 
@@ -408,7 +449,10 @@ impl FaultState {
 
     /// The resources about which it keeps something. One may appear more than once.
     pub(crate) fn known(&self) -> impl Iterator<Item = &ResourceId> {
-        self.affected_ids.iter().chain(self.decisions.known()).chain(self.notices.keys())
+        self.affected_ids
+            .iter()
+            .chain(self.decisions.known())
+            .chain(self.notices.keys())
     }
 
     /// Forgets a resource that is gone, or that it no longer matches.
@@ -445,7 +489,9 @@ impl FaultState {
         let is_active = self.decisions.is_active(&self.fault.budget, call.at);
         let may_count = is_active || !self.delayed.is_empty();
         // What was in force before a restart has met the reads before it.
-        let is_of_restart = call.as_adopted.is_some_and(|at| self.decisions.record.began <= at);
+        let is_of_restart = call
+            .as_adopted
+            .is_some_and(|at| self.decisions.record.began <= at);
         if !may_count || is_of_restart || !self.concerns(call) {
             return Answer::NotCounted;
         }
@@ -471,14 +517,24 @@ impl FaultState {
     fn hit(&mut self, call: &Call<'_>, seed: &Seed) -> Option<Strike> {
         let attempt = self.attempt(call.key());
         let odds = self.fault.budget.probability;
-        let decision = Decision::Fault { fault: &self.id.name, operation: call.verb };
-        if !seed.draws(call.subject.spec.drawn_by(), decision, attempt).happens(odds) {
+        let decision = Decision::Fault {
+            fault: &self.id.name,
+            operation: call.verb,
+        };
+        if !seed
+            .draws(call.subject.spec.drawn_by(), decision, attempt)
+            .happens(odds)
+        {
             return None;
         }
         let strike = self.effect(call, attempt, seed)?;
         let target = call.subject.spec.id.clone();
         self.decisions.record.count_hit();
-        self.last_hits.push(Hit { at: call.at, operation: Some(call.verb), target });
+        self.last_hits.push(Hit {
+            at: call.at,
+            operation: Some(call.verb),
+            target,
+        });
         Some(strike)
     }
 
@@ -513,7 +569,10 @@ impl FaultState {
             Effect::Leak => Some(Strike::Leak(self.id.name.clone())),
             Effect::Duplicate { retry_after } => {
                 let error = error(FailureReason::LostAnswer, "", *retry_after);
-                Some(Strike::Duplicate { fault: self.id.name.clone(), error })
+                Some(Strike::Duplicate {
+                    fault: self.id.name.clone(),
+                    error,
+                })
             }
             Effect::Lag(latency) => {
                 if self.hidden.len() == Self::CALLS_MAX {
@@ -522,15 +581,25 @@ impl FaultState {
                 if self.hidden.len() == Self::CALLS_MAX {
                     return None;
                 }
-                let decision = Decision::FaultLag { fault: &self.id.name, operation: call.verb };
+                let decision = Decision::FaultLag {
+                    fault: &self.id.name,
+                    operation: call.verb,
+                };
                 let lasts = latency.draw(&mut seed.draws(call.subject.spec.drawn_by(), decision, attempt));
-                Some(Strike::Lag(Lag { fault: self.id.name.clone(), lasts }))
+                Some(Strike::Lag(Lag {
+                    fault: self.id.name.clone(),
+                    lasts,
+                }))
             }
             Effect::Outage { retry_after, .. } => {
                 let error = error(FailureReason::Unavailable, "", *retry_after);
                 Some(Strike::Instead(Outcome::Refused(error)))
             }
-            Effect::Fail { reason, message, retry_after } => {
+            Effect::Fail {
+                reason,
+                message,
+                retry_after,
+            } => {
                 let error = error(*reason, message, *retry_after);
                 Some(match reason {
                     FailureReason::LostAnswer => Strike::After(error),
@@ -541,7 +610,10 @@ impl FaultState {
                 if self.delayed.len() == Self::CALLS_MAX {
                     return None;
                 }
-                let decision = Decision::FaultDelay { fault: &self.id.name, operation: call.verb };
+                let decision = Decision::FaultDelay {
+                    fault: &self.id.name,
+                    operation: call.verb,
+                };
                 let until =
                     call.at + latency.draw(&mut seed.draws(call.subject.spec.drawn_by(), decision, attempt));
                 self.delayed.insert(call.key(), until);
@@ -565,7 +637,15 @@ fn fits(matches: &Matches, subject: &Subject<'_>) -> bool {
         cluster,
         instance,
     } = matches;
-    let ResourceSpec { id, zone, region, instance_type, market, labels, .. } = subject.spec;
+    let ResourceSpec {
+        id,
+        zone,
+        region,
+        instance_type,
+        market,
+        labels,
+        ..
+    } = subject.spec;
     let is_one = |set: &BTreeSet<String>, value: Option<&str>| {
         set.is_empty() || value.is_some_and(|value| set.contains(value))
     };

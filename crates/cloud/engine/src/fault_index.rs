@@ -11,14 +11,18 @@
 //! Every fault that matches is a candidate; a candidate need not match. A subject has one value in the field of a fault,
 //! so that no fault is a candidate twice.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use nephele_model::{Matches, Requirement, ResourceKind, Selector, Verb};
 
-use crate::fault::{Fault, Subject};
-use crate::spec::ResourceSpec;
+use crate::{
+    fault::{Fault, Subject},
+    spec::ResourceSpec,
+};
 
 /// What a fault is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,10 +71,17 @@ impl FaultIndex {
     pub(crate) fn insert(&mut self, name: &Arc<str>, fault: &Fault) {
         let (field, key, values) = selection(&fault.matches);
         for asked in asked(fault) {
-            let place = Place { asked, field, key: key.to_owned().into() };
+            let place = Place {
+                asked,
+                field,
+                key: key.to_owned().into(),
+            };
             let place = self.places.entry(place).or_default();
             for value in &values {
-                place.entry((*value).to_owned()).or_default().insert(Arc::clone(name));
+                place
+                    .entry((*value).to_owned())
+                    .or_default()
+                    .insert(Arc::clone(name));
             }
         }
     }
@@ -79,8 +90,14 @@ impl FaultIndex {
     pub(crate) fn remove(&mut self, name: &str, fault: &Fault) {
         let (field, key, values) = selection(&fault.matches);
         for asked in asked(fault) {
-            let key = Place { asked, field, key: key.to_owned().into() };
-            let Some(place) = self.places.get_mut(&key) else { continue };
+            let key = Place {
+                asked,
+                field,
+                key: key.to_owned().into(),
+            };
+            let Some(place) = self.places.get_mut(&key) else {
+                continue;
+            };
             for value in &values {
                 if let Some(names) = place.get_mut(*value) {
                     names.remove(name);
@@ -97,13 +114,22 @@ impl FaultIndex {
 
     /// The faults that can be about a subject, in the order of their names.
     pub(crate) fn candidates<'a>(&'a self, asked: Asked, subject: &Subject<'a>) -> Vec<&'a Arc<str>> {
-        let ResourceSpec { id, zone, region, instance_type, labels, .. } = subject.spec;
+        let ResourceSpec {
+            id,
+            zone,
+            region,
+            instance_type,
+            labels,
+            ..
+        } = subject.spec;
         let is_instance = id.kind == ResourceKind::Instance;
         let instance = labels.iter().filter(|_| is_instance);
         let instance = instance.map(|(key, value)| (Field::InstanceLabel, key.as_str(), value.as_str()));
         let cluster = subject.cluster.into_iter().flatten();
         let cluster = cluster.map(|(key, value)| (Field::GroupLabel, key.as_str(), value.as_str()));
-        let of_type = instance_type.as_deref().map(|name| (Field::InstanceType, "", name));
+        let of_type = instance_type
+            .as_deref()
+            .map(|name| (Field::InstanceType, "", name));
         let in_zone = zone.as_deref().map(|name| (Field::Zone, "", name));
         let in_region = region.as_deref().map(|name| (Field::Region, "", name));
         let single = [
@@ -117,7 +143,13 @@ impl FaultIndex {
         // The keys of the index live longer, so that it can be asked for one that is borrowed.
         let places: &BTreeMap<Place<'_>, _> = &self.places;
         let found = values.filter_map(|(field, key, value)| {
-            places.get(&Place { asked, field, key: key.into() })?.get(value)
+            places
+                .get(&Place {
+                    asked,
+                    field,
+                    key: key.into(),
+                })?
+                .get(value)
         });
         let mut names = Vec::new();
         let mut parts = 0;
@@ -134,13 +166,24 @@ impl FaultIndex {
 
 /// What a fault is asked about.
 fn asked(fault: &Fault) -> impl Iterator<Item = Asked> {
-    let calls = Verb::ALL.into_iter().filter(|verb| fault.concerns(*verb)).map(Asked::Call);
+    let calls = Verb::ALL
+        .into_iter()
+        .filter(|verb| fault.concerns(*verb))
+        .map(Asked::Call);
     calls.chain(fault.effect.active_effect().map(|_| Asked::Resource))
 }
 
 /// The field that selects most, the key if it is a label, and its values.
 fn selection(matches: &Matches) -> (Field, &str, Vec<&str>) {
-    let Matches { names, zones, regions, instance_types, cluster, instance, .. } = matches;
+    let Matches {
+        names,
+        zones,
+        regions,
+        instance_types,
+        cluster,
+        instance,
+        ..
+    } = matches;
     let set = |field, set| Some((field, "", set)).filter(|(.., set): &(_, _, &BTreeSet<_>)| !set.is_empty());
     let of_label = |field, selector| label(selector).map(|(key, values)| (field, key, values));
     let fields = [

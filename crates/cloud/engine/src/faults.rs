@@ -1,16 +1,20 @@
 //! The faults of all namespaces.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use nephele_model::{Decided, FaultRecord, ResourceId, ResourceKind, SimTime, Verb};
 
-use crate::active_effect::NoticeEnd;
-use crate::clock::CloudTime;
-use crate::fault::{Answer, Call, Effect, Fault, FaultState, Subject, Verdict, call_key};
-use crate::fault_index::{Asked, FaultIndex};
-use crate::read_after_write::HiddenWrite;
-use crate::seed::Seed;
+use crate::{
+    active_effect::NoticeEnd,
+    clock::CloudTime,
+    fault::{Answer, Call, Effect, Fault, FaultState, Subject, Verdict, call_key},
+    fault_index::{Asked, FaultIndex},
+    read_after_write::HiddenWrite,
+    seed::Seed,
+};
 
 /// The faults of all namespaces.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +65,9 @@ struct OfNamespace {
 impl Faults {
     /// All faults, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FaultState> {
-        self.by_namespace.values().flat_map(|faults| faults.by_name.values())
+        self.by_namespace
+            .values()
+            .flat_map(|faults| faults.by_name.values())
     }
 
     pub(crate) fn get(&self, id: &ResourceId) -> Option<&FaultState> {
@@ -70,11 +76,15 @@ impl Faults {
 
     /// The faults of the namespace of a fault. None for another kind of resource.
     fn of_namespace(&self, id: &ResourceId) -> Option<&OfNamespace> {
-        self.by_namespace.get(&id.namespace).filter(|_| id.kind == ResourceKind::Fault)
+        self.by_namespace
+            .get(&id.namespace)
+            .filter(|_| id.kind == ResourceKind::Fault)
     }
 
     fn of_namespace_mut(&mut self, id: &ResourceId) -> Option<&mut OfNamespace> {
-        self.by_namespace.get_mut(&id.namespace).filter(|_| id.kind == ResourceKind::Fault)
+        self.by_namespace
+            .get_mut(&id.namespace)
+            .filter(|_| id.kind == ResourceKind::Fault)
     }
 
     /// Whether there are no faults. Such a cloud pays nothing for them.
@@ -96,9 +106,17 @@ impl Faults {
             Some(known) if known.fault == *fault => return None,
             Some(known) => known.clone().changed(fault.clone()),
             None => {
-                let KnownBefore { affected_ids, is_cut, notices, skipped } = known;
+                let KnownBefore {
+                    affected_ids,
+                    is_cut,
+                    notices,
+                    skipped,
+                } = known;
                 let affected_ids = affected_ids.iter().cloned().collect();
-                let notices = notices.iter().map(|notice| (notice.id.clone(), notice.ends)).collect();
+                let notices = notices
+                    .iter()
+                    .map(|notice| (notice.id.clone(), notice.ends))
+                    .collect();
                 let skipped = skipped.iter().cloned().collect();
                 let mut new =
                     FaultState::new(id.clone(), fault.clone(), record, affected_ids, notices, skipped);
@@ -125,7 +143,9 @@ impl Faults {
 
     /// Lets a fault decide nothing new, or decide again. Returns whether that changed.
     pub(crate) fn set_paused(&mut self, id: &ResourceId, paused: bool) -> bool {
-        let known = self.of_namespace_mut(id).and_then(|faults| faults.by_name.get_mut(id.name.as_str()));
+        let known = self
+            .of_namespace_mut(id)
+            .and_then(|faults| faults.by_name.get_mut(id.name.as_str()));
         known.is_some_and(|state| std::mem::replace(&mut state.decisions.paused, paused) != paused)
     }
 
@@ -136,7 +156,10 @@ impl Faults {
         let change = state.changes_at.or(state.ends().filter(|_| !state.has_ended));
         state.changes_at = change;
         self.changes.extend(change.map(|at| (at, state.id.clone())));
-        self.by_namespace.entry(state.id.namespace.clone()).or_default().insert(state);
+        self.by_namespace
+            .entry(state.id.namespace.clone())
+            .or_default()
+            .insert(state);
     }
 
     /// Removes a fault, and returns it.
@@ -155,11 +178,21 @@ impl Faults {
     /// The names of the faults that may have something to decide about a resource, in order: those that can affect it,
     /// and those that have decided about it.
     pub(crate) fn deciding(&self, subject: &Subject<'_>) -> BTreeSet<Arc<str>> {
-        let Some(faults) = self.by_namespace.get(&subject.spec.id.namespace) else { return BTreeSet::new() };
-        let mut names: BTreeSet<_> =
-            faults.index.candidates(Asked::Resource, subject).into_iter().cloned().collect();
-        let affects =
-            |name: &&Arc<str>| faults.by_name.get(*name).is_some_and(|state| state.active_effect().is_some());
+        let Some(faults) = self.by_namespace.get(&subject.spec.id.namespace) else {
+            return BTreeSet::new();
+        };
+        let mut names: BTreeSet<_> = faults
+            .index
+            .candidates(Asked::Resource, subject)
+            .into_iter()
+            .cloned()
+            .collect();
+        let affects = |name: &&Arc<str>| {
+            faults
+                .by_name
+                .get(*name)
+                .is_some_and(|state| state.active_effect().is_some())
+        };
         let knowing = faults.knowing.get(&subject.spec.id);
         names.extend(knowing.into_iter().flatten().filter(affects).cloned());
         names
@@ -174,8 +207,12 @@ impl Faults {
         is_adopted: bool,
         seed: &Seed,
     ) -> Decided {
-        let Some(faults) = self.of_namespace_mut(fault) else { return Decided::PassedOver };
-        let Some(state) = faults.by_name.get_mut(fault.name.as_str()) else { return Decided::PassedOver };
+        let Some(faults) = self.of_namespace_mut(fault) else {
+            return Decided::PassedOver;
+        };
+        let Some(state) = faults.by_name.get_mut(fault.name.as_str()) else {
+            return Decided::PassedOver;
+        };
         let decided = state.decide(subject, at, is_adopted, seed);
         faults.note(&fault.name, &subject.spec.id);
         decided
@@ -183,7 +220,9 @@ impl Faults {
 
     /// Keeps when the notice of a fault to a resource is over.
     pub(crate) fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId, ends: CloudTime) {
-        let Some(faults) = self.of_namespace_mut(fault) else { return };
+        let Some(faults) = self.of_namespace_mut(fault) else {
+            return;
+        };
         if let Some(state) = faults.by_name.get_mut(fault.name.as_str()) {
             state.notices.insert(id.clone(), ends);
             faults.note(&fault.name, id);
@@ -192,7 +231,9 @@ impl Faults {
 
     /// Lets a fault forget a resource.
     pub(crate) fn forget_in(&mut self, fault: &ResourceId, id: &ResourceId) {
-        let Some(faults) = self.of_namespace_mut(fault) else { return };
+        let Some(faults) = self.of_namespace_mut(fault) else {
+            return;
+        };
         if let Some(state) = faults.by_name.get_mut(fault.name.as_str())
             && state.knows(id)
         {
@@ -203,16 +244,25 @@ impl Faults {
 
     /// Forgets a resource that is gone. Returns whether a fault knew something of it.
     pub(crate) fn forget(&mut self, id: &ResourceId) -> bool {
-        let Some(faults) = self.by_namespace.get_mut(&id.namespace) else { return false };
+        let Some(faults) = self.by_namespace.get_mut(&id.namespace) else {
+            return false;
+        };
         let knowing = faults.knowing.remove(id);
         let mut was_known = knowing.is_some();
         for name in knowing.into_iter().flatten() {
-            faults.by_name.get_mut(&name).expect("a fault is removed with what it knows").forget(id);
+            faults
+                .by_name
+                .get_mut(&name)
+                .expect("a fault is removed with what it knows")
+                .forget(id);
         }
         if !faults.calling.is_empty() {
             for key in Verb::ALL.map(|verb| call_key(verb, id)) {
                 for name in faults.calling.remove(&key).into_iter().flatten() {
-                    let state = faults.by_name.get_mut(&name).expect("a fault is removed with its calls");
+                    let state = faults
+                        .by_name
+                        .get_mut(&name)
+                        .expect("a fault is removed with its calls");
                     state.forget_call(key);
                     was_known = true;
                 }
@@ -223,8 +273,9 @@ impl Faults {
 
     /// Hides a change of a resource from reads.
     pub(crate) fn hide(&mut self, fault: &ResourceId, id: &ResourceId, hidden: HiddenWrite) {
-        let state =
-            self.of_namespace_mut(fault).and_then(|faults| faults.by_name.get_mut(fault.name.as_str()));
+        let state = self
+            .of_namespace_mut(fault)
+            .and_then(|faults| faults.by_name.get_mut(fault.name.as_str()));
         if let Some(FaultState { hidden: changes, .. }) = state
             && changes.get(id).is_none_or(|known| !known.outlasts(&hidden))
         {
@@ -265,14 +316,27 @@ impl Faults {
     /// Lets the next change of a fault happen. Returns what it affects no more.
     pub(crate) fn pop_change(&mut self) -> Option<(ResourceId, Change, BTreeSet<ResourceId>)> {
         let (at, id) = self.changes.pop_first()?;
-        let faults = self.by_namespace.get_mut(&id.namespace).expect("a fault is removed with its changes");
-        let state = faults.by_name.get_mut(id.name.as_str()).expect("a fault is removed with its changes");
+        let faults = self
+            .by_namespace
+            .get_mut(&id.namespace)
+            .expect("a fault is removed with its changes");
+        let state = faults
+            .by_name
+            .get_mut(id.name.as_str())
+            .expect("a fault is removed with its changes");
         let known: Vec<_> = state.known().cloned().collect();
         let (change, cleared) = if state.ends().is_some_and(|ends| ends <= at) {
             (Change::Ends, state.end())
         } else {
             let cleared = state.turn(at);
-            (if state.window(at).is_open { Change::WindowBegins } else { Change::WindowEnds }, cleared)
+            (
+                if state.window(at).is_open {
+                    Change::WindowBegins
+                } else {
+                    Change::WindowEnds
+                },
+                cleared,
+            )
         };
         state.changes_at = state.next_change(at);
         self.changes.extend(state.changes_at.map(|at| (at, id.clone())));
@@ -284,7 +348,15 @@ impl Faults {
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
         let mut verdict = Verdict::default();
         let namespace = self.by_namespace.get_mut(&call.subject.spec.id.namespace);
-        let Some(OfNamespace { by_name, index, calling, .. }) = namespace else { return verdict };
+        let Some(OfNamespace {
+            by_name,
+            index,
+            calling,
+            ..
+        }) = namespace
+        else {
+            return verdict;
+        };
         for name in index.candidates(Asked::Call(call.verb), &call.subject) {
             let state = by_name.get_mut(name).expect("a fault is removed from the index");
             let answer = state.strike(call, seed);
@@ -317,7 +389,10 @@ impl OfNamespace {
             note_call(&mut self.calling, key, &name, true);
         }
         for id in state.known() {
-            self.knowing.entry(id.clone()).or_default().insert(Arc::clone(&name));
+            self.knowing
+                .entry(id.clone())
+                .or_default()
+                .insert(Arc::clone(&name));
         }
         self.by_name.insert(name, state);
     }
@@ -335,7 +410,9 @@ impl OfNamespace {
 
     /// Notes whether a fault keeps something about a resource.
     fn note(&mut self, name: &str, id: &ResourceId) {
-        let Some((name, state)) = self.by_name.get_key_value(name) else { return };
+        let Some((name, state)) = self.by_name.get_key_value(name) else {
+            return;
+        };
         let name = Arc::clone(name);
         let knows = state.knows(id);
         if !knows {
@@ -348,7 +425,9 @@ impl OfNamespace {
     }
 
     fn no_longer_knows(&mut self, name: &str, id: &ResourceId) {
-        let Some(names) = self.knowing.get_mut(id) else { return };
+        let Some(names) = self.knowing.get_mut(id) else {
+            return;
+        };
         names.remove(name);
         if names.is_empty() {
             self.knowing.remove(id);

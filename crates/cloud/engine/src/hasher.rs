@@ -37,7 +37,12 @@ impl StableHasher {
     }
 
     pub(crate) fn id(&mut self, id: &ResourceId) {
-        let ResourceId { namespace, cluster, kind, name } = id;
+        let ResourceId {
+            namespace,
+            cluster,
+            kind,
+            name,
+        } = id;
         for part in [namespace, cluster, kind.as_str(), name] {
             self.text(part);
         }

@@ -1,15 +1,15 @@
 //! The journal: the one ordered record of operations and events, and how it is read.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use nephele_model::{Capacity, ClusterId, ResourceId, SimTime};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::event::Event;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::{event::Event, operation::Operation, outcome::Outcome};
 
 /// One numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,11 @@ pub enum Record {
     /// The time of a fault is over.
     FaultEnded { at: SimTime, fault: ResourceId },
     /// A window of the schedule of a fault begins or ends.
-    FaultWindow { at: SimTime, fault: ResourceId, begins: bool },
+    FaultWindow {
+        at: SimTime,
+        fault: ResourceId,
+        begins: bool,
+    },
     /// The turn of a waiting resource ended: it was told that there is room and did not ask in time. It no longer
     /// waits.
     #[serde(rename = "TurnEnded")]
@@ -110,7 +114,11 @@ impl Journal {
 
     /// A journal whose first record will have this number.
     pub(crate) fn starting_at(first: u64) -> Self {
-        Self { entries: VecDeque::new(), next: first, followed: BTreeMap::new() }
+        Self {
+            entries: VecDeque::new(),
+            next: first,
+            followed: BTreeMap::new(),
+        }
     }
 
     /// The number of the next record.
@@ -130,20 +138,28 @@ impl Journal {
         if let Some(followed) = followed(&mut self.followed, record.resource()) {
             followed.kept.push_back(self.next);
         }
-        self.entries.push_back(Arc::new(Entry { sequence: self.next, record }));
+        self.entries.push_back(Arc::new(Entry {
+            sequence: self.next,
+            record,
+        }));
         self.next += 1;
     }
 
     /// Starts to index the future records of a cluster, for readers of the cluster. Replaces an earlier index of the cluster.
     pub(crate) fn follow(&mut self, cluster: ClusterId) -> Cursor {
         let ClusterId { namespace, name } = cluster;
-        self.followed.entry(namespace).or_default().insert(name, Followed::default());
+        self.followed
+            .entry(namespace)
+            .or_default()
+            .insert(name, Followed::default());
         self.end()
     }
 
     /// Ends what [`Journal::follow`] started.
     pub(crate) fn unfollow(&mut self, cluster: &ClusterId) {
-        let Some(clusters) = self.followed.get_mut(&cluster.namespace) else { return };
+        let Some(clusters) = self.followed.get_mut(&cluster.namespace) else {
+            return;
+        };
         clusters.remove(&cluster.name);
         if clusters.is_empty() {
             self.followed.remove(&cluster.namespace);
@@ -181,7 +197,9 @@ impl Journal {
         }
         let capacity = into.capacity() - into.len();
         into.extend(self.since(cursor.0).take(capacity).cloned());
-        cursor.0 = into.last().map_or(cursor.0, |last| cursor.0.max(last.sequence + 1));
+        cursor.0 = into
+            .last()
+            .map_or(cursor.0, |last| cursor.0.max(last.sequence + 1));
         Ok(())
     }
 
@@ -196,7 +214,10 @@ impl Journal {
         cursor: &mut Cursor,
         into: &mut Vec<Arc<Entry>>,
     ) -> Result<(), Behind> {
-        let followed = self.followed.get(&cluster.namespace).and_then(|clusters| clusters.get(&cluster.name));
+        let followed = self
+            .followed
+            .get(&cluster.namespace)
+            .and_then(|clusters| clusters.get(&cluster.name));
         let Some(followed) = followed.filter(|followed| cursor.0 > followed.dropped) else {
             *cursor = self.end();
             return Err(Behind);
@@ -204,13 +225,19 @@ impl Journal {
         let seen = followed.kept.partition_point(|sequence| *sequence < cursor.0);
         let capacity = into.capacity() - into.len();
         let mut left = followed.kept.iter().skip(seen);
-        into.extend(left.by_ref().take(capacity).filter_map(|sequence| self.entry(*sequence)).cloned());
+        into.extend(
+            left.by_ref()
+                .take(capacity)
+                .filter_map(|sequence| self.entry(*sequence))
+                .cloned(),
+        );
         *cursor = left.next().map_or(self.end(), |sequence| Cursor(*sequence));
         Ok(())
     }
 
     fn entry(&self, sequence: u64) -> Option<&Arc<Entry>> {
-        self.entries.get(usize::try_from(sequence.checked_sub(self.oldest())?).ok()?)
+        self.entries
+            .get(usize::try_from(sequence.checked_sub(self.oldest())?).ok()?)
     }
 }
 
@@ -223,9 +250,10 @@ fn followed<'a>(
 
 #[cfg(test)]
 mod tests {
+    use nephele_model::ResourceKind;
+
     use super::*;
     use crate::event::EventKind;
-    use nephele_model::ResourceKind;
 
     fn record(cluster: &str, millis: u64) -> Record {
         let id = ResourceId {
@@ -234,7 +262,12 @@ mod tests {
             kind: ResourceKind::Instance,
             name: "m".into(),
         };
-        Record::Event(Event::new(SimTime::from_millis(millis), id, 1, EventKind::Deleted))
+        Record::Event(Event::new(
+            SimTime::from_millis(millis),
+            id,
+            1,
+            EventKind::Deleted,
+        ))
     }
 
     fn sequences(entries: &[Arc<Entry>]) -> Vec<u64> {
@@ -270,7 +303,10 @@ mod tests {
 
     #[test]
     fn reader_of_a_group_misses_nothing_while_the_journal_has_what_is_of_the_group() {
-        let cluster = ClusterId { namespace: "default".into(), name: "quiet".into() };
+        let cluster = ClusterId {
+            namespace: "default".into(),
+            name: "quiet".into(),
+        };
         let mut journal = Journal::starting_at(1);
         journal.push(record("quiet", 0));
         let mut early = journal.follow(cluster.clone());
@@ -295,7 +331,10 @@ mod tests {
             assert_eq!(journal.read_cluster(&cluster, cursor, &mut batch), read);
             if read.is_ok() {
                 let first = 4 * capacity + 2;
-                assert_eq!((sequences(&batch), *cursor), (vec![first, first + 1], Cursor(first + 2)));
+                assert_eq!(
+                    (sequences(&batch), *cursor),
+                    (vec![first, first + 1], Cursor(first + 2))
+                );
             } else {
                 assert_eq!((batch.len(), *cursor), (0, journal.end()));
             }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use nephele_model::{Distribution, Fraction, GoDuration};
 use serde::{Deserialize, Serialize};
 
-use crate::quantile;
-use crate::seed::Draws;
+use crate::{quantile, seed::Draws};
 
 /// The distribution of a duration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,7 +22,10 @@ pub enum Latency {
     /// Uniform between two bounds, which may be in either order.
     Uniform { min: Duration, max: Duration },
     /// Normal. Like all that follow, its draws are cut off at zero and at [`Latency::MAX`].
-    Normal { mean: Duration, standard_deviation: Duration },
+    Normal {
+        mean: Duration,
+        standard_deviation: Duration,
+    },
     /// Lognormal.
     Lognormal {
         median: Duration,
@@ -31,7 +33,11 @@ pub enum Latency {
         p99: Duration,
     },
     /// Triangular. Bounds that are in the wrong order are put in order.
-    Triangular { min: Duration, mode: Duration, max: Duration },
+    Triangular {
+        min: Duration,
+        mode: Duration,
+        max: Duration,
+    },
     /// Exponential.
     Exponential { mean: Duration },
     /// One of these values, each with the same probability. Without values there is no delay.
@@ -42,7 +48,10 @@ impl Latency {
     /// This duration, and at most this part of it more.
     #[must_use]
     pub fn jittered(duration: &GoDuration, jitter: Option<&Fraction>) -> Self {
-        Self::Jittered { base: duration.get(), fraction: jitter.map(Fraction::get).unwrap_or_default() }
+        Self::Jittered {
+            base: duration.get(),
+            fraction: jitter.map(Fraction::get).unwrap_or_default(),
+        }
     }
 
     /// No delay.
@@ -57,11 +66,18 @@ impl Latency {
         let (base, spread) = match self {
             Self::Fixed(duration) => return *duration,
             Self::Jittered { base, fraction } => {
-                let fraction = if fraction.is_finite() { fraction.max(0.0) } else { 0.0 };
+                let fraction = if fraction.is_finite() {
+                    fraction.max(0.0)
+                } else {
+                    0.0
+                };
                 (*base, base.as_secs_f64() * fraction)
             }
             Self::Uniform { min, max } => (*min.min(max), min.abs_diff(*max).as_secs_f64()),
-            Self::Normal { mean, standard_deviation } => {
+            Self::Normal {
+                mean,
+                standard_deviation,
+            } => {
                 let deviations = quantile::normal(draws.unit());
                 return bounded(mean.as_secs_f64() + standard_deviation.as_secs_f64() * deviations);
             }
@@ -94,7 +110,10 @@ impl Latency {
             Self::Fixed(duration) => ("fixed", vec![*duration], None),
             Self::Jittered { base, fraction } => ("jittered", vec![*base], Some(fraction.to_bits())),
             Self::Uniform { min, max } => ("uniform", vec![*min, *max], None),
-            Self::Normal { mean, standard_deviation } => ("normal", vec![*mean, *standard_deviation], None),
+            Self::Normal {
+                mean,
+                standard_deviation,
+            } => ("normal", vec![*mean, *standard_deviation], None),
             Self::Lognormal { median, p99 } => ("lognormal", vec![*median, *p99], None),
             Self::Triangular { min, mode, max } => ("triangular", vec![*min, *mode, *max], None),
             Self::Exponential { mean } => ("exponential", vec![*mean], None),
@@ -109,16 +128,26 @@ impl From<&Distribution> for Latency {
         let bounded = |duration: &GoDuration| duration.get().min(Self::MAX);
         match distribution {
             Distribution::Fixed { duration } => Self::Fixed(bounded(duration)),
-            Distribution::Uniform { min, max } => Self::Uniform { min: bounded(min), max: bounded(max) },
-            Distribution::Normal { mean, standard_deviation } => {
-                Self::Normal { mean: bounded(mean), standard_deviation: bounded(standard_deviation) }
-            }
-            Distribution::Lognormal { median, p99 } => {
-                Self::Lognormal { median: bounded(median), p99: bounded(p99) }
-            }
-            Distribution::Triangular { min, mode, max } => {
-                Self::Triangular { min: bounded(min), mode: bounded(mode), max: bounded(max) }
-            }
+            Distribution::Uniform { min, max } => Self::Uniform {
+                min: bounded(min),
+                max: bounded(max),
+            },
+            Distribution::Normal {
+                mean,
+                standard_deviation,
+            } => Self::Normal {
+                mean: bounded(mean),
+                standard_deviation: bounded(standard_deviation),
+            },
+            Distribution::Lognormal { median, p99 } => Self::Lognormal {
+                median: bounded(median),
+                p99: bounded(p99),
+            },
+            Distribution::Triangular { min, mode, max } => Self::Triangular {
+                min: bounded(min),
+                mode: bounded(mode),
+                max: bounded(max),
+            },
             Distribution::Exponential { mean } => Self::Exponential { mean: bounded(mean) },
             Distribution::Empirical { values } => Self::Empirical(values.iter().map(bounded).collect()),
         }

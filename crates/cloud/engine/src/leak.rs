@@ -17,8 +17,10 @@ use std::collections::BTreeMap;
 use nephele_model::{Endpoint, ResourceId, SimTime};
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, EventKind};
-use crate::usage::Footprint;
+use crate::{
+    event::{Event, EventKind},
+    usage::Footprint,
+};
 
 /// An instance or a load balancer that exists and has no owner: the cloud said that it is deleted, or it is not known that
 /// it was created. Outside of the engine, its time may be another one than that of the engine.
@@ -43,8 +45,22 @@ impl<Time> Leaked<Time> {
     /// The same with another kind of time.
     #[must_use]
     pub fn at<Other>(self, time: impl FnOnce(Time) -> Other) -> Leaked<Other> {
-        let Self { id, since, fault, addresses, endpoint, footprint } = self;
-        Leaked { id, since: time(since), fault, addresses, endpoint, footprint }
+        let Self {
+            id,
+            since,
+            fault,
+            addresses,
+            endpoint,
+            footprint,
+        } = self;
+        Leaked {
+            id,
+            since: time(since),
+            fault,
+            addresses,
+            endpoint,
+            footprint,
+        }
     }
 }
 
@@ -59,10 +75,21 @@ impl Leaked {
     }
 
     pub(crate) fn event(&self, is_adopted: bool, is_replaced: bool) -> EventKind {
-        let Self { since, fault, addresses, .. } = self;
+        let Self {
+            since,
+            fault,
+            addresses,
+            ..
+        } = self;
         let fault = fault.clone();
         let addresses = addresses.clone();
-        EventKind::Leaked { fault, since: *since, addresses, is_adopted, is_replaced }
+        EventKind::Leaked {
+            fault,
+            since: *since,
+            addresses,
+            is_adopted,
+            is_replaced,
+        }
     }
 
     /// A change of an instance that has leaked already. Only resources have generations.

@@ -3,17 +3,19 @@
 use nephele_model::{FaultRecord, ResourceId, ResourceKind, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::active_effect::NoticeEnd;
-use crate::adoption::Previous;
-use crate::billing::Cost;
-use crate::caller_mistakes::MistakesByCaller;
-use crate::clock::ClockRecord;
-use crate::cloud_spec::{CloudSpec, Model};
-use crate::fault::Fault;
-use crate::leak::Leaked;
-use crate::resource::UpdateSpec;
-use crate::spec::ResourceSpec;
-use crate::usage::Footprint;
+use crate::{
+    active_effect::NoticeEnd,
+    adoption::Previous,
+    billing::Cost,
+    caller_mistakes::MistakesByCaller,
+    clock::ClockRecord,
+    cloud_spec::{CloudSpec, Model},
+    fault::Fault,
+    leak::Leaked,
+    resource::UpdateSpec,
+    spec::ResourceSpec,
+    usage::Footprint,
+};
 
 /// A call of the cloud's API. Every request to the cloud is an operation, including reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -192,8 +194,12 @@ impl Request {
             | Self::PutCloud { id, .. }
             | Self::PutFault { id, .. }
             | Self::DescribeModel { cloud_spec: id, .. }
-            | Self::RegisterBackend { load_balancer: id, .. }
-            | Self::DeregisterBackend { load_balancer: id, .. }
+            | Self::RegisterBackend {
+                load_balancer: id, ..
+            }
+            | Self::DeregisterBackend {
+                load_balancer: id, ..
+            }
             | Self::Describe(id)
             | Self::Retry(id, _)
             | Self::Update(id, _)

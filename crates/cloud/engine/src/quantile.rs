@@ -31,8 +31,13 @@ pub(crate) fn normal(probability: f64) -> f64 {
         4.374664141464968,
         2.938163982698783,
     ];
-    const D: [f64; 5] =
-        [7.784695709041462e-3, 3.224671290700398e-1, 2.445134137142996, 3.754408661907416, 1.0];
+    const D: [f64; 5] = [
+        7.784695709041462e-3,
+        3.224671290700398e-1,
+        2.445134137142996,
+        3.754408661907416,
+        1.0,
+    ];
     /// The end of the lower tail.
     const LOW: f64 = 0.02425;
     /// Draws have 53 bits. Half of the last one keeps the ends away from infinity.
@@ -56,7 +61,11 @@ pub(crate) fn normal(probability: f64) -> f64 {
 pub(crate) fn lognormal(probability: f64, p99: f64) -> f64 {
     /// The 99th percentile of the standard normal distribution.
     const NORMAL_P99: f64 = 2.326_347_874_040_841;
-    if p99.is_finite() { exp(ln(p99) / NORMAL_P99 * normal(probability)) } else { 1.0 }
+    if p99.is_finite() {
+        exp(ln(p99) / NORMAL_P99 * normal(probability))
+    } else {
+        1.0
+    }
 }
 
 /// The quantile of the exponential distribution with mean 1.
@@ -78,7 +87,9 @@ pub(crate) fn triangular(probability: f64, [min, mode, max]: [f64; 3]) -> f64 {
 
 /// The polynomial with these coefficients, the highest power first.
 fn polynomial(coefficients: &[f64], x: f64) -> f64 {
-    coefficients.iter().fold(0.0, |sum, coefficient| sum * x + coefficient)
+    coefficients
+        .iter()
+        .fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
 /// The natural logarithm of a positive, normal number.
@@ -104,7 +115,9 @@ fn ln(x: f64) -> f64 {
 fn exp(x: f64) -> f64 {
     let power = (x / LN_2).round().clamp(-1000.0, 1000.0);
     let rest = x - power * LN_2;
-    let series = (1..16).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
+    let series = (1..16)
+        .rev()
+        .fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
     series * f64::from_bits(((power as i64 + 1023) as u64) << 52)
 }
 
@@ -129,14 +142,22 @@ mod tests {
             (0.001, -3.090_232_306_167_813_5),
         ];
         for (probability, deviations) in table {
-            assert!(is_near(normal(probability), deviations, 2e-9), "{probability}: {}", normal(probability));
+            assert!(
+                is_near(normal(probability), deviations, 2e-9),
+                "{probability}: {}",
+                normal(probability)
+            );
         }
         assert!(normal(0.0) < -8.0 && normal(1.0) > 8.0);
         assert!(is_near(lognormal(0.5, 7.0), 1.0, 1e-8) && is_near(lognormal(0.99, 7.0), 7.0, 1e-8));
         assert!(is_near(exponential(0.5), LN_2, 1e-14));
         let corners = [1.0, 2.0, 5.0];
         let points = [(0.0, 1.0), (0.25, 2.0), (1.0, 5.0)];
-        assert!(points.iter().all(|(at, value)| is_near(triangular(*at, corners), *value, 1e-14)));
+        assert!(
+            points
+                .iter()
+                .all(|(at, value)| is_near(triangular(*at, corners), *value, 1e-14))
+        );
         assert!(is_near(triangular(0.3, [4.0; 3]), 4.0, 1e-14));
     }
 

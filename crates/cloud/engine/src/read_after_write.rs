@@ -1,7 +1,6 @@
 //! Changes that faults hide from reads.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use nephele_model::{ResourceId, SimTime, Verb};
 use serde::{Deserialize, Serialize};

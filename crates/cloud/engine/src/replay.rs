@@ -1,20 +1,24 @@
 //! Replays the journal of one cloud on another.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::engine::Engine;
-use crate::event::Event;
-use crate::journal::{Behind, Cursor, Entry, Record};
-use crate::state::{State, StateError};
+use crate::{
+    engine::Engine,
+    event::Event,
+    journal::{Behind, Cursor, Entry, Record},
+    state::{State, StateError},
+};
 
 /// A line of a kept journal. A journal begins with a state, and records follow. When its reader fell behind, it
 /// continues with another state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "lines are read and written one at a time")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lines are read and written one at a time"
+)]
 pub enum Line {
     /// The state of the cloud.
     State(State),
@@ -32,7 +36,10 @@ impl Line {
     /// The digest of a cloud as it is now. Reads every resource.
     #[must_use]
     pub fn digest(engine: &Engine) -> Self {
-        Self::Digest { next: engine.journal().next(), digest: hexadecimal(engine.digest()) }
+        Self::Digest {
+            next: engine.journal().next(),
+            digest: hexadecimal(engine.digest()),
+        }
     }
 }
 
@@ -83,16 +90,29 @@ pub enum Difference {
 
 fn told(record: &Record) -> String {
     match record {
-        Record::Operation { operation, outcome, .. } => {
-            format!("{} of {} was answered {outcome:?}", operation.verb(), operation.request.target())
+        Record::Operation {
+            operation, outcome, ..
+        } => {
+            format!(
+                "{} of {} was answered {outcome:?}",
+                operation.verb(),
+                operation.request.target()
+            )
         }
         Record::Event(Event { at, id, kind, .. }) => format!("{kind:?} happened to {id} at {at}"),
-        Record::CapacityFreed { at, capacity, waiting } => {
+        Record::CapacityFreed {
+            at,
+            capacity,
+            waiting,
+        } => {
             format!("{waiting} was told that there is room in {capacity:?} at {at}")
         }
         Record::GrantEnded { at, waiting } => format!("{waiting} did not ask before {at}"),
         Record::FaultWindow { at, fault, begins } => {
-            format!("a window of {fault} {} at {at}", if *begins { "began" } else { "ended" })
+            format!(
+                "a window of {fault} {} at {at}",
+                if *begins { "began" } else { "ended" }
+            )
         }
         Record::FaultEnded { at, fault } => format!("the time of {fault} was over at {at}"),
     }
@@ -102,8 +122,15 @@ fn told(record: &Record) -> String {
 fn is_same(made: &Entry, kept: &Entry) -> bool {
     match (&made.record, &kept.record) {
         (Record::Event(made_event), Record::Event(Event { took: None, .. })) => {
-            let event = Event { took: None, ..made_event.clone() };
-            *kept == Entry { sequence: made.sequence, record: Record::Event(event) }
+            let event = Event {
+                took: None,
+                ..made_event.clone()
+            };
+            *kept
+                == Entry {
+                    sequence: made.sequence,
+                    record: Record::Event(event),
+                }
         }
         _ => made == kept,
     }
@@ -154,10 +181,20 @@ impl Replay {
             Line::Digest { next, digest: kept } => {
                 let playing = self.playing.as_ref().ok_or(Difference::NoState)?;
                 if *next != playing.next {
-                    return Err(Difference::Gap { expected: playing.next, found: *next });
+                    return Err(Difference::Gap {
+                        expected: playing.next,
+                        found: *next,
+                    });
                 }
                 let made = hexadecimal(playing.engine.digest());
-                if made == *kept { Ok(()) } else { Err(Difference::Digest { made, kept: kept.clone() }) }
+                if made == *kept {
+                    Ok(())
+                } else {
+                    Err(Difference::Digest {
+                        made,
+                        kept: kept.clone(),
+                    })
+                }
             }
         }
     }
@@ -183,7 +220,10 @@ impl Replay {
     fn begin(&mut self, state: &State) -> Result<(), Difference> {
         if let Some(playing) = &self.playing {
             if state.next < playing.next {
-                return Err(Difference::Gap { expected: playing.next, found: state.next });
+                return Err(Difference::Gap {
+                    expected: playing.next,
+                    found: state.next,
+                });
             }
             if state.next == playing.next && untimed(playing.engine.state()) != untimed(state.clone()) {
                 return Err(Difference::OtherState(state.next));
@@ -192,7 +232,12 @@ impl Replay {
         }
         let engine = Engine::from_state(state.clone()).map_err(Difference::State)?;
         let cursor = engine.journal().end();
-        self.playing = Some(Playing { engine, cursor, made: VecDeque::new(), next: state.next });
+        self.playing = Some(Playing {
+            engine,
+            cursor,
+            made: VecDeque::new(),
+            next: state.next,
+        });
         Ok(())
     }
 }
@@ -202,7 +247,10 @@ impl Playing {
         let Entry { sequence, record } = entry;
         let missing = |Behind| Difference::Missing(*sequence);
         if *sequence != self.next {
-            return Err(Difference::Gap { expected: self.next, found: *sequence });
+            return Err(Difference::Gap {
+                expected: self.next,
+                found: *sequence,
+            });
         }
         self.next += 1;
         match record {
@@ -226,7 +274,10 @@ impl Playing {
             Some(made) if is_same(&made, entry) => Ok(()),
             made => {
                 let made = made.map(|made| Box::new(made.record.clone()));
-                Err(Difference::Record { sequence: *sequence, made })
+                Err(Difference::Record {
+                    sequence: *sequence,
+                    made,
+                })
             }
         }
     }

@@ -1,20 +1,21 @@
 //! Resources and their stages.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::active_effect::ActiveEffect;
-use crate::clock::CloudTime;
-use crate::cloud_spec::Hardware;
-use crate::environment::{Environment, Instant};
-use crate::event::{Event, EventKind, Took};
-use crate::latency::Latency;
-use crate::seed::Decision;
-use crate::spec::{ResourceSpec, StageSpec};
-use crate::usage::Footprint;
+use crate::{
+    active_effect::ActiveEffect,
+    clock::CloudTime,
+    cloud_spec::Hardware,
+    environment::{Environment, Instant},
+    event::{Event, EventKind, Took},
+    latency::Latency,
+    seed::Decision,
+    spec::{ResourceSpec, StageSpec},
+    usage::Footprint,
+};
 
 mod affected;
 
@@ -180,14 +181,23 @@ impl Resource {
     ) -> Self {
         let progress = |stage: &StageSpec| {
             let (state, time) = match reached.get(&stage.name) {
-                Some(&at) => (StageState::Reached { at }, environment.clock.map(|clock| clock.time(at))),
+                Some(&at) => (
+                    StageState::Reached { at },
+                    environment.clock.map(|clock| clock.time(at)),
+                ),
                 None => (StageState::Blocked, None),
             };
-            Progress { state, attempt: 0, time }
+            Progress {
+                state,
+                attempt: 0,
+                time,
+            }
         };
         let progress: Vec<_> = spec.stages.iter().map(progress).collect();
-        let reached =
-            progress.iter().filter(|stage| matches!(stage.state, StageState::Reached { .. })).count();
+        let reached = progress
+            .iter()
+            .filter(|stage| matches!(stage.state, StageState::Reached { .. }))
+            .count();
         // The generation is as if the engine had seen the creation and each reached stage.
         let generation = 1 + reached as u64;
         let backends = BTreeMap::new();
@@ -227,11 +237,17 @@ impl Resource {
         // Each round restores at least the stages whose predecessors were restored in the round before.
         for _ in 0..self.progress.len() {
             for index in 0..self.progress.len() {
-                let StageState::Reached { at } = self.progress[index].state else { continue };
+                let StageState::Reached { at } = self.progress[index].state else {
+                    continue;
+                };
                 let stage = &self.spec.stages[index];
-                let Some(since) = self.ready_since(stage, environment) else { continue };
+                let Some(since) = self.ready_since(stage, environment) else {
+                    continue;
+                };
                 let mut draws =
-                    environment.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), 0);
+                    environment
+                        .seed
+                        .draws(self.spec.drawn_by(), Decision::Latency(&stage.name), 0);
                 let (due, time) = environment.end(since, environment.of_stage(stage).draw(&mut draws));
                 if let Some(due) = due.filter(|due| at <= *due && due.since(at) < Duration::from_secs(1)) {
                     let progress = &mut self.progress[index];
@@ -249,7 +265,8 @@ impl Resource {
     /// The state of a stage, or none when the resource has no such stage.
     #[must_use]
     pub fn stage(&self, name: &StageName) -> Option<&StageState> {
-        self.stages().find_map(|(stage, state)| (stage == name).then_some(state))
+        self.stages()
+            .find_map(|(stage, state)| (stage == name).then_some(state))
     }
 
     /// Whether the resource has reached a stage, is not being deleted and is in service.
@@ -261,29 +278,44 @@ impl Resource {
 
     /// Refuses an operation on a resource that is being deleted.
     pub(crate) fn refuse_deleting(&self) -> Result<(), CloudError> {
-        if self.deleting.is_some() { Err(CloudError::Deleting(self.spec.id.clone())) } else { Ok(()) }
+        if self.deleting.is_some() {
+            Err(CloudError::Deleting(self.spec.id.clone()))
+        } else {
+            Ok(())
+        }
     }
 
     /// All stages, in the order of the specification.
     pub fn stages(&self) -> impl Iterator<Item = (&StageName, &StageState)> {
-        self.spec.stages.iter().zip(&self.progress).map(|(stage, progress)| (&stage.name, &progress.state))
+        self.spec
+            .stages
+            .iter()
+            .zip(&self.progress)
+            .map(|(stage, progress)| (&stage.name, &progress.state))
     }
 
     /// The stages that the resource has reached.
     pub(crate) fn reached_stages(&self) -> Vec<StageName> {
-        let reached = self.stages().filter(|(_, state)| matches!(state, StageState::Reached { .. }));
+        let reached = self
+            .stages()
+            .filter(|(_, state)| matches!(state, StageState::Reached { .. }));
         reached.map(|(name, _)| name.clone()).collect()
     }
 
     /// When it was adopted, if nothing has happened to it since. Then its creator knows of it what a read would show: a
     /// new process asks several times for each resource, and a restart is no call.
     pub(crate) fn as_adopted(&self) -> Option<SimTime> {
-        self.adopted.filter(|adopted| adopted.generation == self.generation).map(|adopted| adopted.at)
+        self.adopted
+            .filter(|adopted| adopted.generation == self.generation)
+            .map(|adopted| adopted.at)
     }
 
     /// Notes that this is how it was adopted.
     pub(crate) fn note_adoption(&mut self, at: SimTime) {
-        self.adopted = Some(Adopted { at, generation: self.generation });
+        self.adopted = Some(Adopted {
+            at,
+            generation: self.generation,
+        });
     }
 
     /// The event of an adoption, with the stages that were reached.
@@ -292,7 +324,10 @@ impl Resource {
             StageState::Reached { at } => Some((name.clone(), *at)),
             StageState::Blocked | StageState::Running { .. } | StageState::Failed { .. } => None,
         });
-        let kind = EventKind::Adopted { reached: reached.collect(), is_deleting: self.deleting.is_some() };
+        let kind = EventKind::Adopted {
+            reached: reached.collect(),
+            is_deleting: self.deleting.is_some(),
+        };
         Event::new(now, self.spec.id.clone(), self.generation, kind)
     }
 
@@ -312,7 +347,11 @@ impl Resource {
         });
         match &self.deleting {
             Some(deletion) => deadline(deletion.due, deletion.ends),
-            None => stages.filter_map(due).chain(update).chain(self.notice_deadlines()).min(),
+            None => stages
+                .filter_map(due)
+                .chain(update)
+                .chain(self.notice_deadlines())
+                .min(),
         }
     }
 
@@ -322,8 +361,12 @@ impl Resource {
         let mut events = Vec::new();
         let held = self.held_stages();
         for (stage, progress) in self.spec.stages.iter().zip(&mut self.progress) {
-            let StageState::Running { due, .. } = progress.state else { continue };
-            let Some(ends) = deadline(due, progress.time).filter(|ends| *ends <= now) else { continue };
+            let StageState::Running { due, .. } = progress.state else {
+                continue;
+            };
+            let Some(ends) = deadline(due, progress.time).filter(|ends| *ends <= now) else {
+                continue;
+            };
             let at = ends.0;
             if held.contains(&stage.name) {
                 continue;
@@ -337,7 +380,10 @@ impl Resource {
                 .happens(stage.failure);
             let kind = if fails {
                 let cause = format!("{name} failed at attempt {}", u64::from(progress.attempt) + 1);
-                progress.state = StageState::Failed { at, cause: cause.clone() };
+                progress.state = StageState::Failed {
+                    at,
+                    cause: cause.clone(),
+                };
                 EventKind::StageFailed { stage: name, cause }
             } else {
                 progress.state = StageState::Reached { at };
@@ -346,14 +392,18 @@ impl Resource {
             self.generation += 1;
             let time = progress.time.unwrap_or_else(|| at.into());
             let took = self.accepted.filter(|_| !fails);
-            let took = took.map(|accepted| Took { time: time.since(accepted), is_all: false });
+            let took = took.map(|accepted| Took {
+                time: time.since(accepted),
+                is_all: false,
+            });
             let event = Event::new(at, id.clone(), self.generation, kind);
             events.push(Event { took, ..event });
         }
         let is_up = |progress: &Progress| matches!(progress.state, StageState::Reached { .. });
         if self.progress.iter().all(is_up)
-            && let Some(Event { took: Some(last), .. }) =
-                events.iter_mut().max_by_key(|event| event.took.map(|took| took.time))
+            && let Some(Event { took: Some(last), .. }) = events
+                .iter_mut()
+                .max_by_key(|event| event.took.map(|took| took.time))
         {
             last.is_all = true;
         }
@@ -391,14 +441,26 @@ impl Resource {
         update: &UpdateSpec,
         environment: Environment<'_>,
     ) -> bool {
-        let UpdateSpec { name, to, since, latency } = update;
+        let UpdateSpec {
+            name,
+            to,
+            since,
+            latency,
+        } = update;
         if self.update.as_ref().is_some_and(|known| known.name == *name) {
             return false;
         }
         let since = (*since).min(now);
-        let takes = latency.draw(&mut environment.seed.draws(self.spec.drawn_by(), Decision::Update(to), 0));
+        let takes = latency.draw(
+            &mut environment
+                .seed
+                .draws(self.spec.drawn_by(), Decision::Update(to), 0),
+        );
         let (due, ends) = environment.end_of_new(since, takes);
-        self.update = Some(Update { name: name.clone(), state: UpdateState::Running { since, due, ends } });
+        self.update = Some(Update {
+            name: name.clone(),
+            state: UpdateState::Running { since, due, ends },
+        });
         self.generation += 1;
         true
     }
@@ -406,7 +468,9 @@ impl Resource {
     /// Ends an update that is due by a deadline, and returns the event.
     pub(crate) fn end_due_update(&mut self, now: Deadline) -> Option<Event> {
         let Update { name, state } = self.update.as_mut()?;
-        let UpdateState::Running { since, due, ends } = *state else { return None };
+        let UpdateState::Running { since, due, ends } = *state else {
+            return None;
+        };
         let (due, _) = deadline(due, ends).filter(|ends| *ends <= now)?;
         *state = UpdateState::Over { since, at: due };
         self.generation += 1;
@@ -415,7 +479,9 @@ impl Resource {
     }
 
     fn notice_deadlines(&self) -> impl Iterator<Item = Deadline> {
-        self.notices.values().filter_map(|notice| deadline(notice.due, notice.ends))
+        self.notices
+            .values()
+            .filter_map(|notice| deadline(notice.due, notice.ends))
     }
 
     /// Ends the notices that are due by a deadline, and returns the names of their faults.
@@ -427,11 +493,18 @@ impl Resource {
 
     /// Begins the deletion, which ends everything else, or continues one that an earlier process began.
     pub(crate) fn begin_deletion(&mut self, since: SimTime, is_adopted: bool, environment: Environment<'_>) {
-        let mut draws = environment.seed.draws(self.spec.drawn_by(), Decision::Deletion, 0);
+        let mut draws = environment
+            .seed
+            .draws(self.spec.drawn_by(), Decision::Deletion, 0);
         let duration = environment.of_deletion(&self.spec).draw(&mut draws);
         let (due, ends) = environment.end_of_new(since, duration);
         let accepted = (!is_adopted).then(|| environment.time(since));
-        self.deleting = Some(Deletion { since, due, ends, accepted });
+        self.deleting = Some(Deletion {
+            since,
+            due,
+            ends,
+            accepted,
+        });
         self.generation += 1;
     }
 
@@ -450,26 +523,53 @@ impl Resource {
     fn ready_since(&self, stage: &StageSpec, environment: Environment<'_>) -> Option<Instant> {
         let reached = |name: &StageName| {
             let known = self.spec.stages.iter().position(|known| known.name == *name)?;
-            let Progress { state: StageState::Reached { at }, time, .. } = &self.progress[known] else {
+            let Progress {
+                state: StageState::Reached { at },
+                time,
+                ..
+            } = &self.progress[known]
+            else {
                 return None;
             };
-            Some(Instant { at: *at, time: time.unwrap_or_else(|| (*at).into()) })
+            Some(Instant {
+                at: *at,
+                time: time.unwrap_or_else(|| (*at).into()),
+            })
         };
-        let created = Instant { at: self.created, time: environment.time(self.created) };
+        let created = Instant {
+            at: self.created,
+            time: environment.time(self.created),
+        };
         // The clock may have leapt since the creation, and what it was before is not known.
-        let first = if stage.after.is_empty() { created.time } else { CloudTime::default() };
-        stage.after.iter().try_fold(Instant { time: first, ..created }, |since, name| {
-            let Instant { at, time } = reached(name)?;
-            Some(Instant { at: since.at.max(at), time: since.time.max(time) })
-        })
+        let first = if stage.after.is_empty() {
+            created.time
+        } else {
+            CloudTime::default()
+        };
+        stage.after.iter().try_fold(
+            Instant {
+                time: first,
+                ..created
+            },
+            |since, name| {
+                let Instant { at, time } = reached(name)?;
+                Some(Instant {
+                    at: since.at.max(at),
+                    time: since.time.max(time),
+                })
+            },
+        )
     }
 
     /// Enters a stage. This is the one place where its duration is drawn.
     fn enter(&mut self, index: usize, since: Instant, environment: Environment<'_>) {
         let stage = &self.spec.stages[index];
         let progress = &mut self.progress[index];
-        let mut draws =
-            environment.seed.draws(self.spec.drawn_by(), Decision::Latency(&stage.name), progress.attempt);
+        let mut draws = environment.seed.draws(
+            self.spec.drawn_by(),
+            Decision::Latency(&stage.name),
+            progress.attempt,
+        );
         let (due, time) = environment.end(since, environment.of_stage(stage).draw(&mut draws));
         (progress.state, progress.time) = (StageState::Running { since: since.at, due }, time);
     }
@@ -492,20 +592,30 @@ impl Resource {
                 change(due, time);
             }
         }
-        if let Some(Update { state: UpdateState::Running { due, ends, .. }, .. }) = &mut self.update {
+        if let Some(Update {
+            state: UpdateState::Running { due, ends, .. },
+            ..
+        }) = &mut self.update
+        {
             change(due, ends);
         }
         if let Some(Deletion { due, ends, .. }) = &mut self.deleting {
             change(due, ends);
         }
-        self.notices.values_mut().for_each(|Due { due, ends }| change(due, ends));
+        self.notices
+            .values_mut()
+            .for_each(|Due { due, ends }| change(due, ends));
     }
 
     /// Continues without a time of the cloud: its ends equal their deadlines.
     pub(crate) fn forget_own_time(&mut self) {
         self.progress.iter_mut().for_each(|progress| progress.time = None);
         self.notices.values_mut().for_each(|notice| notice.ends = None);
-        if let Some(Update { state: UpdateState::Running { ends, .. }, .. }) = &mut self.update {
+        if let Some(Update {
+            state: UpdateState::Running { ends, .. },
+            ..
+        }) = &mut self.update
+        {
             *ends = None;
         }
         self.accepted = None;
@@ -528,7 +638,11 @@ impl Resource {
             UpdateState::Over { .. } => None,
         });
         let notices = self.notices.values().filter_map(|notice| notice.ends);
-        running.filter_map(|(_, progress)| progress.time).chain(update).chain(notices).min()
+        running
+            .filter_map(|(_, progress)| progress.time)
+            .chain(update)
+            .chain(notices)
+            .min()
     }
 
     /// Lets the first of what ends at `ends` end now, at this time of the cloud.
@@ -548,10 +662,17 @@ impl Resource {
             }
         }
         if let Some(notice) = self.notices.values_mut().find(|notice| notice.ends == Some(ends)) {
-            *notice = Due { due: Some(now), ends: Some(at) };
+            *notice = Due {
+                due: Some(now),
+                ends: Some(at),
+            };
             return;
         }
-        if let Some(Update { state: UpdateState::Running { due, ends, .. }, .. }) = &mut self.update {
+        if let Some(Update {
+            state: UpdateState::Running { due, ends, .. },
+            ..
+        }) = &mut self.update
+        {
             (*due, *ends) = (Some(now), Some(at));
         }
     }

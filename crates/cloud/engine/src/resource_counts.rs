@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use nephele_model::{ResourceKind, StageName};
 
-use crate::event::{Event, EventKind};
-use crate::resource::{Resource, StageState};
+use crate::{
+    event::{Event, EventKind},
+    resource::{Resource, StageState},
+};
 
 /// Counts over the whole cloud. They are updated with each change, so reading them does not iterate over the resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

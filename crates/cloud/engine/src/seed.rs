@@ -85,7 +85,10 @@ impl Seed {
             None => key.id(id),
             Some(seed_key) => {
                 // No resource has an empty name, so the key of a set never equals the key of a name.
-                key.id(&ResourceId { name: String::new(), ..id.clone() });
+                key.id(&ResourceId {
+                    name: String::new(),
+                    ..id.clone()
+                });
                 key.text(&seed_key.owner_set);
                 key.number(u64::from(seed_key.ordinal));
             }

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nephele_model::{Endpoint, Market, Odds, ResourceId, SeedKey, StageName};
 use serde::{Deserialize, Serialize};
 
-use crate::active_effect::ActiveEffect;
-use crate::cloud_spec::Model;
-use crate::latency::Latency;
+use crate::{active_effect::ActiveEffect, cloud_spec::Model, latency::Latency};
 
 /// The specification of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,8 +98,17 @@ impl ResourceSpec {
     }
 
     pub(crate) fn model(&self) -> Model {
-        let Self { instance_type, image, version, .. } = self;
-        Model { instance_type: instance_type.clone(), image: image.clone(), version: version.clone() }
+        let Self {
+            instance_type,
+            image,
+            version,
+            ..
+        } = self;
+        Model {
+            instance_type: instance_type.clone(),
+            image: image.clone(),
+            version: version.clone(),
+        }
     }
 
     /// Whether the stages form a graph that can be walked: unique names, predecessors that exist, no cycle.

@@ -6,20 +6,22 @@ use nephele_model::{ResourceId, SimTime, StageName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::adoption::Reservation;
-use crate::api_limits::NamedCalls;
-use crate::billing::NamedBilling;
-use crate::caller_mistakes::NamedCallerMistakes;
-use crate::clock::NamedClock;
-use crate::cloud_spec::CloudSpec;
-use crate::config::Config;
-use crate::engine::Engine;
-use crate::fault::FaultState;
-use crate::leak::Leaked;
-use crate::resource::Resource;
-use crate::seed::Seed;
-use crate::usage::Footprint;
-use crate::wait_queue::{WaitQueues, Waiter};
+use crate::{
+    adoption::Reservation,
+    api_limits::NamedCalls,
+    billing::NamedBilling,
+    caller_mistakes::NamedCallerMistakes,
+    clock::NamedClock,
+    cloud_spec::CloudSpec,
+    config::Config,
+    engine::Engine,
+    fault::FaultState,
+    leak::Leaked,
+    resource::Resource,
+    seed::Seed,
+    usage::Footprint,
+    wait_queue::{WaitQueues, Waiter},
+};
 
 /// The highest number that a state may contain. Counting from here to the overflow takes longer than anybody waits.
 const NUMBER_MAX: u64 = u64::MAX / 2;
@@ -106,14 +108,21 @@ impl Engine {
         let reserved = self.reserved.iter();
         let reserved = reserved.map(|(id, reservation)| {
             let Reservation { footprint, backends } = reservation.clone();
-            Reserved { id: id.clone(), footprint, backends }
+            Reserved {
+                id: id.clone(),
+                footprint,
+                backends,
+            }
         });
         let clouds = || self.clouds.iter();
         State {
             config: self.clouds.config.clone(),
             cloud_specs: clouds()
                 .filter_map(|(id, cloud)| Some((id, cloud.cloud_spec.clone()?)))
-                .map(|(id, cloud_spec)| NamedCloud { id: id.clone(), cloud_spec })
+                .map(|(id, cloud_spec)| NamedCloud {
+                    id: id.clone(),
+                    cloud_spec,
+                })
                 .collect(),
             seed: self.clouds.seed.clone(),
             next: self.journal.next(),
@@ -124,14 +133,27 @@ impl Engine {
             leaked: self.leaks.values().cloned().collect(),
             billings: self.billings(),
             clocks: clouds()
-                .filter_map(|(id, cloud)| Some(NamedClock { id: id.clone(), clock: cloud.clock? }))
+                .filter_map(|(id, cloud)| {
+                    Some(NamedClock {
+                        id: id.clone(),
+                        clock: cloud.clock?,
+                    })
+                })
                 .collect(),
             calls: clouds()
-                .filter_map(|(id, cloud)| Some(NamedCalls { id: id.clone(), calls: cloud.calls? }))
+                .filter_map(|(id, cloud)| {
+                    Some(NamedCalls {
+                        id: id.clone(),
+                        calls: cloud.calls?,
+                    })
+                })
                 .collect(),
             caller_mistakes: self
                 .all_caller_mistakes()
-                .map(|(id, callers)| NamedCallerMistakes { id: id.clone(), callers: callers.clone() })
+                .map(|(id, callers)| NamedCallerMistakes {
+                    id: id.clone(),
+                    callers: callers.clone(),
+                })
                 .collect(),
         }
     }
@@ -156,7 +178,11 @@ impl Engine {
             billings,
             caller_mistakes,
         } = state;
-        let counted = resources.iter().map(|resource| resource.generation).chain([next]).max();
+        let counted = resources
+            .iter()
+            .map(|resource| resource.generation)
+            .chain([next])
+            .max();
         if let Some(number) = counted.filter(|number| *number > NUMBER_MAX) {
             return Err(StateError::Number(number));
         }
@@ -177,16 +203,29 @@ impl Engine {
             }
             engine.bring_back(resource);
         }
-        if let Some(resource) = engine.resources().find(|resource| !engine.has_backends_of(resource)) {
+        if let Some(resource) = engine
+            .resources()
+            .find(|resource| !engine.has_backends_of(resource))
+        {
             return Err(StateError::Backend(resource.spec.id.clone()));
         }
-        for Reserved { id, footprint, backends } in reserved {
+        for Reserved {
+            id,
+            footprint,
+            backends,
+        } in reserved
+        {
             engine.reserve(SimTime::default(), &id, &footprint);
-            engine.reserved.entry(id).and_modify(|known| known.backends = backends);
+            engine
+                .reserved
+                .entry(id)
+                .and_modify(|known| known.backends = backends);
         }
         engine.adopt_leaked(SimTime::default(), &leaked);
         for NamedCloud { id, cloud_spec } in cloud_specs {
-            engine.clouds.change(&id, |cloud| cloud.cloud_spec = Some(cloud_spec));
+            engine
+                .clouds
+                .change(&id, |cloud| cloud.cloud_spec = Some(cloud_spec));
         }
         for NamedClock { id, clock } in clocks {
             engine.clouds.change(&id, |cloud| cloud.clock = Some(clock));

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use nephele_model::{Capacity, Market, Quota, ResourceId, ResourceKind};
 use serde::{Deserialize, Serialize};
 
-use crate::cloud_spec::Hardware;
-use crate::spec::ResourceSpec;
+use crate::{cloud_spec::Hardware, spec::ResourceSpec};
 
 /// What decides which rooms a resource takes up, and how much of them. It stays the same for as long as the resource
 /// exists.
@@ -28,19 +27,43 @@ pub struct Footprint {
 impl Footprint {
     /// The footprint of a resource with this hardware.
     pub(crate) fn new(spec: &ResourceSpec, hardware: &Hardware) -> Self {
-        let ResourceSpec { zone, cloud_spec, instance_type, market, .. } = spec;
+        let ResourceSpec {
+            zone,
+            cloud_spec,
+            instance_type,
+            market,
+            ..
+        } = spec;
         let zone = zone.clone();
         let cloud_spec = cloud_spec.clone();
         let instance_type = instance_type.clone();
-        Self { zone, cloud_spec, instance_type, processors: hardware.processors(), market: *market }
+        Self {
+            zone,
+            cloud_spec,
+            instance_type,
+            processors: hardware.processors(),
+            market: *market,
+        }
     }
 
     /// The rooms that a resource takes up, each with how much of it, in the order in which they are checked.
     pub(crate) fn capacities(&self, id: &ResourceId) -> impl Iterator<Item = (Capacity, u32)> + use<> {
-        let Self { zone, cloud_spec, instance_type, processors, market: _ } = self;
-        let namespace = Capacity::Quota { namespace: id.namespace.clone(), kind: id.kind };
+        let Self {
+            zone,
+            cloud_spec,
+            instance_type,
+            processors,
+            market: _,
+        } = self;
+        let namespace = Capacity::Quota {
+            namespace: id.namespace.clone(),
+            kind: id.kind,
+        };
         let cloud_spec = ResourceId::cloud(&id.namespace, cloud_spec);
-        let quota = |of| Capacity::CloudQuota { cloud_spec: cloud_spec.clone(), of };
+        let quota = |of| Capacity::CloudQuota {
+            cloud_spec: cloud_spec.clone(),
+            of,
+        };
         let stock = |instance_type: &Option<String>, zone: &Option<String>| Capacity::Stock {
             cloud_spec: cloud_spec.clone(),
             instance_type: instance_type.clone(),
@@ -90,7 +113,10 @@ impl Usage {
     /// Removes rooms that become empty, because namespaces come and go without end.
     pub(crate) fn give_back(&mut self, id: &ResourceId, footprint: &Footprint) {
         for (capacity, amount) in footprint.capacities(id) {
-            let taken = self.0.get_mut(&capacity).expect("room is taken before it is given back");
+            let taken = self
+                .0
+                .get_mut(&capacity)
+                .expect("room is taken before it is given back");
             *taken -= u64::from(amount);
             if *taken == 0 {
                 self.0.remove(&capacity);

@@ -9,8 +9,10 @@
 //! was refused earlier and still waits for processors. Otherwise small ones could keep a large one waiting forever. Only a
 //! resource that takes up more than the whole quota is passed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use nephele_model::{Capacity, ResourceId, SimTime};
 use serde::{Deserialize, Serialize};
@@ -84,14 +86,34 @@ impl WaitQueues {
                 self.next_number
             }
         };
-        self.queues.entry(capacity.clone()).or_default().waiting.insert(number, (id.clone(), amount));
-        self.places.insert(id.clone(), PlaceInQueue { capacity, amount, number, grant_ends: None });
+        self.queues
+            .entry(capacity.clone())
+            .or_default()
+            .waiting
+            .insert(number, (id.clone(), amount));
+        self.places.insert(
+            id.clone(),
+            PlaceInQueue {
+                capacity,
+                amount,
+                number,
+                grant_ends: None,
+            },
+        );
     }
 
     /// Removes a resource from its line. Returns its number if it was in one.
     pub(crate) fn leave(&mut self, id: &ResourceId) -> Option<u64> {
-        let PlaceInQueue { capacity, amount, number, grant_ends } = self.places.remove(id)?;
-        let queue = self.queues.get_mut(&capacity).expect("a waiting resource is in a line");
+        let PlaceInQueue {
+            capacity,
+            amount,
+            number,
+            grant_ends,
+        } = self.places.remove(id)?;
+        let queue = self
+            .queues
+            .get_mut(&capacity)
+            .expect("a waiting resource is in a line");
         match grant_ends {
             None => drop(queue.waiting.remove(&number)),
             Some(ends) => {
@@ -134,7 +156,13 @@ impl WaitQueues {
     /// Restores the lines from the waiting resources, first come first. Each resource appears once.
     pub(crate) fn of_waiters(waiters: Vec<Waiter>) -> Self {
         let mut waiting = Self::default();
-        for Waiter { id, capacity, amount, grant_ends } in waiters {
+        for Waiter {
+            id,
+            capacity,
+            amount,
+            grant_ends,
+        } in waiters
+        {
             waiting.join(&id, capacity.clone(), amount);
             if let Some(ends) = grant_ends
                 && let Some(place) = waiting.places.get_mut(&id)
@@ -152,14 +180,18 @@ impl WaitQueues {
 
     /// How many resources wait for a room.
     pub(crate) fn len(&self, capacity: &Capacity) -> usize {
-        self.queues.get(capacity).map_or(0, |queue| queue.waiting.len() + queue.told)
+        self.queues
+            .get(capacity)
+            .map_or(0, |queue| queue.waiting.len() + queue.told)
     }
 
     /// How much of a room is kept from a resource, because others wait for it that were refused earlier: all of it
     /// while one of them still has to be told, and otherwise what those take up that were told. A resource that takes up
     /// more than the whole room keeps it from no other.
     pub(crate) fn kept_from(&self, id: &ResourceId, capacity: &Capacity, limit: u32) -> u64 {
-        let Some(queue) = self.queues.get(capacity) else { return 0 };
+        let Some(queue) = self.queues.get(capacity) else {
+            return 0;
+        };
         let place = self.places.get(id);
         let number = place.map_or(u64::MAX, |place| place.number);
         let mut earlier = queue.waiting.range(..number);
@@ -179,7 +211,11 @@ impl WaitQueues {
         state: impl Fn(&Capacity) -> Option<(u32, u64)>,
     ) -> Vec<(Capacity, ResourceId)> {
         let mut told = Vec::new();
-        for (capacity, queue) in self.queues.iter_mut().filter(|(_, queue)| !queue.waiting.is_empty()) {
+        for (capacity, queue) in self
+            .queues
+            .iter_mut()
+            .filter(|(_, queue)| !queue.waiting.is_empty())
+        {
             let (limit, taken) =
                 state(capacity).map_or((u64::MAX, 0), |(limit, taken)| (limit.into(), taken));
             let mut free = limit.saturating_sub(taken).saturating_sub(queue.told_amount);
@@ -200,7 +236,10 @@ impl WaitQueues {
                 queue.told += 1;
                 queue.told_amount += u64::from(amount);
                 self.grants.insert((ends, id.clone()));
-                self.places.get_mut(&id).expect("a resource in a line has a place").grant_ends = Some(ends);
+                self.places
+                    .get_mut(&id)
+                    .expect("a resource in a line has a place")
+                    .grant_ends = Some(ends);
                 told.push((number, capacity.clone(), id));
             }
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation};
 use nephele_engine::{
     ApiLimits, CloudSpec, Engine, Entry, Latency, Line, MistakesByCaller, Operation, Outcome, Record, Replay,
     Request, ResourceSpec,
@@ -10,10 +9,15 @@ use nephele_engine::{
 use nephele_model::{CallRate, CloudError, ResourceId, SimTime};
 use proptest::prelude::*;
 
+use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation};
+
 /// Sets the limits of the catalog without a name.
 fn put(api: ApiLimits) -> Request {
     let id = ResourceId::cloud("default", "");
-    let cloud_spec = Box::new(CloudSpec { api, ..CloudSpec::default() });
+    let cloud_spec = Box::new(CloudSpec {
+        api,
+        ..CloudSpec::default()
+    });
     Request::PutCloud {
         id,
         cloud_spec,
@@ -25,11 +29,17 @@ fn put(api: ApiLimits) -> Request {
 }
 
 fn rate(per_second: u32, burst: u32) -> ApiLimits {
-    ApiLimits { calls: Some(CallRate { per_second, burst }), ..ApiLimits::default() }
+    ApiLimits {
+        calls: Some(CallRate { per_second, burst }),
+        ..ApiLimits::default()
+    }
 }
 
 fn lag(seconds: u64) -> ApiLimits {
-    ApiLimits { read_after_write_lag: Duration::from_secs(seconds), ..ApiLimits::default() }
+    ApiLimits {
+        read_after_write_lag: Duration::from_secs(seconds),
+        ..ApiLimits::default()
+    }
 }
 
 fn limited(api: ApiLimits) -> Watched {
@@ -46,10 +56,19 @@ fn create(name: &str) -> Request {
 fn calls_beyond_the_rate_are_refused_until_time_has_passed() {
     let mut engine = limited(rate(1, 2));
     assert_eq!(ask(&mut engine, at(1), create("a")), Ok(Outcome::Accepted));
-    assert_eq!(ask(&mut engine, at(1), Request::Describe(id("a"))), Ok(Outcome::Accepted));
-    let rate = CallRate { per_second: 1, burst: 2 };
+    assert_eq!(
+        ask(&mut engine, at(1), Request::Describe(id("a"))),
+        Ok(Outcome::Accepted)
+    );
+    let rate = CallRate {
+        per_second: 1,
+        burst: 2,
+    };
     let retry_after = Duration::from_secs(1);
-    assert_eq!(ask(&mut engine, at(1), create("b")), Err(CloudError::Throttled { rate, retry_after }));
+    assert_eq!(
+        ask(&mut engine, at(1), create("b")),
+        Err(CloudError::Throttled { rate, retry_after })
+    );
     assert!(engine.get(&id("b")).is_none());
     assert_eq!(ask(&mut engine, at(2), create("b")), Ok(Outcome::Accepted));
 }
@@ -60,7 +79,10 @@ fn a_repeated_call_that_changes_nothing_does_not_count() {
     assert_eq!(ask(&mut engine, at(1), create("a")), Ok(Outcome::Accepted));
     for _ in 0..3 {
         assert_eq!(ask(&mut engine, at(1), create("a")), Ok(Outcome::AlreadyDone));
-        assert_eq!(ask(&mut engine, at(1), Request::Delete(id("b"))), Ok(Outcome::AlreadyDone));
+        assert_eq!(
+            ask(&mut engine, at(1), Request::Delete(id("b"))),
+            Ok(Outcome::AlreadyDone)
+        );
     }
 }
 
@@ -79,8 +101,10 @@ fn a_changed_rate_holds_at_once() {
 fn the_sweep_is_never_throttled() {
     let mut engine = limited(rate(1, 1));
     assert_eq!(ask(&mut engine, at(1), create("a")), Ok(Outcome::Accepted));
-    let delete =
-        Operation { caller: Operation::SWEEPER.into(), ..operation(at(1), Request::Delete(id("a"))) };
+    let delete = Operation {
+        caller: Operation::SWEEPER.into(),
+        ..operation(at(1), Request::Delete(id("a")))
+    };
     assert_eq!(engine.apply(delete), Outcome::Accepted);
 }
 
@@ -89,18 +113,34 @@ fn what_was_created_does_not_show_in_reads_before_the_lag_is_over() {
     let mut engine = limited(lag(3));
     let balancer = load_balancer("lb");
     ask(&mut engine, at(1), create("a")).expect("there is room");
-    ask(&mut engine, at(1), Request::Create(ResourceSpec::new(balancer.clone()))).expect("there is room");
+    ask(
+        &mut engine,
+        at(1),
+        Request::Create(ResourceSpec::new(balancer.clone())),
+    )
+    .expect("there is room");
     for id in [id("a"), balancer] {
         let hidden = |visible_in| {
             let lag = Duration::from_secs(3);
             let visible_in = Duration::from_secs(visible_in);
-            Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by: None })
+            Err(CloudError::NotVisibleYet {
+                id: Box::new(id.clone()),
+                lag,
+                visible_in,
+                by: None,
+            })
         };
         assert_eq!(ask(&mut engine, at(1), Request::Describe(id.clone())), hidden(3));
         assert_eq!(ask(&mut engine, at(3), Request::Describe(id.clone())), hidden(1));
-        assert_eq!(ask(&mut engine, at(4), Request::Describe(id.clone())), Ok(Outcome::Accepted));
+        assert_eq!(
+            ask(&mut engine, at(4), Request::Describe(id.clone())),
+            Ok(Outcome::Accepted)
+        );
         // The clock of the next one does not go back.
-        let missing = ResourceId { name: "other".into(), ..id.clone() };
+        let missing = ResourceId {
+            name: "other".into(),
+            ..id.clone()
+        };
         let answer = ask(&mut engine, at(1), Request::Describe(missing.clone()));
         assert_eq!(answer, Err(CloudError::NotFound(missing)));
     }

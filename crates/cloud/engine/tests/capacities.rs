@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 use nephele_engine::{
     CapacityUsage, CloudSpec, Engine, Footprint, InstanceType, Latency, Limits, Line, MistakesByCaller,
     Outcome, Previous, Price, Record, Replay, Request, ResourceSpec, Stock,
 };
 use nephele_model::{Capacity, CloudError, ErrorClass, Quota, ResourceId, SimTime};
 use proptest::prelude::*;
+
+use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
 
 /// The instance types, with their processors.
 const TYPES: [(&str, u32); 3] = [("s", 1), ("m", 2), ("l", 4)];
@@ -18,11 +19,17 @@ fn cloud_id() -> ResourceId {
 }
 
 fn processors(max: u32) -> Limits {
-    Limits { processors: Some(max), ..Limits::default() }
+    Limits {
+        processors: Some(max),
+        ..Limits::default()
+    }
 }
 
 fn instances(max: u32) -> Limits {
-    Limits { instances: Some(max), ..Limits::default() }
+    Limits {
+        instances: Some(max),
+        ..Limits::default()
+    }
 }
 
 fn put(limits: Limits) -> Request {
@@ -39,7 +46,11 @@ fn put(limits: Limits) -> Request {
         cost: None,
         caller_mistakes: MistakesByCaller::new(),
         id: cloud_id(),
-        cloud_spec: Box::new(CloudSpec { instance_types, limits, ..CloudSpec::default() }),
+        cloud_spec: Box::new(CloudSpec {
+            instance_types,
+            limits,
+            ..CloudSpec::default()
+        }),
     }
 }
 
@@ -54,7 +65,10 @@ fn spec(name: &str, instance_type: &str) -> ResourceSpec {
 }
 
 fn capacity(of: Quota) -> Capacity {
-    Capacity::CloudQuota { cloud_spec: cloud_id(), of }
+    Capacity::CloudQuota {
+        cloud_spec: cloud_id(),
+        of,
+    }
 }
 
 fn limited(limits: Limits) -> Watched {
@@ -84,31 +98,53 @@ fn told(engine: &Engine) -> Vec<String> {
 
 #[test]
 fn quota_of_a_catalog_is_not_that_of_another_and_says_what_it_counts() {
-    let limits =
-        Limits { instances: Some(2), processors: Some(4), load_balancers: Some(1), ..Limits::default() };
+    let limits = Limits {
+        instances: Some(2),
+        processors: Some(4),
+        load_balancers: Some(1),
+        ..Limits::default()
+    };
     let mut engine = limited(limits);
     assert_eq!(create(&mut engine, 1, "a", "m"), Ok(Outcome::Accepted));
     let refused = create(&mut engine, 1, "b", "l").unwrap_err();
     assert_eq!(
         (refused.category(), refused.class(), refused.to_string()),
-        ("QuotaExceeded", ErrorClass::WaitForChange, "quota of 4 vCPUs has no room for 4 more".into())
+        (
+            "QuotaExceeded",
+            ErrorClass::WaitForChange,
+            "quota of 4 vCPUs has no room for 4 more".into()
+        )
     );
     delete(&mut engine, 1, "b");
     assert_eq!(create(&mut engine, 1, "c", "s"), Ok(Outcome::Accepted));
     let refused = create(&mut engine, 1, "d", "s").unwrap_err();
     assert_eq!(refused.to_string(), "quota of 2 instances is used up");
-    let elsewhere = ResourceSpec { cloud_spec: CloudSpec::DEFAULT.into(), ..spec("e", "l") };
-    assert_eq!(ask(&mut engine, at(1), Request::Create(elsewhere)), Ok(Outcome::Accepted));
+    let elsewhere = ResourceSpec {
+        cloud_spec: CloudSpec::DEFAULT.into(),
+        ..spec("e", "l")
+    };
+    assert_eq!(
+        ask(&mut engine, at(1), Request::Create(elsewhere)),
+        Ok(Outcome::Accepted)
+    );
     let balancer = |name: &str, cloud_spec: &str| {
         Request::Create(ResourceSpec {
             cloud_spec: cloud_spec.into(),
             ..ResourceSpec::new(load_balancer(name))
         })
     };
-    assert_eq!(ask(&mut engine, at(1), balancer("x", "north")), Ok(Outcome::Accepted));
+    assert_eq!(
+        ask(&mut engine, at(1), balancer("x", "north")),
+        Ok(Outcome::Accepted)
+    );
     let refused = ask(&mut engine, at(1), balancer("y", "north")).unwrap_err();
     assert_eq!(refused.to_string(), "quota of 1 load balancers is used up");
-    let usage = |of, limit, taken, waiting| CapacityUsage { capacity: capacity(of), limit, taken, waiting };
+    let usage = |of, limit, taken, waiting| CapacityUsage {
+        capacity: capacity(of),
+        limit,
+        taken,
+        waiting,
+    };
     assert_eq!(
         engine.usage(&cloud_id()),
         [
@@ -120,7 +156,10 @@ fn quota_of_a_catalog_is_not_that_of_another_and_says_what_it_counts() {
     // A load balancer moves with its cluster to another catalog, and the next one gets its room.
     assert_eq!(ask(&mut engine, at(2), balancer("x", "")), Ok(Outcome::Accepted));
     assert_eq!(told(&engine), ["y"]);
-    assert_eq!(ask(&mut engine, at(2), balancer("y", "north")), Ok(Outcome::Accepted));
+    assert_eq!(
+        ask(&mut engine, at(2), balancer("y", "north")),
+        Ok(Outcome::Accepted)
+    );
 }
 
 #[test]
@@ -186,15 +225,32 @@ fn who_does_not_fit_into_the_whole_quota_is_passed_and_told_when_it_is_raised() 
 
 #[test]
 fn who_gets_one_room_and_lacks_another_waits_there_with_its_old_number() {
-    let limits = Limits { instances: Some(1), processors: Some(4), ..Limits::default() };
+    let limits = Limits {
+        instances: Some(1),
+        processors: Some(4),
+        ..Limits::default()
+    };
     let mut engine = limited(limits.clone());
     create(&mut engine, 1, "a", "l").unwrap();
     create(&mut engine, 1, "large", "l").unwrap_err();
     create(&mut engine, 1, "small", "s").unwrap_err();
-    let waiting =
-        |engine: &Engine| engine.usage(&cloud_id()).iter().map(|usage| usage.waiting).collect::<Vec<_>>();
+    let waiting = |engine: &Engine| {
+        engine
+            .usage(&cloud_id())
+            .iter()
+            .map(|usage| usage.waiting)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(waiting(&engine), [2, 0]);
-    ask(&mut engine, at(2), put(Limits { instances: Some(3), ..limits })).unwrap();
+    ask(
+        &mut engine,
+        at(2),
+        put(Limits {
+            instances: Some(3),
+            ..limits
+        }),
+    )
+    .unwrap();
     assert_eq!(told(&engine), ["large", "small"]);
     // Small asks first, and would have to wait if there were a vCPU: it comes after large.
     create(&mut engine, 2, "small", "s").unwrap_err();
@@ -207,13 +263,28 @@ fn who_gets_one_room_and_lacks_another_waits_there_with_its_old_number() {
 #[test]
 fn what_was_there_before_counts_and_is_never_refused() {
     let mut engine = limited(processors(4));
-    let footprint = Footprint { cloud_spec: "north".into(), processors: 3, ..Footprint::default() };
-    ask(&mut engine, at(1), Request::Reserve { id: id("r"), footprint }).unwrap();
+    let footprint = Footprint {
+        cloud_spec: "north".into(),
+        processors: 3,
+        ..Footprint::default()
+    };
+    ask(
+        &mut engine,
+        at(1),
+        Request::Reserve {
+            id: id("r"),
+            footprint,
+        },
+    )
+    .unwrap();
     create(&mut engine, 1, "a", "m").unwrap_err();
     for name in ["x", "y"] {
         let adopt = Request::Adopt {
             spec: spec(name, "l"),
-            previous: Box::new(Previous { created: at(0), ..Previous::default() }),
+            previous: Box::new(Previous {
+                created: at(0),
+                ..Previous::default()
+            }),
         };
         assert_eq!(ask(&mut engine, at(1), adopt), Ok(Outcome::Accepted));
     }
@@ -229,15 +300,26 @@ fn what_was_there_before_counts_and_is_never_refused() {
 
 #[test]
 fn stock_is_of_a_type_and_a_zone_and_an_instance_has_to_fit_into_each_entry() {
-    let all = vec![stock(Some("l"), Some("a"), 1), stock(Some("l"), None, 2), stock(None, Some("b"), 2)];
-    let limits = Limits { stock: all, ..Limits::default() };
+    let all = vec![
+        stock(Some("l"), Some("a"), 1),
+        stock(Some("l"), None, 2),
+        stock(None, Some("b"), 2),
+    ];
+    let limits = Limits {
+        stock: all,
+        ..Limits::default()
+    };
     let mut engine = limited(limits.clone());
     let mut ask = |name: &str, instance_type: &str| {
         create(&mut engine, 1, name, instance_type)
             .map_err(|refused| (refused.category(), refused.class(), refused.to_string()))
     };
     let missing = |what: &str| {
-        Err(("InsufficientCapacity", ErrorClass::WaitForChange, format!("stock of {what} is used up")))
+        Err((
+            "InsufficientCapacity",
+            ErrorClass::WaitForChange,
+            format!("stock of {what} is used up"),
+        ))
     };
     // Names before "d" are in zone a, the others in zone b.
     assert_eq!(ask("a", "l"), Ok(Outcome::Accepted));
@@ -249,7 +331,10 @@ fn stock_is_of_a_type_and_a_zone_and_an_instance_has_to_fit_into_each_entry() {
     assert_eq!(ask("g", "s"), missing("2 instances in zone b"));
     let usage = |engine: &Engine| {
         let usage = engine.usage(&cloud_id());
-        usage.into_iter().map(|usage| (usage.limit, usage.taken, usage.waiting)).collect::<Vec<_>>()
+        usage
+            .into_iter()
+            .map(|usage| (usage.limit, usage.taken, usage.waiting))
+            .collect::<Vec<_>>()
     };
     assert_eq!(usage(&engine), [(1, 1, 1), (2, 2, 1), (2, 2, 1)]);
     delete(&mut engine, 2, "d");
@@ -262,7 +347,10 @@ fn stock_is_of_a_type_and_a_zone_and_an_instance_has_to_fit_into_each_entry() {
 }
 
 fn ask_all(engine: &mut Engine, stock: &[Stock]) {
-    let limits = Limits { stock: stock.to_vec(), ..Limits::default() };
+    let limits = Limits {
+        stock: stock.to_vec(),
+        ..Limits::default()
+    };
     ask(engine, at(3), put(limits)).expect("a catalog is taken");
 }
 
@@ -270,11 +358,16 @@ fn ask_all(engine: &mut Engine, stock: &[Stock]) {
 #[test]
 fn default_catalog_has_the_instances_that_were_made_before_it() {
     let mut engine = engine();
-    let spec =
-        |name: &str| ResourceSpec { cloud_spec: CloudSpec::DEFAULT.into(), ..ResourceSpec::new(id(name)) };
+    let spec = |name: &str| ResourceSpec {
+        cloud_spec: CloudSpec::DEFAULT.into(),
+        ..ResourceSpec::new(id(name))
+    };
     ask(&mut engine, at(0), Request::Create(spec("a"))).unwrap();
     let default = ResourceId::cloud(id("m").namespace, CloudSpec::DEFAULT);
-    let cloud_spec = Box::new(CloudSpec { limits: instances(1), ..CloudSpec::default() });
+    let cloud_spec = Box::new(CloudSpec {
+        limits: instances(1),
+        ..CloudSpec::default()
+    });
     ask(
         &mut engine,
         at(1),
@@ -292,7 +385,10 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     // Without the catalog there is no limit.
     ask(&mut engine, at(2), Request::Delete(default)).unwrap();
     assert_eq!(told(&engine), ["b"]);
-    assert_eq!(ask(&mut engine, at(2), Request::Create(spec("b"))), Ok(Outcome::Accepted));
+    assert_eq!(
+        ask(&mut engine, at(2), Request::Create(spec("b"))),
+        Ok(Outcome::Accepted)
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -307,17 +403,34 @@ enum Step {
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 fn stock(instance_type: Option<&str>, zone: Option<&str>, count: u32) -> Stock {
-    Stock { instance_type: instance_type.map(str::to_owned), zone: zone.map(str::to_owned), count }
+    Stock {
+        instance_type: instance_type.map(str::to_owned),
+        zone: zone.map(str::to_owned),
+        count,
+    }
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
     let limit = |max| prop::option::weighted(0.7, 0..=max);
-    let of = (prop::option::of(0..3usize), prop::option::of(prop::bool::ANY), 0..4u32);
+    let of = (
+        prop::option::of(0..3usize),
+        prop::option::of(prop::bool::ANY),
+        0..4u32,
+    );
     let stock = of.prop_map(|(instance_type, in_a, count)| {
-        stock(instance_type.map(|which| TYPES[which].0), in_a.map(|in_a| if in_a { "a" } else { "b" }), count)
+        stock(
+            instance_type.map(|which| TYPES[which].0),
+            in_a.map(|in_a| if in_a { "a" } else { "b" }),
+            count,
+        )
     });
     (limit(4u32), limit(9u32), prop::collection::vec(stock, 0..3)).prop_map(
-        |(instances, processors, stock)| Limits { instances, processors, load_balancers: None, stock },
+        |(instances, processors, stock)| Limits {
+            instances,
+            processors,
+            load_balancers: None,
+            stock,
+        },
     )
 }
 
@@ -354,7 +467,9 @@ impl Clients {
             // No limit refuses it.
             self.refused.remove(request.target());
         } else if let Request::Create(spec) = request {
-            let limit = limits.iter().find(|usage| usage.capacity == capacity(Quota::Processors));
+            let limit = limits
+                .iter()
+                .find(|usage| usage.capacity == capacity(Quota::Processors));
             let is_new = !matches!(answer, Ok(Outcome::AlreadyDone))
                 && before != self.engine.taken(&capacity(Quota::Processors));
             match answer {
@@ -364,11 +479,16 @@ impl Clients {
                     let own = self.refused.remove(&spec.id).unwrap_or(step);
                     let state = self.engine.state();
                     let mut kept = 0;
-                    for waiter in
-                        state.waiting.iter().filter(|waiter| waiter.capacity == capacity(Quota::Processors))
+                    for waiter in state
+                        .waiting
+                        .iter()
+                        .filter(|waiter| waiter.capacity == capacity(Quota::Processors))
                     {
                         let fits = limit.is_some_and(|usage| waiter.amount <= usage.limit);
-                        let is_later = self.refused.get(&waiter.id).is_some_and(|refused| *refused >= own);
+                        let is_later = self
+                            .refused
+                            .get(&waiter.id)
+                            .is_some_and(|refused| *refused >= own);
                         let was_told = waiter.grant_ends.is_some();
                         prop_assert!(!fits || was_told || is_later, "{} passed {}", spec.id, waiter.id);
                         kept += if was_told { u64::from(waiter.amount) } else { 0 };
@@ -430,13 +550,23 @@ impl Clients {
         };
         let there: Vec<_> = self.engine.resources().map(|resource| &resource.spec).collect();
         let state = self.engine.state();
-        let reserved = state.reserved.iter().map(|reserved| u64::from(reserved.footprint.processors));
-        let sum = there.iter().map(|spec| processors(spec)).chain(reserved).sum::<u64>();
+        let reserved = state
+            .reserved
+            .iter()
+            .map(|reserved| u64::from(reserved.footprint.processors));
+        let sum = there
+            .iter()
+            .map(|spec| processors(spec))
+            .chain(reserved)
+            .sum::<u64>();
         prop_assert_eq!(self.engine.taken(&capacity(Quota::Processors)), sum);
         let number = there.len() + state.reserved.len();
         prop_assert_eq!(self.engine.taken(&capacity(Quota::Instances)), number as u64);
         // A cloud in this state is in the same state.
-        prop_assert_eq!(Engine::from_state(state.clone()).map(|engine| engine.state()), Ok(state));
+        prop_assert_eq!(
+            Engine::from_state(state.clone()).map(|engine| engine.state()),
+            Ok(state)
+        );
         Ok(())
     }
 }

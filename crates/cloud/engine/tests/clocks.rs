@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
 use nephele_engine::{
     ClockRecord, ClockSetting, CloudSpec, Engine, Entry, Event, EventKind, Latency, Line, MistakesByCaller,
     Previous, Rate, Record, Replay, Request, ResourceSpec, StageState, UpdateSpec,
@@ -10,13 +9,18 @@ use nephele_engine::{
 use nephele_model::{ResourceId, SimTime};
 use proptest::prelude::*;
 
+use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
+
 const END: SimTime = SimTime::from_millis(100_000_000_000);
 
 fn put(name: &str, clock: ClockSetting, previous: Option<ClockRecord>) -> Request {
     let id = ResourceId::cloud(id("m").namespace, name);
     Request::PutCloud {
         id,
-        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
+        cloud_spec: Box::new(CloudSpec {
+            clock,
+            ..CloudSpec::default()
+        }),
         clock: previous,
         leaked: Vec::new(),
         cost: None,
@@ -25,13 +29,22 @@ fn put(name: &str, clock: ClockSetting, previous: Option<ClockRecord>) -> Reques
 }
 
 fn paused() -> ClockSetting {
-    ClockSetting { is_paused: true, ..ClockSetting::default() }
+    ClockSetting {
+        is_paused: true,
+        ..ClockSetting::default()
+    }
 }
 
 /// A machine of a catalog. Its stages take from 1 to 40 s, drawn.
 fn of(cloud_spec: &str, name: &str) -> ResourceSpec {
-    let latency = Latency::Uniform { min: Duration::from_secs(1), max: Duration::from_secs(40) };
-    ResourceSpec { cloud_spec: cloud_spec.into(), ..machine(name, &latency) }
+    let latency = Latency::Uniform {
+        min: Duration::from_secs(1),
+        max: Duration::from_secs(40),
+    };
+    ResourceSpec {
+        cloud_spec: cloud_spec.into(),
+        ..machine(name, &latency)
+    }
 }
 
 /// Two clouds with three machines each, at second 1. One machine of each has an update, and one is being deleted.
@@ -43,11 +56,28 @@ fn two_clouds() -> Watched {
             let spec = of(cloud_spec, &format!("{cloud_spec}-{number}"));
             ask(&mut engine, at(1), Request::Create(spec)).expect("it is accepted");
         }
-        let latency = Latency::Uniform { min: Duration::from_secs(1), max: Duration::from_secs(90) };
-        let update = UpdateSpec { name: "u".into(), to: "v2".into(), since: at(1), latency };
-        ask(&mut engine, at(1), Request::Update(id(&format!("{cloud_spec}-0")), update))
-            .expect("it is accepted");
-        ask(&mut engine, at(1), Request::Delete(id(&format!("{cloud_spec}-2")))).expect("it is accepted");
+        let latency = Latency::Uniform {
+            min: Duration::from_secs(1),
+            max: Duration::from_secs(90),
+        };
+        let update = UpdateSpec {
+            name: "u".into(),
+            to: "v2".into(),
+            since: at(1),
+            latency,
+        };
+        ask(
+            &mut engine,
+            at(1),
+            Request::Update(id(&format!("{cloud_spec}-0")), update),
+        )
+        .expect("it is accepted");
+        ask(
+            &mut engine,
+            at(1),
+            Request::Delete(id(&format!("{cloud_spec}-2"))),
+        )
+        .expect("it is accepted");
     }
     engine
 }
@@ -66,13 +96,30 @@ fn order(engine: &Engine, cloud_spec: &str) -> Vec<(String, EventKind)> {
 
 /// Changes of a clock, each some milliseconds after the one before, with leaps that add up.
 fn script() -> impl Strategy<Value = Vec<(u64, ClockSetting)>> {
-    let rate = prop_oneof![Just(1_000_000), 10_000..10_000_000u64, 10_000_000..1_000_000_000u64];
-    let step = (0..20_000u64, rate, prop::bool::weighted(0.3), prop_oneof![3 => Just(0), 1 => 0..60_000u64]);
+    let rate = prop_oneof![
+        Just(1_000_000),
+        10_000..10_000_000u64,
+        10_000_000..1_000_000_000u64
+    ];
+    let step = (
+        0..20_000u64,
+        rate,
+        prop::bool::weighted(0.3),
+        prop_oneof![3 => Just(0), 1 => 0..60_000u64],
+    );
     prop::collection::vec(step, 0..12).prop_map(|steps| {
         let mut ahead = Duration::ZERO;
         let setting = |(wait, rate, is_paused, more)| {
             ahead += Duration::from_millis(more);
-            (wait, ClockSetting { rate: Rate::from_millionths(rate), is_paused, steps: 0, ahead })
+            (
+                wait,
+                ClockSetting {
+                    rate: Rate::from_millionths(rate),
+                    is_paused,
+                    steps: 0,
+                    ahead,
+                },
+            )
         };
         steps.into_iter().map(setting).collect()
     })
@@ -80,14 +127,19 @@ fn script() -> impl Strategy<Value = Vec<(u64, ClockSetting)>> {
 
 /// Whether the journal replays to the same answers, events, digest and state.
 fn replays(engine: &Engine, from: Line) -> bool {
-    let records = engine.journal().since(1).map(|entry| Line::Record(Entry::clone(entry)));
+    let records = engine
+        .journal()
+        .since(1)
+        .map(|entry| Line::Record(Entry::clone(entry)));
     let lines = [from].into_iter().chain(records).chain([Line::digest(engine)]);
     let mut replay = Replay::default();
     let played = lines.into_iter().try_for_each(|line| {
         let text = serde_json::to_string(&line).expect("it is JSON");
         replay.play(&serde_json::from_str(&text).expect("it was a line"))
     });
-    played.and_then(|()| replay.play(&Line::State(engine.state()))).is_ok()
+    played
+        .and_then(|()| replay.play(&Line::State(engine.state())))
+        .is_ok()
 }
 
 proptest! {
@@ -195,17 +247,27 @@ proptest! {
 /// A machine that takes 10 s for each stage.
 fn slow() -> ResourceSpec {
     let latency = Latency::Fixed(Duration::from_secs(10));
-    ResourceSpec { cloud_spec: "north".into(), ..machine("m", &latency) }
+    ResourceSpec {
+        cloud_spec: "north".into(),
+        ..machine("m", &latency)
+    }
 }
 
 fn told(engine: &mut Watched, millis: u64) -> Vec<u64> {
-    engine.poll(SimTime::from_millis(millis)).iter().map(|event| event.at.as_millis()).collect()
+    engine
+        .poll(SimTime::from_millis(millis))
+        .iter()
+        .map(|event| event.at.as_millis())
+        .collect()
 }
 
 #[test]
 fn rates_pauses_and_leaps_move_the_deadlines_at_once() {
     let mut engine = engine();
-    let rate = |rate| ClockSetting { rate: Rate::from_millionths(rate), ..ClockSetting::default() };
+    let rate = |rate| ClockSetting {
+        rate: Rate::from_millionths(rate),
+        ..ClockSetting::default()
+    };
     ask(&mut engine, at(0), put("north", ClockSetting::default(), None)).unwrap();
     ask(&mut engine, at(0), Request::Create(slow())).unwrap();
     // 5 s of ten are left: half a second at ten times the rate.
@@ -215,7 +277,10 @@ fn rates_pauses_and_leaps_move_the_deadlines_at_once() {
     ask(&mut engine, at(6), put("north", paused(), None)).unwrap();
     assert_eq!(engine.next_deadline(), None);
     assert_eq!(told(&mut engine, 90_000), [0; 0]);
-    let ahead = |ahead| ClockSetting { ahead: Duration::from_secs(ahead), ..paused() };
+    let ahead = |ahead| ClockSetting {
+        ahead: Duration::from_secs(ahead),
+        ..paused()
+    };
     ask(&mut engine, at(90), put("north", ahead(4), None)).unwrap();
     assert_eq!(told(&mut engine, 90_000), [0; 0]);
     ask(&mut engine, at(91), put("north", ahead(5), None)).unwrap();
@@ -231,7 +296,10 @@ fn rates_pauses_and_leaps_move_the_deadlines_at_once() {
 fn what_takes_no_time_waits_in_a_paused_cloud_and_continues_without_it() {
     let mut engine = engine();
     ask(&mut engine, at(0), put("north", paused(), None)).unwrap();
-    let spec = ResourceSpec { cloud_spec: "north".into(), ..machine("m", &Latency::ZERO) };
+    let spec = ResourceSpec {
+        cloud_spec: "north".into(),
+        ..machine("m", &Latency::ZERO)
+    };
     ask(&mut engine, at(1), Request::Create(spec)).unwrap();
     assert_eq!(told(&mut engine, 5_000), [0; 0]);
     let steps = |steps| put("north", ClockSetting { steps, ..paused() }, None);
@@ -240,7 +308,12 @@ fn what_takes_no_time_waits_in_a_paused_cloud_and_continues_without_it() {
     ask(&mut engine, at(7), steps(3)).unwrap();
     assert_eq!(told(&mut engine, 8_000), [7_000, 7_000]);
     // Without its catalog time passes again.
-    ask(&mut engine, at(9), Request::Delete(ResourceId::cloud(id("m").namespace, "north"))).unwrap();
+    ask(
+        &mut engine,
+        at(9),
+        Request::Delete(ResourceId::cloud(id("m").namespace, "north")),
+    )
+    .unwrap();
     assert_eq!(told(&mut engine, 9_000), [9_000]);
     ask(&mut engine, at(10), Request::Delete(id("m"))).unwrap();
     assert_eq!(told(&mut engine, 10_000), [10_000]);

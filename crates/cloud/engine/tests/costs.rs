@@ -1,16 +1,18 @@
 //! What instances cost.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use crate::cloud::{ask, at, engine, id, machine};
-use crate::faults::put;
 use nephele_engine::{
     ClockSetting, CloudSpec, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, InstanceType, Journal,
     Latency, Line, MistakesByCaller, Previous, Price, Rate, Replay, Request, ResourceSpec, Spent,
 };
 use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime};
 use proptest::prelude::*;
+
+use crate::{
+    cloud::{ask, at, engine, id, machine},
+    faults::put,
+};
 
 const MICROS_OF_HOUR: u128 = 3_600_000_000;
 
@@ -27,7 +29,11 @@ fn priced(prices: [Price; 2], clock: ClockSetting) -> CloudSpec {
         price,
     };
     let instance_types = ["s", "l"].into_iter().zip(prices).map(instance_type).collect();
-    CloudSpec { instance_types, clock, ..CloudSpec::default() }
+    CloudSpec {
+        instance_types,
+        clock,
+        ..CloudSpec::default()
+    }
 }
 
 fn put_cloud(cloud_of: CloudSpec, cost: Option<Cost>) -> Request {
@@ -46,13 +52,19 @@ fn price(on_demand: u64, spot: u64) -> Price {
 }
 
 fn usual() -> CloudSpec {
-    priced([price(100_000, 30_000), price(400_000, 100_000)], ClockSetting::default())
+    priced(
+        [price(100_000, 30_000), price(400_000, 100_000)],
+        ClockSetting::default(),
+    )
 }
 
 fn spec(name: &str, cluster: &str, instance_type: &str, market: Market) -> ResourceSpec {
     let spec = machine(name, &Latency::Fixed(Duration::from_secs(3)));
     ResourceSpec {
-        id: ResourceId { cluster: cluster.into(), ..id(name) },
+        id: ResourceId {
+            cluster: cluster.into(),
+            ..id(name)
+        },
         cloud_spec: "north".into(),
         instance_type: Some(instance_type.into()),
         market,
@@ -65,7 +77,10 @@ fn create(name: &str, cluster: &str, instance_type: &str, market: Market) -> Req
 }
 
 fn delete(name: &str, cluster: &str) -> Request {
-    Request::Delete(ResourceId { cluster: cluster.into(), ..id(name) })
+    Request::Delete(ResourceId {
+        cluster: cluster.into(),
+        ..id(name)
+    })
 }
 
 const HOUR: u64 = 3600;
@@ -85,13 +100,25 @@ fn an_instance_costs_its_price_from_its_creation_until_its_deletion_ends() {
     ask(&mut engine, at(HOUR), create("c", "two", "l", Market::OnDemand)).unwrap();
     assert_eq!(total(&engine, at(2 * HOUR)), (600_000, 600_000));
     let cost = engine.cost(&cloud_spec(), at(2 * HOUR)).unwrap();
-    let spent = |total| Spent { total, per_hour: total };
-    let expected = [("one".to_owned(), spent(100_000)), ("two".to_owned(), spent(500_000))];
-    assert_eq!((cost.time, cost.clusters), (CloudTime::from(at(2 * HOUR)), expected.into()));
+    let spent = |total| Spent {
+        total,
+        per_hour: total,
+    };
+    let expected = [
+        ("one".to_owned(), spent(100_000)),
+        ("two".to_owned(), spent(500_000)),
+    ];
+    assert_eq!(
+        (cost.time, cost.clusters),
+        (CloudTime::from(at(2 * HOUR)), expected.into())
+    );
     // The deletion takes three seconds.
     ask(&mut engine, at(2 * HOUR), delete("c", "two")).unwrap();
     engine.poll(at(3 * HOUR));
-    assert_eq!(total(&engine, at(3 * HOUR)), (800_000 + 400_000 * 3 / 3600, 200_000));
+    assert_eq!(
+        total(&engine, at(3 * HOUR)),
+        (800_000 + 400_000 * 3 / 3600, 200_000)
+    );
 }
 
 #[test]
@@ -102,14 +129,24 @@ fn a_changed_price_is_for_the_time_after_the_change_and_a_clock_that_stands_stil
     let dear = |clock| put_cloud(priced([price(1_000_000, 0), price(0, 0)], clock), None);
     ask(&mut engine, at(HOUR), dear(ClockSetting::default())).unwrap();
     assert_eq!(total(&engine, at(2 * HOUR)), (1_100_000, 1_000_000));
-    let still = ClockSetting { is_paused: true, ..ClockSetting::default() };
+    let still = ClockSetting {
+        is_paused: true,
+        ..ClockSetting::default()
+    };
     ask(&mut engine, at(2 * HOUR), dear(still)).unwrap();
     assert_eq!(total(&engine, at(9 * HOUR)), (1_100_000, 1_000_000));
     // What passes at once costs as much as if it passed in time.
-    let ahead = ClockSetting { ahead: Duration::from_secs(HOUR), ..still };
+    let ahead = ClockSetting {
+        ahead: Duration::from_secs(HOUR),
+        ..still
+    };
     ask(&mut engine, at(9 * HOUR), dear(ahead)).unwrap();
     assert_eq!(total(&engine, at(9 * HOUR)), (2_100_000, 1_000_000));
-    let fast = ClockSetting { is_paused: false, rate: Rate::from_millionths(60_000_000), ..ahead };
+    let fast = ClockSetting {
+        is_paused: false,
+        rate: Rate::from_millionths(60_000_000),
+        ..ahead
+    };
     ask(&mut engine, at(9 * HOUR), dear(fast)).unwrap();
     assert_eq!(total(&engine, at(9 * HOUR + 60)), (3_100_000, 1_000_000));
 }
@@ -119,7 +156,11 @@ fn a_leaked_instance_costs_until_it_is_deleted() {
     let mut engine = engine();
     ask(&mut engine, at(0), put_cloud(usual(), None)).unwrap();
     ask(&mut engine, at(0), create("a", "one", "s", Market::OnDemand)).unwrap();
-    let leak = Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() };
+    let leak = Fault {
+        matches: Matches::default(),
+        effect: Effect::Leak,
+        budget: Budget::default(),
+    };
     ask(&mut engine, at(0), put("f", leak)).unwrap();
     ask(&mut engine, at(HOUR), delete("a", "one")).unwrap();
     assert_eq!(total(&engine, at(2 * HOUR)), (200_000, 100_000));
@@ -141,11 +182,18 @@ fn the_total_continues_where_an_earlier_process_left_it() {
     let reached = BTreeMap::new();
     let adopt = Request::Adopt {
         spec: spec("a", "one", "s", Market::OnDemand),
-        previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }),
+        previous: Box::new(Previous {
+            created: at(0),
+            reached,
+            ..Previous::default()
+        }),
     };
     ask(&mut after, at(3 * HOUR), put_cloud(usual(), Some(before))).unwrap();
     ask(&mut after, at(3 * HOUR), adopt).unwrap();
-    assert_eq!(after.cost(&cloud_spec(), at(4 * HOUR)), engine.cost(&cloud_spec(), at(4 * HOUR)));
+    assert_eq!(
+        after.cost(&cloud_spec(), at(4 * HOUR)),
+        engine.cost(&cloud_spec(), at(4 * HOUR))
+    );
 }
 
 /// Clusters come and go without end.
@@ -161,9 +209,21 @@ fn the_dearest_groups_without_instances_are_remembered_and_the_total_has_all() {
     }
     engine.poll(at(200 * HOUR));
     let cost = engine.cost(&cloud_spec(), at(200 * HOUR)).unwrap();
-    assert_eq!((cost.clusters.len(), cost.clusters.first_key_value().unwrap().0.as_str()), (100, "g050"));
+    assert_eq!(
+        (
+            cost.clusters.len(),
+            cost.clusters.first_key_value().unwrap().0.as_str()
+        ),
+        (100, "g050")
+    );
     let seconds = (0..150_u64).map(|number| number + 3).sum::<u64>();
-    assert_eq!(cost.all, Spent { total: 100_000 * seconds / 3600, per_hour: 0 });
+    assert_eq!(
+        cost.all,
+        Spent {
+            total: 100_000 * seconds / 3600,
+            per_hour: 0
+        }
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -176,7 +236,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let name = || prop::sample::select(vec!["a", "b", "c"]);
     let cluster = || prop::sample::select(vec!["one", "two"]);
-    let product = (prop::sample::select(vec!["s", "l"]), prop::sample::select(Market::ALL.to_vec()));
+    let product = (
+        prop::sample::select(vec!["s", "l"]),
+        prop::sample::select(Market::ALL.to_vec()),
+    );
     let price =
         || (0..1_000_000_000_000_u64, 0..1_000_u64).prop_map(|(on_demand, spot)| price(on_demand, spot));
     let clock = (1_u64..2_000_000_000, any::<bool>(), 0..3_u64, 0..1_000_u64).prop_map(
@@ -187,7 +250,11 @@ fn step() -> impl Strategy<Value = Step> {
             ahead: Duration::from_secs(ahead),
         },
     );
-    let leak = Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() };
+    let leak = Fault {
+        matches: Matches::default(),
+        effect: Effect::Leak,
+        budget: Budget::default(),
+    };
     prop_oneof![
         6 => (name(), cluster(), product).prop_map(|(name, cluster, (kind, market))| {
             Step::Ask(Box::new(create(name, cluster, kind, market)))
@@ -212,11 +279,24 @@ struct Model {
 impl Model {
     fn pass(&mut self, engine: &Engine, micros: u64) {
         let cloud_spec = cloud_spec();
-        let there = engine.resources().filter(|there| there.spec.id.kind == ResourceKind::Instance);
-        let there = there.map(|there| (&there.spec.id.cluster, &there.spec.instance_type, there.spec.market));
+        let there = engine
+            .resources()
+            .filter(|there| there.spec.id.kind == ResourceKind::Instance);
+        let there = there.map(|there| {
+            (
+                &there.spec.id.cluster,
+                &there.spec.instance_type,
+                there.spec.market,
+            )
+        });
         let leaked = engine.leaked(&cloud_spec);
-        let leaked = leaked
-            .map(|leaked| (&leaked.id.cluster, &leaked.footprint.instance_type, leaked.footprint.market));
+        let leaked = leaked.map(|leaked| {
+            (
+                &leaked.id.cluster,
+                &leaked.footprint.instance_type,
+                leaked.footprint.market,
+            )
+        });
         for (cluster, instance_type, market) in there.chain(leaked) {
             let product = (instance_type.clone().expect("each has a type"), market);
             let price = self.prices.get(&product).copied().unwrap_or(0);
@@ -230,7 +310,10 @@ impl Model {
 }
 
 fn cloud_time(engine: &Engine, now: SimTime) -> u64 {
-    engine.clock(&cloud_spec()).map_or_else(|| CloudTime::from(now), |clock| clock.time(now)).as_micros()
+    engine
+        .clock(&cloud_spec())
+        .map_or_else(|| CloudTime::from(now), |clock| clock.time(now))
+        .as_micros()
 }
 
 /// Lets time pass, from one deadline to the next, so that nothing else changes in between.
@@ -310,6 +393,9 @@ proptest! {
 
 fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
     let mut batch = Vec::with_capacity(Journal::CAPACITY);
-    engine.journal().read(cursor, &mut batch).expect("tests make fewer records");
+    engine
+        .journal()
+        .read(cursor, &mut batch)
+        .expect("tests make fewer records");
     lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
 }

@@ -1,11 +1,10 @@
 //! Creations that are carried out twice, and what the callers of a catalog do.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
-use crate::faults::{fault, keep, put};
-use crate::lags::put_cloud;
 use nephele_engine::{
     CloudSpec, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Limits, Line, MistakesByCaller,
     Operation, Outcome, Replay, Request, ResourceSpec,
@@ -13,12 +12,20 @@ use nephele_engine::{
 use nephele_model::{Budget, Capacity, CloudError, FailureReason, Matches, Odds, Quota, ResourceId, SimTime};
 use proptest::prelude::*;
 
+use crate::{
+    cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register},
+    faults::{fault, keep, put},
+    lags::put_cloud,
+};
+
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 fn duplicating() -> Fault {
     Fault {
         matches: Matches::default(),
-        effect: Effect::Duplicate { retry_after: RETRY_AFTER },
+        effect: Effect::Duplicate {
+            retry_after: RETRY_AFTER,
+        },
         budget: Budget::default(),
     }
 }
@@ -51,11 +58,16 @@ fn doubling() -> Watched {
 }
 
 fn leaked(engine: &Engine) -> Vec<(String, SimTime)> {
-    engine.leaked(&cloud_spec()).map(|leaked| (leaked.id.name.clone(), leaked.since)).collect()
+    engine
+        .leaked(&cloud_spec())
+        .map(|leaked| (leaked.id.name.clone(), leaked.since))
+        .collect()
 }
 
 fn double_creates(engine: &Engine) -> u64 {
-    let caller_mistakes = engine.caller_mistakes(&cloud_spec()).and_then(|callers| callers.get("test"));
+    let caller_mistakes = engine
+        .caller_mistakes(&cloud_spec())
+        .and_then(|callers| callers.get("test"));
     caller_mistakes.map_or(0, |caller_mistakes| caller_mistakes.double_creates)
 }
 
@@ -74,13 +86,23 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
         fault: "f".into(),
         addresses: vec![],
         endpoint: None,
-        footprint: Footprint { processors: 2, ..Footprint::default() },
+        footprint: Footprint {
+            processors: 2,
+            ..Footprint::default()
+        },
     };
     assert_eq!(engine.leaked(&cloud_spec()).collect::<Vec<_>>(), [&first]);
-    let capacity = Capacity::CloudQuota { cloud_spec: cloud_spec(), of: Quota::Instances };
+    let capacity = Capacity::CloudQuota {
+        cloud_spec: cloud_spec(),
+        of: Quota::Instances,
+    };
     assert_eq!((engine.taken(&capacity), double_creates(&engine)), (2, 1));
     // The second one passes through its stages from the beginning, and is found by further repetitions.
-    let kinds: Vec<_> = engine.poll(at(9)).into_iter().map(|event| (event.at, event.kind)).collect();
+    let kinds: Vec<_> = engine
+        .poll(at(9))
+        .into_iter()
+        .map(|event| (event.at, event.kind))
+        .collect();
     let leak = EventKind::Leaked {
         fault: "f".into(),
         since: at(6),
@@ -94,16 +116,31 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
         "{kinds:?}"
     );
     assert_eq!(ask(&mut engine, at(10), create("m")), Ok(Outcome::AlreadyDone));
-    assert_eq!((leaked(&engine).len(), engine.fault(&fault("f")).unwrap().decisions.record.hits), (1, 1));
+    assert_eq!(
+        (
+            leaked(&engine).len(),
+            engine.fault(&fault("f")).unwrap().decisions.record.hits
+        ),
+        (1, 1)
+    );
     ask(&mut engine, at(11), Request::DeleteLeaked(cloud_spec())).unwrap();
-    assert_eq!((engine.taken(&capacity), engine.get(&id("m")).is_some()), (1, true));
+    assert_eq!(
+        (engine.taken(&capacity), engine.get(&id("m")).is_some()),
+        (1, true)
+    );
 }
 
 #[test]
 fn a_repetition_finds_the_first_instance_if_there_is_no_room_for_a_second_one() {
     let mut engine = doubling();
-    let limits = Limits { instances: Some(1), ..Limits::default() };
-    let cloud_spec = Box::new(CloudSpec { limits, ..CloudSpec::default() });
+    let limits = Limits {
+        instances: Some(1),
+        ..Limits::default()
+    };
+    let cloud_spec = Box::new(CloudSpec {
+        limits,
+        ..CloudSpec::default()
+    });
     let caller_mistakes = MistakesByCaller::new();
     let small = Request::PutCloud {
         id: self::cloud_spec(),
@@ -116,7 +153,10 @@ fn a_repetition_finds_the_first_instance_if_there_is_no_room_for_a_second_one() 
     ask(&mut engine, at(0), small).unwrap();
     assert_eq!(ask(&mut engine, at(1), create("m")), Err(lost()));
     assert_eq!(ask(&mut engine, at(2), create("m")), Ok(Outcome::AlreadyDone));
-    assert_eq!((leaked(&engine), engine.waiting().count(), double_creates(&engine)), (vec![], 0, 0));
+    assert_eq!(
+        (leaked(&engine), engine.waiting().count(), double_creates(&engine)),
+        (vec![], 0, 0)
+    );
     // When there is room again, the creator knows the instance.
     ask(&mut engine, at(3), put_cloud(Duration::ZERO)).unwrap();
     assert_eq!(ask(&mut engine, at(4), create("m")), Ok(Outcome::AlreadyDone));
@@ -137,9 +177,16 @@ fn an_instance_that_is_deleted_before_the_repetition_is_not_made_twice() {
     let mut engine = doubling();
     assert_eq!(ask(&mut engine, at(1), create("m")), Err(lost()));
     ask(&mut engine, at(2), Request::Delete(id("m"))).unwrap();
-    assert_eq!(ask(&mut engine, at(3), create("m")), Err(CloudError::Deleting(id("m"))));
+    assert_eq!(
+        ask(&mut engine, at(3), create("m")),
+        Err(CloudError::Deleting(id("m")))
+    );
     engine.poll(at(9));
-    assert_eq!(ask(&mut engine, at(9), create("m")), Err(lost()), "another instance, and another hit");
+    assert_eq!(
+        ask(&mut engine, at(9), create("m")),
+        Err(lost()),
+        "another instance, and another hit"
+    );
     assert_eq!(leaked(&engine), []);
 }
 
@@ -167,7 +214,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             7 => register("lb", name, "vm"),
             _ => deregister("lb", name),
         };
-        Step { now: SimTime::from_millis(millis), caller, request }
+        Step {
+            now: SimTime::from_millis(millis),
+            caller,
+            request,
+        }
     });
     prop::collection::vec(step, 1..80).prop_map(|mut steps| {
         steps.sort_by_key(|step| step.now);
@@ -194,14 +245,20 @@ impl Model {
         let hidden = made.into_iter().chain(self.hidden.get(id).copied());
         let hidden: Vec<_> = hidden.filter(|(_, until)| until > now).collect();
         if hidden.iter().any(|(writer, _)| writer == caller) {
-            self.caller_mistakes.entry((*caller).to_owned()).or_default().missed_reads += 1;
+            self.caller_mistakes
+                .entry((*caller).to_owned())
+                .or_default()
+                .missed_reads += 1;
         }
         hidden.is_empty()
     }
 
     fn hide(&mut self, Step { now, caller, request }: &Step, lag: Duration) {
         let until = *now + lag;
-        let known = self.hidden.entry(request.target().clone()).or_insert((caller, until));
+        let known = self
+            .hidden
+            .entry(request.target().clone())
+            .or_insert((caller, until));
         if known.1 <= until {
             *known = (caller, until);
         }

@@ -1,10 +1,10 @@
 //! Faults: what they hit, how often, and what they leave alone.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register};
-use crate::lags::put_cloud;
 use nephele_engine::{
     ActiveEffect, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Notice,
     Operation, Outcome, Quotas, Record, Replay, Request, ResourceSpec,
@@ -15,17 +15,30 @@ use nephele_model::{
 };
 use proptest::prelude::*;
 
+use crate::{
+    cloud::{Watched, ask, at, deregister, engine, id, load_balancer, machine, operation, register},
+    lags::put_cloud,
+};
+
 pub(crate) fn fault(name: &str) -> ResourceId {
     ResourceId::fault("default", name)
 }
 
 fn fails(reason: FailureReason) -> Effect {
-    Effect::Fail { reason, message: String::new(), retry_after: Duration::from_secs(5) }
+    Effect::Fail {
+        reason,
+        message: String::new(),
+        retry_after: Duration::from_secs(5),
+    }
 }
 
 /// Fails every operation that it matches.
 fn failing(matches: Matches) -> Fault {
-    Fault { matches, effect: fails(FailureReason::Throttled), budget: Budget::default() }
+    Fault {
+        matches,
+        effect: fails(FailureReason::Throttled),
+        budget: Budget::default(),
+    }
 }
 
 pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
@@ -43,7 +56,10 @@ pub(crate) fn put(name: &str, fault_of: Fault) -> Request {
 }
 
 fn began(began: SimTime) -> FaultRecord {
-    FaultRecord { began, ..FaultRecord::default() }
+    FaultRecord {
+        began,
+        ..FaultRecord::default()
+    }
 }
 
 fn create(name: &str) -> Request {
@@ -75,12 +91,30 @@ fn a_fault_fails_what_it_matches_until_it_is_deleted() {
         ("Throttled", "the account calls too often (Fault f)".into())
     );
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!(state.decisions.record, FaultRecord { began: at(1), matched: 1, hits: 1, windows: 0 });
-    let hit = Hit { at: at(2), operation: Some(Verb::CreateInstance), target: id("m") };
+    assert_eq!(
+        state.decisions.record,
+        FaultRecord {
+            began: at(1),
+            matched: 1,
+            hits: 1,
+            windows: 0
+        }
+    );
+    let hit = Hit {
+        at: at(2),
+        operation: Some(Verb::CreateInstance),
+        target: id("m"),
+    };
     assert_eq!(state.last_hits.newest_first().collect::<Vec<_>>(), [&hit]);
-    assert_eq!(ask(&mut engine, at(3), Request::Delete(fault("f"))), Ok(Outcome::Accepted));
+    assert_eq!(
+        ask(&mut engine, at(3), Request::Delete(fault("f"))),
+        Ok(Outcome::Accepted)
+    );
     assert_eq!(ask(&mut engine, at(4), create("m")), Ok(Outcome::Accepted));
-    assert_eq!(ask(&mut engine, at(5), Request::Delete(fault("f"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(
+        ask(&mut engine, at(5), Request::Delete(fault("f"))),
+        Ok(Outcome::AlreadyDone)
+    );
 }
 
 /// Callers repeat their requests all the time. Only those count that would change something.
@@ -92,19 +126,30 @@ fn a_repetition_that_changes_nothing_is_not_hit() {
         ask(&mut engine, at(0), request).unwrap();
     }
     ask(&mut engine, at(1), put("f", failing(Matches::default()))).unwrap();
-    let repeated =
-        [create("m"), balancer(), register("lb", "m", "vm"), deregister("lb", "n"), Request::Delete(id("n"))];
+    let repeated = [
+        create("m"),
+        balancer(),
+        register("lb", "m", "vm"),
+        deregister("lb", "n"),
+        Request::Delete(id("n")),
+    ];
     let answers = repeated.map(|request| ask(&mut engine, at(2), request));
     assert_eq!(answers, [const { Ok(Outcome::AlreadyDone) }; 5]);
     // Reads are hit only by a fault that names them.
-    assert_eq!(ask(&mut engine, at(2), Request::Describe(id("m"))), Ok(Outcome::Accepted));
+    assert_eq!(
+        ask(&mut engine, at(2), Request::Describe(id("m"))),
+        Ok(Outcome::Accepted)
+    );
     for request in [
         register("lb", "m", "node"),
         deregister("lb", "m"),
         Request::Delete(id("m")),
         Request::Delete(load_balancer("lb")),
     ] {
-        assert_eq!(ask(&mut engine, at(3), request), Err(refused("f", FailureReason::Throttled)));
+        assert_eq!(
+            ask(&mut engine, at(3), request),
+            Err(refused("f", FailureReason::Throttled))
+        );
     }
     let hits = engine
         .fault(&fault("f"))
@@ -114,7 +159,15 @@ fn a_repetition_that_changes_nothing_is_not_hit() {
         .filter_map(|hit| hit.operation)
         .collect::<Vec<_>>();
     use Verb::{DeleteInstance, DeleteLoadBalancer, DeregisterBackend, RegisterBackend};
-    assert_eq!(hits, [DeleteLoadBalancer, DeleteInstance, DeregisterBackend, RegisterBackend]);
+    assert_eq!(
+        hits,
+        [
+            DeleteLoadBalancer,
+            DeleteInstance,
+            DeregisterBackend,
+            RegisterBackend
+        ]
+    );
 }
 
 #[test]
@@ -130,12 +183,17 @@ fn every_field_of_a_match_has_to_fit() {
     };
     let answer = |matches: Matches, request: Request| {
         let mut engine = engine();
-        let balancer =
-            ResourceSpec { labels: label("team", "blue"), ..ResourceSpec::new(load_balancer("lb")) };
+        let balancer = ResourceSpec {
+            labels: label("team", "blue"),
+            ..ResourceSpec::new(load_balancer("lb"))
+        };
         ask(&mut engine, at(0), Request::Create(balancer)).unwrap();
         ask(&mut engine, at(0), put("f", failing(matches))).unwrap();
         let caller = Caller::Machine.as_str().to_owned();
-        let outcome = engine.apply(Operation { caller, ..operation(at(1), request) });
+        let outcome = engine.apply(Operation {
+            caller,
+            ..operation(at(1), request)
+        });
         matches!(outcome, Outcome::Refused(_))
     };
     let fitting = Matches {
@@ -152,17 +210,44 @@ fn every_field_of_a_match_has_to_fit() {
     };
     assert!(answer(fitting.clone(), Request::Create(subject.clone())));
     let others = [
-        Matches { operations: names([Verb::DeleteInstance]), ..fitting.clone() },
-        Matches { callers: names([Caller::Cluster]), ..fitting.clone() },
-        Matches { names: names(["n".into()]), ..fitting.clone() },
-        Matches { zones: names(["b".into()]), ..fitting.clone() },
-        Matches { regions: names(["south".into()]), ..fitting.clone() },
-        Matches { instance_types: names(["m.small".into()]), ..fitting.clone() },
-        Matches { cluster: has("team", "red"), ..fitting.clone() },
-        Matches { instance: has("role", "control-plane"), ..fitting.clone() },
+        Matches {
+            operations: names([Verb::DeleteInstance]),
+            ..fitting.clone()
+        },
+        Matches {
+            callers: names([Caller::Cluster]),
+            ..fitting.clone()
+        },
+        Matches {
+            names: names(["n".into()]),
+            ..fitting.clone()
+        },
+        Matches {
+            zones: names(["b".into()]),
+            ..fitting.clone()
+        },
+        Matches {
+            regions: names(["south".into()]),
+            ..fitting.clone()
+        },
+        Matches {
+            instance_types: names(["m.small".into()]),
+            ..fitting.clone()
+        },
+        Matches {
+            cluster: has("team", "red"),
+            ..fitting.clone()
+        },
+        Matches {
+            instance: has("role", "control-plane"),
+            ..fitting.clone()
+        },
     ];
     for other in others {
-        assert!(!answer(other.clone(), Request::Create(subject.clone())), "{other:?}");
+        assert!(
+            !answer(other.clone(), Request::Create(subject.clone())),
+            "{other:?}"
+        );
     }
     // A load balancer has no zone, type or labels of an instance.
     let second = || {
@@ -171,11 +256,26 @@ fn every_field_of_a_match_has_to_fit() {
             ..ResourceSpec::new(load_balancer("second"))
         })
     };
-    assert!(answer(Matches { cluster: has("team", "blue"), ..Matches::default() }, second()));
+    assert!(answer(
+        Matches {
+            cluster: has("team", "blue"),
+            ..Matches::default()
+        },
+        second()
+    ));
     for instances in [
-        Matches { zones: names(["a".into()]), ..Matches::default() },
-        Matches { instance_types: names(["m.large".into()]), ..Matches::default() },
-        Matches { instance: Selector(vec![Requirement::DoesNotExist("role".into())]), ..Matches::default() },
+        Matches {
+            zones: names(["a".into()]),
+            ..Matches::default()
+        },
+        Matches {
+            instance_types: names(["m.large".into()]),
+            ..Matches::default()
+        },
+        Matches {
+            instance: Selector(vec![Requirement::DoesNotExist("role".into())]),
+            ..Matches::default()
+        },
     ] {
         assert!(!answer(instances.clone(), second()), "{instances:?}");
     }
@@ -185,12 +285,21 @@ fn every_field_of_a_match_has_to_fit() {
 fn a_region_fits_its_instances_and_its_load_balancers_and_nothing_without_a_region() {
     let refused = |spec: ResourceSpec, region: Option<&str>| {
         let mut engine = engine();
-        let matches = Matches { regions: names(["north".into()]), ..Matches::default() };
+        let matches = Matches {
+            regions: names(["north".into()]),
+            ..Matches::default()
+        };
         ask(&mut engine, at(0), put("f", failing(matches))).unwrap();
-        let create = Request::Create(ResourceSpec { region: region.map(str::to_owned), ..spec });
+        let create = Request::Create(ResourceSpec {
+            region: region.map(str::to_owned),
+            ..spec
+        });
         ask(&mut engine, at(1), create).is_err()
     };
-    for spec in [machine("m", &Latency::ZERO), ResourceSpec::new(load_balancer("lb"))] {
+    for spec in [
+        machine("m", &Latency::ZERO),
+        ResourceSpec::new(load_balancer("lb")),
+    ] {
         let answers = [Some("north"), Some("south"), None].map(|region| refused(spec.clone(), region));
         assert_eq!(answers, [true, false, false], "{:?}", spec.id.kind);
     }
@@ -201,18 +310,38 @@ fn another_account_is_left_alone() {
     let mut engine = engine();
     ask(&mut engine, at(0), put("f", failing(Matches::default()))).unwrap();
     for namespace in ["a", "z"] {
-        let spec = ResourceSpec::new(ResourceId { namespace: namespace.into(), ..id("m") });
-        assert_eq!(ask(&mut engine, at(1), Request::Create(spec)), Ok(Outcome::Accepted));
+        let spec = ResourceSpec::new(ResourceId {
+            namespace: namespace.into(),
+            ..id("m")
+        });
+        assert_eq!(
+            ask(&mut engine, at(1), Request::Create(spec)),
+            Ok(Outcome::Accepted)
+        );
     }
 }
 
 #[test]
 fn a_budget_skips_counts_and_ends() {
     let mut engine = engine();
-    let budget =
-        Budget { skip: 1, count: Some(2), lasts: Some(Duration::from_secs(60)), ..Budget::default() };
-    ask(&mut engine, at(1), put("f", Fault { budget: budget.clone(), ..failing(Matches::default()) }))
-        .unwrap();
+    let budget = Budget {
+        skip: 1,
+        count: Some(2),
+        lasts: Some(Duration::from_secs(60)),
+        ..Budget::default()
+    };
+    ask(
+        &mut engine,
+        at(1),
+        put(
+            "f",
+            Fault {
+                budget: budget.clone(),
+                ..failing(Matches::default())
+            },
+        ),
+    )
+    .unwrap();
     let answers = ["a", "b", "c", "d"].map(|name| ask(&mut engine, at(2), create(name)).is_ok());
     assert_eq!(answers, [true, false, false, true]);
     let phase = |engine: &Engine, now| engine.fault(&fault("f")).unwrap().phase(now);
@@ -221,30 +350,73 @@ fn a_budget_skips_counts_and_ends() {
         (FaultPhase::Exhausted, FaultPhase::Expired)
     );
     // More hits are allowed, and those that were made count.
-    let budget = Budget { count: Some(3), ..budget };
-    ask(&mut engine, at(3), put("f", Fault { budget, ..failing(Matches::default()) })).unwrap();
+    let budget = Budget {
+        count: Some(3),
+        ..budget
+    };
+    ask(
+        &mut engine,
+        at(3),
+        put(
+            "f",
+            Fault {
+                budget,
+                ..failing(Matches::default())
+            },
+        ),
+    )
+    .unwrap();
     assert_eq!(phase(&engine, at(3)), FaultPhase::Active);
     let answers = ["e", "f"].map(|name| ask(&mut engine, at(4), create(name)).is_ok());
     assert_eq!(answers, [false, true]);
     engine.poll(at(5));
     assert_eq!(engine.next_deadline(), Some(at(61)));
     engine.poll(at(70));
-    let ended = Record::FaultEnded { at: at(61), fault: fault("f") };
-    assert_eq!(engine.journal().since(1).last().map(|entry| entry.record.clone()), Some(ended));
-    assert_eq!((engine.next_deadline(), phase(&engine, at(70))), (None, FaultPhase::Expired));
+    let ended = Record::FaultEnded {
+        at: at(61),
+        fault: fault("f"),
+    };
+    assert_eq!(
+        engine.journal().since(1).last().map(|entry| entry.record.clone()),
+        Some(ended)
+    );
+    assert_eq!(
+        (engine.next_deadline(), phase(&engine, at(70))),
+        (None, FaultPhase::Expired)
+    );
 }
 
 #[test]
 fn the_first_fault_by_name_that_hits_decides() {
     let mut engine = engine();
-    let fails = |reason| Fault { effect: fails(reason), ..failing(Matches::default()) };
-    let once = Budget { count: Some(1), ..Budget::default() };
+    let fails = |reason| Fault {
+        effect: fails(reason),
+        ..failing(Matches::default())
+    };
+    let once = Budget {
+        count: Some(1),
+        ..Budget::default()
+    };
     ask(&mut engine, at(0), put("b", fails(FailureReason::InternalError))).unwrap();
-    ask(&mut engine, at(0), put("a", Fault { budget: once, ..fails(FailureReason::Unauthorized) })).unwrap();
+    ask(
+        &mut engine,
+        at(0),
+        put(
+            "a",
+            Fault {
+                budget: once,
+                ..fails(FailureReason::Unauthorized)
+            },
+        ),
+    )
+    .unwrap();
     let reasons = [0; 2].map(|_| ask(&mut engine, at(1), create("m")).unwrap_err());
     assert_eq!(
         reasons,
-        [refused("a", FailureReason::Unauthorized), refused("b", FailureReason::InternalError)]
+        [
+            refused("a", FailureReason::Unauthorized),
+            refused("b", FailureReason::InternalError)
+        ]
     );
     assert_eq!(
         engine.fault(&fault("b")).unwrap().decisions.record.matched,
@@ -256,9 +428,15 @@ fn the_first_fault_by_name_that_hits_decides() {
 #[test]
 fn an_answer_that_is_lost_leaves_the_operation_done() {
     let mut engine = engine();
-    let lost = Fault { effect: fails(FailureReason::LostAnswer), ..failing(Matches::default()) };
+    let lost = Fault {
+        effect: fails(FailureReason::LostAnswer),
+        ..failing(Matches::default())
+    };
     ask(&mut engine, at(0), put("f", lost)).unwrap();
-    assert_eq!(ask(&mut engine, at(1), create("m")), Err(refused("f", FailureReason::LostAnswer)));
+    assert_eq!(
+        ask(&mut engine, at(1), create("m")),
+        Err(refused("f", FailureReason::LostAnswer))
+    );
     assert!(engine.get(&id("m")).is_some());
     let recorded = engine.journal().since(2).next().map(|entry| entry.record.clone());
     let operation = Box::new(operation(at(1), create("m")));
@@ -288,9 +466,15 @@ fn a_delayed_operation_waits_once() {
     assert_eq!(ask(&mut engine, at(11), create("m")), Ok(Outcome::Accepted));
     assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 1);
     // The next call of another operation waits on its own.
-    assert_eq!(ask(&mut engine, at(20), Request::Delete(id("m"))), Ok(Outcome::Delayed { until: at(30) }));
+    assert_eq!(
+        ask(&mut engine, at(20), Request::Delete(id("m"))),
+        Ok(Outcome::Delayed { until: at(30) })
+    );
     ask(&mut engine, at(21), Request::Delete(fault("f"))).unwrap();
-    assert_eq!(ask(&mut engine, at(21), Request::Delete(id("m"))), Ok(Outcome::Accepted));
+    assert_eq!(
+        ask(&mut engine, at(21), Request::Delete(id("m"))),
+        Ok(Outcome::Accepted)
+    );
 }
 
 /// Otherwise reads, which are repeated all the time, would push other records out of the journal for good.
@@ -298,9 +482,26 @@ fn a_delayed_operation_waits_once() {
 fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
     let mut engine = engine();
     ask(&mut engine, at(0), create("m")).unwrap();
-    let matches = Matches { operations: names([Verb::DescribeInstance]), ..Matches::default() };
-    let budget = Budget { count: Some(1), ..Budget::default() };
-    ask(&mut engine, at(0), put("f", Fault { budget, ..failing(matches) })).unwrap();
+    let matches = Matches {
+        operations: names([Verb::DescribeInstance]),
+        ..Matches::default()
+    };
+    let budget = Budget {
+        count: Some(1),
+        ..Budget::default()
+    };
+    ask(
+        &mut engine,
+        at(0),
+        put(
+            "f",
+            Fault {
+                budget,
+                ..failing(matches)
+            },
+        ),
+    )
+    .unwrap();
     engine.poll(at(0));
     let before = engine.journal().since(1).count();
     ask(&mut engine, at(1), Request::Describe(id("m"))).unwrap_err();
@@ -313,8 +514,13 @@ fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
 
 #[test]
 fn a_fault_does_not_cost_a_place_in_the_line_for_room() {
-    let config =
-        Config { quotas: Quotas { instances_max: Some(1), ..Quotas::default() }, ..Config::default() };
+    let config = Config {
+        quotas: Quotas {
+            instances_max: Some(1),
+            ..Quotas::default()
+        },
+        ..Config::default()
+    };
     let mut engine = Watched::new(config, "amber-otter-lamp");
     for name in ["first", "second", "third"] {
         let _ = ask(&mut engine, at(0), create(name));
@@ -322,17 +528,32 @@ fn a_fault_does_not_cost_a_place_in_the_line_for_room() {
     ask(&mut engine, at(1), put("f", failing(Matches::default()))).unwrap();
     ask(&mut engine, at(1), create("second")).unwrap_err();
     ask(&mut engine, at(2), Request::Delete(fault("f"))).unwrap();
-    assert_eq!(engine.waiting().map(|id| id.name.as_str()).collect::<Vec<_>>(), ["second", "third"]);
+    assert_eq!(
+        engine.waiting().map(|id| id.name.as_str()).collect::<Vec<_>>(),
+        ["second", "third"]
+    );
 }
 
 /// As after a restart of the manager: what a fault has done is in the status of its object.
 #[test]
 fn a_fault_continues_where_an_earlier_process_left_it() {
-    let budget =
-        Budget { skip: 2, count: Some(3), lasts: Some(Duration::from_secs(60)), ..Budget::default() };
-    let fault_of = Fault { budget, ..failing(Matches::default()) };
+    let budget = Budget {
+        skip: 2,
+        count: Some(3),
+        lasts: Some(Duration::from_secs(60)),
+        ..Budget::default()
+    };
+    let fault_of = Fault {
+        budget,
+        ..failing(Matches::default())
+    };
     let mut engine = engine();
-    let record = FaultRecord { began: at(10), matched: 4, hits: 2, windows: 0 };
+    let record = FaultRecord {
+        began: at(10),
+        matched: 4,
+        hits: 2,
+        windows: 0,
+    };
     let put = Request::PutFault {
         id: fault("f"),
         fault: Box::new(fault_of),
@@ -354,7 +575,13 @@ fn a_fault_continues_where_an_earlier_process_left_it() {
 fn budget() -> impl Strategy<Value = Budget> {
     let probability = prop_oneof![Just(Odds::new(1.0)), (0.0..1.0f64).prop_map(Odds::new)];
     let lasts = prop::option::of((1u64..40).prop_map(Duration::from_secs));
-    (probability, 0u64..4, prop::option::of(0u64..5), lasts, prop::option::weighted(0.4, schedule()))
+    (
+        probability,
+        0u64..4,
+        prop::option::of(0u64..5),
+        lasts,
+        prop::option::weighted(0.4, schedule()),
+    )
         .prop_map(|(probability, skip, count, lasts, schedule)| Budget {
             probability,
             skip,
@@ -372,7 +599,11 @@ fn schedule() -> impl Strategy<Value = Schedule> {
 }
 
 pub(crate) fn effect() -> impl Strategy<Value = Effect> {
-    let reasons = vec![FailureReason::Throttled, FailureReason::LostAnswer, FailureReason::Timeout];
+    let reasons = vec![
+        FailureReason::Throttled,
+        FailureReason::LostAnswer,
+        FailureReason::Timeout,
+    ];
     prop_oneof![
         3 => prop::sample::select(reasons).prop_map(fails),
         3 => active_effect().prop_map(Effect::Affect),
@@ -387,12 +618,17 @@ pub(crate) fn effect() -> impl Strategy<Value = Effect> {
 /// Something that is wrong with a resource, and perhaps what comes after it.
 fn active_effect() -> impl Strategy<Value = ActiveEffect> {
     let lasts = (0u64..40_000).prop_map(Duration::from_millis);
-    (visible_effect(), prop::option::weighted(0.3, (lasts, visible_effect()))).prop_map(
-        |(active_effect, notice)| {
-            let notice = notice.map(|(lasts, then)| Box::new(Notice { lasts, then }));
-            ActiveEffect { notice, ..active_effect }
-        },
+    (
+        visible_effect(),
+        prop::option::weighted(0.3, (lasts, visible_effect())),
     )
+        .prop_map(|(active_effect, notice)| {
+            let notice = notice.map(|(lasts, then)| Box::new(Notice { lasts, then }));
+            ActiveEffect {
+                notice,
+                ..active_effect
+            }
+        })
 }
 
 fn visible_effect() -> impl Strategy<Value = ActiveEffect> {
@@ -406,18 +642,20 @@ fn visible_effect() -> impl Strategy<Value = ActiveEffect> {
         prop::option::weighted(0.2, prop::sample::select(vec!["vm".into(), "node".into()])),
         prop::option::weighted(0.2, prop::sample::select(Market::ALL.to_vec())),
     )
-        .prop_map(|(of, holds, is_down, finals, before, after, market)| ActiveEffect {
-            of,
-            among: None,
-            before,
-            after,
-            visible_effect: VisibleEffect::NotReady,
-            holds,
-            is_down,
-            is_final: finals == 0,
-            market,
-            notice: None,
-        })
+        .prop_map(
+            |(of, holds, is_down, finals, before, after, market)| ActiveEffect {
+                of,
+                among: None,
+                before,
+                after,
+                visible_effect: VisibleEffect::NotReady,
+                holds,
+                is_down,
+                is_final: finals == 0,
+                market,
+                notice: None,
+            },
+        )
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -426,7 +664,11 @@ fn any_fault() -> impl Strategy<Value = Fault> {
     let operations = prop::collection::btree_set(prop::sample::select(Verb::ALL.to_vec()), 0..4);
     let named = prop::collection::btree_set(prop::sample::select(NAMES.map(str::to_owned).to_vec()), 0..3);
     (operations, named, effect(), budget()).prop_map(|(operations, names, effect, budget)| Fault {
-        matches: Matches { operations, names, ..Matches::default() },
+        matches: Matches {
+            operations,
+            names,
+            ..Matches::default()
+        },
         effect,
         budget,
     })
@@ -453,7 +695,10 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
         });
     prop::collection::vec((0u64..60_000, request), 1..60).prop_map(|mut script| {
         script.sort_by_key(|(millis, _)| *millis);
-        script.into_iter().map(|(millis, request)| (SimTime::from_millis(millis), request)).collect()
+        script
+            .into_iter()
+            .map(|(millis, request)| (SimTime::from_millis(millis), request))
+            .collect()
     })
 }
 
@@ -462,7 +707,10 @@ const END: SimTime = SimTime::from_millis(200_000);
 
 pub(crate) fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
     let mut batch = Vec::with_capacity(Journal::CAPACITY);
-    engine.journal().read(cursor, &mut batch).expect("tests make fewer records");
+    engine
+        .journal()
+        .read(cursor, &mut batch)
+        .expect("tests make fewer records");
     lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
 }
 

@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
-use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation, register};
-use crate::faults::{fault, put};
 use nephele_engine::{
     ApiLimits, CallerMistakes, CloudSpec, Effect, Engine, Fault, Latency, MistakesByCaller, Operation,
     Outcome, Request, ResourceSpec, UpdateSpec,
 };
 use nephele_model::{Budget, CloudError, HiddenBy, Matches, ResourceId, SimTime, Verb};
 
+use crate::{
+    cloud::{Watched, ask, at, engine, id, load_balancer, machine, operation, register},
+    faults::{fault, put},
+};
+
 fn lagging(seconds: u64, operations: &[Verb]) -> Fault {
     Fault {
-        matches: Matches { operations: operations.iter().copied().collect(), ..Matches::default() },
+        matches: Matches {
+            operations: operations.iter().copied().collect(),
+            ..Matches::default()
+        },
         effect: Effect::Lag(Latency::Fixed(Duration::from_secs(seconds))),
         budget: Budget::default(),
     }
@@ -27,10 +33,16 @@ fn cloud_spec() -> ResourceId {
 }
 
 pub(crate) fn put_cloud(lag: Duration) -> Request {
-    let api = ApiLimits { read_after_write_lag: lag, ..ApiLimits::default() };
+    let api = ApiLimits {
+        read_after_write_lag: lag,
+        ..ApiLimits::default()
+    };
     Request::PutCloud {
         id: cloud_spec(),
-        cloud_spec: Box::new(CloudSpec { api, ..CloudSpec::default() }),
+        cloud_spec: Box::new(CloudSpec {
+            api,
+            ..CloudSpec::default()
+        }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
@@ -39,8 +51,12 @@ pub(crate) fn put_cloud(lag: Duration) -> Request {
 }
 
 fn update(name: &str) -> Request {
-    let spec =
-        UpdateSpec { name: name.into(), to: "v2".into(), since: SimTime::default(), latency: Latency::ZERO };
+    let spec = UpdateSpec {
+        name: name.into(),
+        to: "v2".into(),
+        since: SimTime::default(),
+        latency: Latency::ZERO,
+    };
     Request::Update(id("m"), spec)
 }
 
@@ -48,8 +64,16 @@ fn update(name: &str) -> Request {
 fn hidden(id: &ResourceId, operation: Verb, lag: u64, left: u64) -> Result<Outcome, CloudError> {
     let lag = Duration::from_secs(lag);
     let visible_in = Duration::from_secs(left);
-    let by = Some(Box::new(HiddenBy { fault: "f".into(), operation }));
-    Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by })
+    let by = Some(Box::new(HiddenBy {
+        fault: "f".into(),
+        operation,
+    }));
+    Err(CloudError::NotVisibleYet {
+        id: Box::new(id.clone()),
+        lag,
+        visible_in,
+        by,
+    })
 }
 
 fn read(engine: &mut Engine, now: u64, id: &ResourceId) -> Result<Outcome, CloudError> {
@@ -75,9 +99,17 @@ fn reads_do_not_show_a_change_until_the_lag_is_over() {
     ask(&mut engine, at(6), update("u")).unwrap();
     assert_eq!(read(&mut engine, 9, &m), hidden(&m, Verb::UpdateInstance, 4, 1));
     // A registration changes the load balancer, and nothing else.
-    ask(&mut engine, at(10), Request::Create(ResourceSpec::new(lb.clone()))).unwrap();
+    ask(
+        &mut engine,
+        at(10),
+        Request::Create(ResourceSpec::new(lb.clone())),
+    )
+    .unwrap();
     ask(&mut engine, at(20), register("lb", "m", "vm")).unwrap();
-    assert_eq!(read(&mut engine, 21, &lb), hidden(&lb, Verb::RegisterBackend, 4, 3));
+    assert_eq!(
+        read(&mut engine, 21, &lb),
+        hidden(&lb, Verb::RegisterBackend, 4, 3)
+    );
     assert_eq!(read(&mut engine, 21, &m), Ok(Outcome::Accepted));
     // What is deleted does not show as deleted.
     ask(&mut engine, at(30), Request::Delete(m.clone())).unwrap();
@@ -87,7 +119,10 @@ fn reads_do_not_show_a_change_until_the_lag_is_over() {
     assert_eq!(read(&mut engine, 34, &m), Err(CloudError::NotFound(m.clone())));
     let error = hidden(&m, Verb::CreateInstance, 4, 3).unwrap_err();
     let told = "reads of default/demo/instance/m do not show CreateInstance until 4s after it (Fault f)";
-    assert_eq!((error.category(), error.to_string()), ("NotVisibleYet", told.to_owned()));
+    assert_eq!(
+        (error.category(), error.to_string()),
+        ("NotVisibleYet", told.to_owned())
+    );
 }
 
 #[test]
@@ -96,7 +131,10 @@ fn a_lag_affects_the_operations_that_its_fault_names() {
     ask(&mut engine, at(1), create("m")).unwrap();
     assert_eq!(read(&mut engine, 1, &id("m")), Ok(Outcome::Accepted));
     ask(&mut engine, at(2), update("u")).unwrap();
-    assert_eq!(read(&mut engine, 2, &id("m")), hidden(&id("m"), Verb::UpdateInstance, 4, 4));
+    assert_eq!(
+        read(&mut engine, 2, &id("m")),
+        hidden(&id("m"), Verb::UpdateInstance, 4, 4)
+    );
     let record = engine.fault(&fault("f")).unwrap().decisions.record;
     assert_eq!((record.matched, record.hits), (1, 1), "a read is never hit");
 }
@@ -107,8 +145,22 @@ fn everything_shows_when_the_fault_is_gone_or_its_time_is_over() {
     ask(&mut engine, at(1), create("m")).unwrap();
     ask(&mut engine, at(2), Request::Delete(fault("f"))).unwrap();
     assert_eq!(read(&mut engine, 2, &id("m")), Ok(Outcome::Accepted));
-    let brief = Budget { lasts: Some(Duration::from_secs(10)), ..Budget::default() };
-    ask(&mut engine, at(3), put("f", Fault { budget: brief, ..lagging(100, &[]) })).unwrap();
+    let brief = Budget {
+        lasts: Some(Duration::from_secs(10)),
+        ..Budget::default()
+    };
+    ask(
+        &mut engine,
+        at(3),
+        put(
+            "f",
+            Fault {
+                budget: brief,
+                ..lagging(100, &[])
+            },
+        ),
+    )
+    .unwrap();
     ask(&mut engine, at(4), create("n")).unwrap();
     assert!(read(&mut engine, 12, &id("n")).is_err());
     assert_eq!(read(&mut engine, 13, &id("n")), Ok(Outcome::Accepted));
@@ -121,10 +173,18 @@ fn the_longer_one_of_two_lags_decides() {
     ask(&mut engine, at(1), create("m")).unwrap();
     let lag = Duration::from_secs(9);
     let visible_in = Duration::from_secs(8);
-    let of_cloud = CloudError::NotVisibleYet { id: Box::new(id("m")), lag, visible_in, by: None };
+    let of_cloud = CloudError::NotVisibleYet {
+        id: Box::new(id("m")),
+        lag,
+        visible_in,
+        by: None,
+    };
     assert_eq!(read(&mut engine, 2, &id("m")), Err(of_cloud));
     ask(&mut engine, at(8), update("u")).unwrap();
-    assert_eq!(read(&mut engine, 9, &id("m")), hidden(&id("m"), Verb::UpdateInstance, 4, 3));
+    assert_eq!(
+        read(&mut engine, 9, &id("m")),
+        hidden(&id("m"), Verb::UpdateInstance, 4, 3)
+    );
 }
 
 #[test]
@@ -133,7 +193,10 @@ fn a_new_resource_is_not_hidden_by_the_deletion_of_the_one_before() {
     ask(&mut engine, at(1), create("m")).unwrap();
     ask(&mut engine, at(2), Request::Delete(id("m"))).unwrap();
     engine.poll(at(3));
-    assert_eq!(read(&mut engine, 3, &id("m")), hidden(&id("m"), Verb::DeleteInstance, 50, 49));
+    assert_eq!(
+        read(&mut engine, 3, &id("m")),
+        hidden(&id("m"), Verb::DeleteInstance, 50, 49)
+    );
     ask(&mut engine, at(4), create("m")).unwrap();
     assert_eq!(read(&mut engine, 4, &id("m")), Ok(Outcome::Accepted));
 }
@@ -142,7 +205,10 @@ fn a_new_resource_is_not_hidden_by_the_deletion_of_the_one_before() {
 fn a_read_that_misses_a_change_of_its_own_caller_is_counted_for_the_caller() {
     let mut engine = lag(lagging(4, &[]));
     let call = |engine: &mut Engine, caller: &str, now, request| {
-        engine.apply(Operation { caller: caller.into(), ..operation(at(now), request) })
+        engine.apply(Operation {
+            caller: caller.into(),
+            ..operation(at(now), request)
+        })
     };
     call(&mut engine, "one", 1, create("m"));
     for (caller, times) in [("one", 2), ("two", 3)] {
@@ -151,9 +217,16 @@ fn a_read_that_misses_a_change_of_its_own_caller_is_counted_for_the_caller() {
         }
     }
     call(&mut engine, "one", 9, Request::Describe(id("m")));
-    let found = CallerMistakes { missed_reads: 2, ..CallerMistakes::default() };
+    let found = CallerMistakes {
+        missed_reads: 2,
+        ..CallerMistakes::default()
+    };
     let expected = MistakesByCaller::from([("one".to_owned(), found)]);
-    assert_eq!(engine.caller_mistakes(&cloud_spec()), Some(&expected), "others read what is not theirs");
+    assert_eq!(
+        engine.caller_mistakes(&cloud_spec()),
+        Some(&expected),
+        "others read what is not theirs"
+    );
     ask(&mut engine, at(10), Request::Delete(cloud_spec())).unwrap();
     assert_eq!(engine.caller_mistakes(&cloud_spec()), None);
     // As after a restart of the manager.
@@ -181,8 +254,14 @@ fn what_is_remembered_is_bounded() {
     ask(&mut engine, at(1003), create("m")).unwrap();
     for number in 0..20 {
         let caller = format!("caller-{number}");
-        engine.apply(Operation { caller: caller.clone(), ..operation(at(2100 + number), update(&caller)) });
-        engine.apply(Operation { caller, ..operation(at(2100 + number), Request::Describe(id("m"))) });
+        engine.apply(Operation {
+            caller: caller.clone(),
+            ..operation(at(2100 + number), update(&caller))
+        });
+        engine.apply(Operation {
+            caller,
+            ..operation(at(2100 + number), Request::Describe(id("m")))
+        });
     }
     assert_eq!(
         engine.caller_mistakes(&cloud_spec()).map(MistakesByCaller::len),

@@ -1,10 +1,7 @@
 //! Instances and load balancers that still exist although they were deleted.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, register};
-use crate::faults::{fault, put, script};
 use nephele_engine::{
     CloudSpec, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, MistakesByCaller,
     Outcome, Quotas, Record, Request, ResourceSpec,
@@ -14,8 +11,17 @@ use nephele_model::{
 };
 use proptest::prelude::*;
 
+use crate::{
+    cloud::{Watched, ask, at, engine, id, load_balancer, machine, register},
+    faults::{fault, put, script},
+};
+
 fn leaking() -> Fault {
-    Fault { matches: Matches::default(), effect: Effect::Leak, budget: Budget::default() }
+    Fault {
+        matches: Matches::default(),
+        effect: Effect::Leak,
+        budget: Budget::default(),
+    }
 }
 
 fn of_cloud(name: &str) -> ResourceSpec {
@@ -53,7 +59,14 @@ fn leaked(name: &str, since: SimTime) -> Leaked {
         ..Footprint::default()
     };
     let addresses = vec!["10.0.0.1".into()];
-    Leaked { id: id(name), since, fault: "f".into(), addresses, endpoint: None, footprint }
+    Leaked {
+        id: id(name),
+        since,
+        fault: "f".into(),
+        addresses,
+        endpoint: None,
+        footprint,
+    }
 }
 
 fn known(engine: &Engine) -> Vec<Leaked> {
@@ -61,7 +74,10 @@ fn known(engine: &Engine) -> Vec<Leaked> {
 }
 
 fn instances(engine: &Engine) -> u64 {
-    engine.taken(&Capacity::CloudQuota { cloud_spec: cloud_spec(), of: Quota::Instances })
+    engine.taken(&Capacity::CloudQuota {
+        cloud_spec: cloud_spec(),
+        of: Quota::Instances,
+    })
 }
 
 /// A cloud with a fault that lets everything leak.
@@ -76,12 +92,22 @@ fn leaky() -> Watched {
 fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
     let mut engine = leaky();
     let balancer = Request::Create(ResourceSpec::new(load_balancer("lb")));
-    for request in [Request::Create(of_cloud("m")), balancer, register("lb", "m", "api-server")] {
+    for request in [
+        Request::Create(of_cloud("m")),
+        balancer,
+        register("lb", "m", "api-server"),
+    ] {
         ask(&mut engine, at(1), request).unwrap();
     }
     engine.poll(at(2));
-    assert_eq!(ask(&mut engine, at(3), Request::Delete(id("m"))), Ok(Outcome::Accepted));
-    assert_eq!(ask(&mut engine, at(3), Request::Delete(id("m"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(
+        ask(&mut engine, at(3), Request::Delete(id("m"))),
+        Ok(Outcome::Accepted)
+    );
+    assert_eq!(
+        ask(&mut engine, at(3), Request::Delete(id("m"))),
+        Ok(Outcome::AlreadyDone)
+    );
     let kinds: Vec<_> = engine.poll(at(3)).into_iter().map(|event| event.kind).collect();
     assert_eq!(
         kinds,
@@ -97,9 +123,22 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
             EventKind::BackendOutOfService("m".into()),
         ]
     );
-    assert_eq!((engine.get(&id("m")), known(&engine)), (None, vec![leaked("m", at(3))]));
-    assert_eq!((instances(&engine), engine.resource_counts().resources(ResourceKind::Instance)), (1, 0));
-    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 1, "a repetition leaks nothing");
+    assert_eq!(
+        (engine.get(&id("m")), known(&engine)),
+        (None, vec![leaked("m", at(3))])
+    );
+    assert_eq!(
+        (
+            instances(&engine),
+            engine.resource_counts().resources(ResourceKind::Instance)
+        ),
+        (1, 0)
+    );
+    assert_eq!(
+        engine.fault(&fault("f")).unwrap().decisions.record.hits,
+        1,
+        "a repetition leaks nothing"
+    );
     // Neither the end of its load balancer nor that of the fault deletes it.
     for gone in [load_balancer("lb"), fault("f")] {
         ask(&mut engine, at(4), Request::Delete(gone)).unwrap();
@@ -116,14 +155,20 @@ fn a_leaked_instance_is_gone_for_its_owner_and_keeps_its_room() {
 fn balancer(name: &str) -> ResourceSpec {
     ResourceSpec {
         cloud_spec: "north".into(),
-        endpoint: Some(Endpoint { host: "cloud.example".into(), port: 20_000 }),
+        endpoint: Some(Endpoint {
+            host: "cloud.example".into(),
+            port: 20_000,
+        }),
         ..ResourceSpec::new(load_balancer(name))
     }
 }
 
 /// A fault of these deletions.
 fn leaking_by(operations: &[Verb]) -> Fault {
-    let matches = Matches { operations: operations.iter().copied().collect(), ..Matches::default() };
+    let matches = Matches {
+        operations: operations.iter().copied().collect(),
+        ..Matches::default()
+    };
     Fault { matches, ..leaking() }
 }
 
@@ -131,40 +176,74 @@ fn leaking_by(operations: &[Verb]) -> Fault {
 fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_endpoint() {
     let mut engine = engine();
     let balancers = |engine: &Engine| {
-        engine.taken(&Capacity::CloudQuota { cloud_spec: cloud_spec(), of: Quota::LoadBalancers })
+        engine.taken(&Capacity::CloudQuota {
+            cloud_spec: cloud_spec(),
+            of: Quota::LoadBalancers,
+        })
     };
     ask(&mut engine, at(0), put_cloud(Vec::new())).unwrap();
     ask(&mut engine, at(0), put("f", leaking())).unwrap();
     ask(&mut engine, at(1), Request::Create(balancer("lb"))).unwrap();
     ask(&mut engine, at(1), Request::Delete(load_balancer("lb"))).unwrap();
     engine.poll(at(1));
-    assert_eq!((known(&engine), balancers(&engine)), (vec![], 0), "by default, instances leak");
+    assert_eq!(
+        (known(&engine), balancers(&engine)),
+        (vec![], 0),
+        "by default, instances leak"
+    );
 
-    ask(&mut engine, at(2), put("f", leaking_by(&[Verb::DeleteLoadBalancer]))).unwrap();
+    ask(
+        &mut engine,
+        at(2),
+        put("f", leaking_by(&[Verb::DeleteLoadBalancer])),
+    )
+    .unwrap();
     for request in [Request::Create(of_cloud("m")), Request::Create(balancer("lb"))] {
         ask(&mut engine, at(2), request).unwrap();
     }
     ask(&mut engine, at(2), register("lb", "m", "api-server")).unwrap();
     engine.poll(at(2));
     ask(&mut engine, at(3), Request::Delete(id("m"))).unwrap();
-    assert_eq!(ask(&mut engine, at(3), Request::Delete(load_balancer("lb"))), Ok(Outcome::Accepted));
-    assert_eq!(ask(&mut engine, at(3), Request::Delete(load_balancer("lb"))), Ok(Outcome::AlreadyDone));
+    assert_eq!(
+        ask(&mut engine, at(3), Request::Delete(load_balancer("lb"))),
+        Ok(Outcome::Accepted)
+    );
+    assert_eq!(
+        ask(&mut engine, at(3), Request::Delete(load_balancer("lb"))),
+        Ok(Outcome::AlreadyDone)
+    );
     let leaked = Leaked {
         id: load_balancer("lb"),
         since: at(3),
         fault: "f".into(),
         addresses: Vec::new(),
         endpoint: balancer("lb").endpoint,
-        footprint: Footprint { cloud_spec: "north".into(), processors: 2, ..Footprint::default() },
+        footprint: Footprint {
+            cloud_spec: "north".into(),
+            processors: 2,
+            ..Footprint::default()
+        },
     };
-    assert_eq!((known(&engine), balancers(&engine), instances(&engine)), (vec![leaked.clone()], 1, 0));
+    assert_eq!(
+        (known(&engine), balancers(&engine), instances(&engine)),
+        (vec![leaked.clone()], 1, 0)
+    );
     assert_eq!(
         engine
-            .leaked_of_cluster(&nephele_model::ClusterId { namespace: "default".into(), name: "demo".into() })
+            .leaked_of_cluster(&nephele_model::ClusterId {
+                namespace: "default".into(),
+                name: "demo".into()
+            })
             .count(),
         0
     );
-    let kinds: Vec<_> = engine.poll(at(3)).into_iter().rev().take(2).map(|event| event.kind).collect();
+    let kinds: Vec<_> = engine
+        .poll(at(3))
+        .into_iter()
+        .rev()
+        .take(2)
+        .map(|event| event.kind)
+        .collect();
     let told = EventKind::Leaked {
         fault: "f".into(),
         since: at(3),
@@ -186,7 +265,12 @@ fn a_load_balancer_leaks_if_the_fault_names_its_deletion_and_keeps_its_room_and_
 fn as_many_load_balancers_can_leak_as_instances() {
     let mut engine = engine();
     ask(&mut engine, at(0), put_cloud(Vec::new())).unwrap();
-    ask(&mut engine, at(0), put("f", leaking_by(&[Verb::DeleteLoadBalancer, Verb::DeleteInstance]))).unwrap();
+    ask(
+        &mut engine,
+        at(0),
+        put("f", leaking_by(&[Verb::DeleteLoadBalancer, Verb::DeleteInstance])),
+    )
+    .unwrap();
     for number in 0..=Leaked::MAX {
         let name = format!("x{number}");
         for spec in [of_cloud(&name), balancer(&name)] {
@@ -195,7 +279,12 @@ fn as_many_load_balancers_can_leak_as_instances() {
             ask(&mut engine, at(1), Request::Delete(id)).unwrap();
         }
     }
-    let of_kind = |kind| known(&engine).iter().filter(|leaked| leaked.id.kind == kind).count();
+    let of_kind = |kind| {
+        known(&engine)
+            .iter()
+            .filter(|leaked| leaked.id.kind == kind)
+            .count()
+    };
     let counts = [ResourceKind::Instance, ResourceKind::LoadBalancer].map(of_kind);
     assert_eq!(counts, [Leaked::MAX; 2]);
 }
@@ -217,8 +306,17 @@ fn a_new_instance_with_the_name_of_a_leaked_one_is_another_instance() {
 
 #[test]
 fn who_waits_for_the_room_of_a_leaked_instance_is_told_when_it_is_deleted() {
-    let quotas = Quotas { instances_max: Some(1), ..Quotas::default() };
-    let mut engine = Watched::new(Config { quotas, ..Config::default() }, "amber-otter-lamp");
+    let quotas = Quotas {
+        instances_max: Some(1),
+        ..Quotas::default()
+    };
+    let mut engine = Watched::new(
+        Config {
+            quotas,
+            ..Config::default()
+        },
+        "amber-otter-lamp",
+    );
     ask(&mut engine, at(0), put_cloud(Vec::new())).unwrap();
     ask(&mut engine, at(0), put("f", leaking())).unwrap();
     ask(&mut engine, at(1), Request::Create(of_cloud("m"))).unwrap();
@@ -227,21 +325,38 @@ fn who_waits_for_the_room_of_a_leaked_instance_is_told_when_it_is_deleted() {
     // What a catalog has goes with it.
     ask(&mut engine, at(3), Request::Delete(cloud_spec())).unwrap();
     let last = engine.journal().since(1).last().map(|entry| entry.record.clone());
-    let capacity = Capacity::Quota { namespace: "default".into(), kind: ResourceKind::Instance };
-    assert_eq!(last, Some(Record::CapacityFreed { at: at(3), capacity, waiting: id("n") }));
+    let capacity = Capacity::Quota {
+        namespace: "default".into(),
+        kind: ResourceKind::Instance,
+    };
+    assert_eq!(
+        last,
+        Some(Record::CapacityFreed {
+            at: at(3),
+            capacity,
+            waiting: id("n")
+        })
+    );
 }
 
 #[test]
 fn without_a_catalog_of_the_account_leaked_instances_go_with_the_fault() {
     let mut engine = engine();
     for name in ["f", "g"] {
-        let matches = Matches { names: [name.to_owned()].into(), ..Matches::default() };
+        let matches = Matches {
+            names: [name.to_owned()].into(),
+            ..Matches::default()
+        };
         ask(&mut engine, at(0), put(name, Fault { matches, ..leaking() })).unwrap();
         ask(&mut engine, at(1), Request::Create(machine(name, &Latency::ZERO))).unwrap();
         ask(&mut engine, at(2), Request::Delete(id(name))).unwrap();
     }
-    let names =
-        |engine: &Engine| engine.all_leaked().map(|leaked| leaked.id.name.clone()).collect::<Vec<_>>();
+    let names = |engine: &Engine| {
+        engine
+            .all_leaked()
+            .map(|leaked| leaked.id.name.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(names(&engine), ["f", "g"]);
     assert_eq!(engine.leaked_by(&fault("f")).count(), 1);
     ask(&mut engine, at(3), Request::Delete(fault("f"))).unwrap();
@@ -270,7 +385,10 @@ fn leaked_instances_of_an_earlier_process_take_up_their_room_again_once() {
     assert_eq!((known(&engine), instances(&engine)), (all, 3));
     // Only a new catalog and a new fault bring some along.
     ask(&mut engine, at(10), Request::DeleteLeaked(cloud_spec())).unwrap();
-    let changed = CloudSpec { seed: Some(nephele_engine::Seed::new("other")), ..CloudSpec::default() };
+    let changed = CloudSpec {
+        seed: Some(nephele_engine::Seed::new("other")),
+        ..CloudSpec::default()
+    };
     let again = Request::PutCloud {
         id: cloud_spec(),
         cloud_spec: Box::new(changed),
@@ -293,8 +411,14 @@ fn no_more_instances_leak_than_can_be_remembered() {
         ask(&mut engine, at(1), Request::Delete(id(&name))).unwrap();
     }
     engine.poll(at(2));
-    assert_eq!((known(&engine).len(), instances(&engine)), (Leaked::MAX, Leaked::MAX as u64));
-    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, Leaked::MAX as u64);
+    assert_eq!(
+        (known(&engine).len(), instances(&engine)),
+        (Leaked::MAX, Leaked::MAX as u64)
+    );
+    assert_eq!(
+        engine.fault(&fault("f")).unwrap().decisions.record.hits,
+        Leaked::MAX as u64
+    );
 }
 
 proptest! {

@@ -1,16 +1,18 @@
 //! Notices: after a while, something else is wrong with a resource.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use crate::cloud::{Watched, ask, at, engine, id, machine, reached_stages};
-use crate::faults::{fault, put};
 use nephele_engine::{
     ActiveEffect, ClockSetting, CloudSpec, Effect, Engine, EventKind, Fault, Latency, MistakesByCaller,
     Notice, NoticeEnd, Previous, Rate, Request, ResourceSpec,
 };
 use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime, VisibleEffect};
 use proptest::prelude::*;
+
+use crate::{
+    cloud::{Watched, ask, at, engine, id, machine, reached_stages},
+    faults::{fault, put},
+};
 
 const TOLD: VisibleEffect = VisibleEffect::SpotReclaim(Duration::from_secs(120));
 
@@ -19,24 +21,45 @@ fn showing(visible_effect: VisibleEffect) -> ActiveEffect {
 }
 
 fn gone() -> ActiveEffect {
-    ActiveEffect { is_final: true, ..showing(VisibleEffect::Vanished) }
+    ActiveEffect {
+        is_final: true,
+        ..showing(VisibleEffect::Vanished)
+    }
 }
 
 /// Spot instances are told that they are taken back in two minutes.
 fn reclaim() -> Fault {
-    let notice = Some(Box::new(Notice { lasts: Duration::from_secs(120), then: gone() }));
-    let told = ActiveEffect { market: Some(Market::Spot), notice, ..showing(TOLD) };
-    Fault { matches: Matches::default(), effect: Effect::Affect(told), budget: Budget::default() }
+    let notice = Some(Box::new(Notice {
+        lasts: Duration::from_secs(120),
+        then: gone(),
+    }));
+    let told = ActiveEffect {
+        market: Some(Market::Spot),
+        notice,
+        ..showing(TOLD)
+    };
+    Fault {
+        matches: Matches::default(),
+        effect: Effect::Affect(told),
+        budget: Budget::default(),
+    }
 }
 
 fn spot(name: &str) -> ResourceSpec {
-    ResourceSpec { market: Market::Spot, cloud_spec: "north".into(), ..machine(name, &Latency::ZERO) }
+    ResourceSpec {
+        market: Market::Spot,
+        cloud_spec: "north".into(),
+        ..machine(name, &Latency::ZERO)
+    }
 }
 
 fn put_clock(clock: ClockSetting) -> Request {
     Request::PutCloud {
         id: ResourceId::cloud("default", "north"),
-        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
+        cloud_spec: Box::new(CloudSpec {
+            clock,
+            ..CloudSpec::default()
+        }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
@@ -47,7 +70,9 @@ fn put_clock(clock: ClockSetting) -> Request {
 /// What is wrong with a machine.
 fn wrong(engine: &Engine, name: &str) -> Option<VisibleEffect> {
     let active_effects = &engine.get(&id(name)).expect("it exists").active_effects;
-    active_effects.get("f").map(|active_effect| active_effect.visible_effect.clone())
+    active_effects
+        .get("f")
+        .map(|active_effect| active_effect.visible_effect.clone())
 }
 
 fn started() -> Watched {
@@ -61,9 +86,15 @@ fn started() -> Watched {
 #[test]
 fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count() {
     let mut engine = started();
-    let other = ResourceSpec { market: Market::OnDemand, ..spot("n") };
+    let other = ResourceSpec {
+        market: Market::OnDemand,
+        ..spot("n")
+    };
     ask(&mut engine, at(1), Request::Create(other)).unwrap();
-    let budget = Budget { count: Some(1), ..Budget::default() };
+    let budget = Budget {
+        count: Some(1),
+        ..Budget::default()
+    };
     ask(&mut engine, at(10), put("f", Fault { budget, ..reclaim() })).unwrap();
     assert_eq!(["m", "n"].map(|name| wrong(&engine, name)), [Some(TOLD), None]);
     assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 1);
@@ -73,7 +104,13 @@ fn a_spot_instance_is_taken_back_when_its_notice_is_over_and_others_do_not_count
     let kinds: Vec<_> = events.into_iter().map(|event| (event.at, event.kind)).collect();
     assert_eq!(
         kinds.last(),
-        Some(&(at(130), EventKind::BecameAffected { fault: "f".into(), active_effect: Some(gone()) }))
+        Some(&(
+            at(130),
+            EventKind::BecameAffected {
+                fault: "f".into(),
+                active_effect: Some(gone())
+            }
+        ))
     );
     // It is gone for good.
     ask(&mut engine, at(140), Request::Delete(fault("f"))).unwrap();
@@ -96,10 +133,16 @@ fn a_notice_is_called_off_with_its_fault() {
 fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
     let mut engine = started();
     ask(&mut engine, at(10), put("f", reclaim())).unwrap();
-    let fast = ClockSetting { rate: Rate::from_millionths(10_000_000), ..ClockSetting::default() };
+    let fast = ClockSetting {
+        rate: Rate::from_millionths(10_000_000),
+        ..ClockSetting::default()
+    };
     ask(&mut engine, at(70), put_clock(fast)).unwrap();
     assert_eq!(engine.next_deadline(), Some(at(76)));
-    let still = ClockSetting { is_paused: true, ..fast };
+    let still = ClockSetting {
+        is_paused: true,
+        ..fast
+    };
     ask(&mut engine, at(71), put_clock(still)).unwrap();
     assert_eq!(engine.next_deadline(), None);
     ask(&mut engine, at(99), put_clock(ClockSetting { steps: 1, ..still })).unwrap();
@@ -109,11 +152,20 @@ fn a_notice_lasts_as_long_in_the_time_of_the_cloud() {
 
 /// Machines go down for a minute, and return changed.
 fn reboot() -> Fault {
-    let notice =
-        Some(Box::new(Notice { lasts: Duration::from_secs(60), then: showing(VisibleEffect::NotReady) }));
-    let down =
-        ActiveEffect { is_down: true, after: Some("node".into()), notice, ..showing(VisibleEffect::Frozen) };
-    Fault { effect: Effect::Affect(down), ..reclaim() }
+    let notice = Some(Box::new(Notice {
+        lasts: Duration::from_secs(60),
+        then: showing(VisibleEffect::NotReady),
+    }));
+    let down = ActiveEffect {
+        is_down: true,
+        after: Some("node".into()),
+        notice,
+        ..showing(VisibleEffect::Frozen)
+    };
+    Fault {
+        effect: Effect::Affect(down),
+        ..reclaim()
+    }
 }
 
 #[test]
@@ -124,8 +176,16 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     engine.poll(at(70));
     assert_eq!(wrong(&engine, "m"), Some(VisibleEffect::NotReady));
     let labels = BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
-    ask(&mut engine, at(80), Request::Create(ResourceSpec { labels, ..spot("m") })).unwrap();
-    assert_eq!((wrong(&engine, "m"), engine.next_deadline()), (Some(VisibleEffect::NotReady), None));
+    ask(
+        &mut engine,
+        at(80),
+        Request::Create(ResourceSpec { labels, ..spot("m") }),
+    )
+    .unwrap();
+    assert_eq!(
+        (wrong(&engine, "m"), engine.next_deadline()),
+        (Some(VisibleEffect::NotReady), None)
+    );
     let state = engine.fault(&fault("f")).unwrap().clone();
 
     let mut after = self::engine();
@@ -134,7 +194,11 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
         fault: Box::new(reboot()),
         record: state.decisions.record,
         affected_ids: state.affected_ids.into_iter().collect(),
-        notices: state.notices.into_iter().map(|(id, ends)| NoticeEnd { id, ends }).collect(),
+        notices: state
+            .notices
+            .into_iter()
+            .map(|(id, ends)| NoticeEnd { id, ends })
+            .collect(),
         is_cut: false,
         skipped: Vec::new(),
         leaked: Vec::new(),
@@ -151,7 +215,10 @@ fn what_came_after_a_notice_stays_when_its_fault_decides_again() {
     for request in [put_clock(ClockSetting::default()), put_fault, adopt] {
         ask(&mut after, at(90), request).unwrap();
     }
-    assert_eq!((wrong(&after, "m"), after.next_deadline()), (Some(VisibleEffect::NotReady), None));
+    assert_eq!(
+        (wrong(&after, "m"), after.next_deadline()),
+        (Some(VisibleEffect::NotReady), None)
+    );
     ask(&mut after, at(91), Request::Delete(fault("f"))).unwrap();
     assert_eq!(wrong(&after, "m"), None, "it heals");
 }

@@ -1,21 +1,41 @@
 //! Faults that are paused: they keep their effect on what they have hit, and decide nothing new.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use crate::cloud::{Watched, ask, at, engine, id, machine};
-use crate::faults::{fault, put};
 use nephele_engine::{ActiveEffect, Effect, Engine, Fault, Latency, Outcome, Request};
 use nephele_model::{
     Budget, FailureReason, FaultRecord, Matches, Odds, ResourceId, ResourceKind, Schedule, VisibleEffect,
 };
 use proptest::prelude::*;
 
+use crate::{
+    cloud::{Watched, ask, at, engine, id, machine},
+    faults::{fault, put},
+};
+
 fn set_paused(request: Request, paused: bool) -> Request {
     match request {
-        Request::PutFault { id, fault, record, affected_ids, is_cut, notices, skipped, leaked, .. } => {
-            Request::PutFault { id, fault, record, affected_ids, is_cut, notices, skipped, leaked, paused }
-        }
+        Request::PutFault {
+            id,
+            fault,
+            record,
+            affected_ids,
+            is_cut,
+            notices,
+            skipped,
+            leaked,
+            ..
+        } => Request::PutFault {
+            id,
+            fault,
+            record,
+            affected_ids,
+            is_cut,
+            notices,
+            skipped,
+            leaked,
+            paused,
+        },
         other => other,
     }
 }
@@ -25,12 +45,18 @@ fn name(number: u8) -> String {
 }
 
 fn create(engine: &mut Engine, second: u64, number: u8) {
-    let _ = ask(engine, at(second), Request::Create(machine(&name(number), &Latency::ZERO)));
+    let _ = ask(
+        engine,
+        at(second),
+        Request::Create(machine(&name(number), &Latency::ZERO)),
+    );
 }
 
 /// The machines that are ill.
 fn ill(engine: &Engine) -> BTreeSet<String> {
-    let ill = engine.resources().filter(|resource| !resource.active_effects.is_empty());
+    let ill = engine
+        .resources()
+        .filter(|resource| !resource.active_effects.is_empty());
     ill.map(|resource| resource.spec.id.name.clone()).collect()
 }
 
@@ -61,7 +87,10 @@ fn restarted(
     };
     ask(&mut next, at(second), put).expect("it is taken");
     for resource in engine.resources() {
-        let adopt = Request::Adopt { spec: resource.spec.clone(), previous: Box::default() };
+        let adopt = Request::Adopt {
+            spec: resource.spec.clone(),
+            previous: Box::default(),
+        };
         ask(&mut next, at(second), adopt).expect("it is adopted");
     }
     next
@@ -69,7 +98,10 @@ fn restarted(
 
 fn faults() -> impl Strategy<Value = Fault> {
     let effect = prop_oneof![
-        Just(Effect::Affect(ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady))),
+        Just(Effect::Affect(ActiveEffect::new(
+            ResourceKind::Instance,
+            VisibleEffect::NotReady
+        ))),
         Just(Effect::Fail {
             reason: FailureReason::Throttled,
             message: String::new(),
@@ -86,12 +118,28 @@ fn faults() -> impl Strategy<Value = Fault> {
         offset: Duration::ZERO,
     });
     let lasts = prop::option::of((1..80_u64).prop_map(Duration::from_secs));
-    (effect, 0.2..1.0f64, 0..3_u64, prop::option::of(1..6_u64), lasts, prop::option::of(schedule)).prop_map(
-        |(effect, odds, skip, count, lasts, schedule)| {
-            let budget = Budget { probability: Odds::new(odds), skip, count, lasts, schedule };
-            Fault { matches: Matches::default(), effect, budget }
-        },
+    (
+        effect,
+        0.2..1.0f64,
+        0..3_u64,
+        prop::option::of(1..6_u64),
+        lasts,
+        prop::option::of(schedule),
     )
+        .prop_map(|(effect, odds, skip, count, lasts, schedule)| {
+            let budget = Budget {
+                probability: Odds::new(odds),
+                skip,
+                count,
+                lasts,
+                schedule,
+            };
+            Fault {
+                matches: Matches::default(),
+                effect,
+                budget,
+            }
+        })
 }
 
 proptest! {
@@ -150,7 +198,11 @@ proptest! {
 fn a_call_that_a_paused_fault_delays_waits_for_its_time_and_another_one_does_not() {
     let mut engine = engine();
     let slow = Effect::Delay(Latency::Fixed(Duration::from_secs(60)));
-    let fault_of = Fault { matches: Matches::default(), effect: slow, budget: Budget::default() };
+    let fault_of = Fault {
+        matches: Matches::default(),
+        effect: slow,
+        budget: Budget::default(),
+    };
     ask(&mut engine, at(0), put("f", fault_of.clone())).expect("it is taken");
     let asked = |engine: &mut Engine, second: u64, name: &str| {
         ask(engine, at(second), Request::Create(machine(name, &Latency::ZERO)))

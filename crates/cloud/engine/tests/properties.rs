@@ -1,12 +1,11 @@
 //! Properties that hold for any requests and polls.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::cloud::{
-    Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
 };
+
 use nephele_engine::{
     CloudSpec, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Hardware, InstanceType, Latency,
     Line, MistakesByCaller, Operation, Outcome, Previous, Price, Quotas, Record, Replay, Request, Resource,
@@ -15,6 +14,10 @@ use nephele_engine::{
 use nephele_model::{ClusterId, Odds, ResourceId, ResourceKind, SimTime, StageName};
 use proptest::prelude::*;
 
+use crate::cloud::{
+    Watched, ask, at, deregister, engine, id, load_balancer, machine, reached_stages, register,
+};
+
 fn latency() -> impl Strategy<Value = Latency> {
     let duration = || (0u64..8_000).prop_map(Duration::from_millis);
     prop_oneof![
@@ -22,8 +25,10 @@ fn latency() -> impl Strategy<Value = Latency> {
         duration().prop_map(Latency::Fixed),
         (duration(), 0.0..2.0f64).prop_map(|(base, fraction)| Latency::Jittered { base, fraction }),
         (duration(), duration()).prop_map(|(min, max)| Latency::Uniform { min, max }),
-        (duration(), duration())
-            .prop_map(|(mean, standard_deviation)| Latency::Normal { mean, standard_deviation }),
+        (duration(), duration()).prop_map(|(mean, standard_deviation)| Latency::Normal {
+            mean,
+            standard_deviation
+        }),
         (duration(), duration()).prop_map(|(median, p99)| Latency::Lognormal { median, p99 }),
         (duration(), duration(), duration()).prop_map(|(min, mode, max)| Latency::Triangular {
             min,
@@ -38,8 +43,12 @@ fn latency() -> impl Strategy<Value = Latency> {
 /// A machine that may fail anywhere, in zone a or b.
 fn a_machine(name: String) -> impl Strategy<Value = ResourceSpec> {
     let odds = prop_oneof![3 => Just(Odds::NEVER), 1 => (0.0..=1.0f64).prop_map(Odds::new)];
-    (prop::collection::vec((latency(), odds), 4), latency(), prop::bool::ANY).prop_map(
-        move |(stages, deletion, in_a)| {
+    (
+        prop::collection::vec((latency(), odds), 4),
+        latency(),
+        prop::bool::ANY,
+    )
+        .prop_map(move |(stages, deletion, in_a)| {
             let mut spec = machine(&name, &Latency::ZERO);
             for (stage, (latency, failure)) in spec.stages.iter_mut().zip(stages) {
                 stage.latency = Some(latency);
@@ -49,8 +58,7 @@ fn a_machine(name: String) -> impl Strategy<Value = ResourceSpec> {
             spec.zone = Some(if in_a { "a" } else { "b" }.into());
             spec.instance_type = Some("m.large".into());
             spec
-        },
-    )
+        })
 }
 
 /// Machines of different names.
@@ -61,7 +69,12 @@ fn machines() -> impl Strategy<Value = Vec<ResourceSpec>> {
 
 fn instance_type(cpu: &str) -> InstanceType {
     let capacity = BTreeMap::from([("cpu".into(), cpu.into())]);
-    InstanceType { name: "m.large".into(), architecture: "arm64".into(), capacity, price: Price::default() }
+    InstanceType {
+        name: "m.large".into(),
+        architecture: "arm64".into(),
+        capacity,
+        price: Price::default(),
+    }
 }
 
 /// Requests about a few machines, in order of time.
@@ -91,14 +104,22 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                 0..3 => Request::Create(spec),
                 3 => Request::Delete(spec.id),
                 7 => Request::Reserve {
-                    footprint: Footprint { zone: spec.zone, ..Footprint::default() },
+                    footprint: Footprint {
+                        zone: spec.zone,
+                        ..Footprint::default()
+                    },
                     id: spec.id,
                 },
                 4 => {
                     let latency = spec.stages[0].latency.clone().unwrap_or(Latency::ZERO);
                     Request::Update(
                         spec.id,
-                        UpdateSpec { name: stage.into(), to: stage.into(), since: END, latency },
+                        UpdateSpec {
+                            name: stage.into(),
+                            to: stage.into(),
+                            since: END,
+                            latency,
+                        },
                     )
                 }
                 _ => Request::Retry(spec.id, stage.into()),
@@ -107,7 +128,10 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
     });
     request.prop_map(|mut script| {
         script.sort_by_key(|(millis, _)| *millis);
-        script.into_iter().map(|(millis, request)| (SimTime::from_millis(millis), request)).collect()
+        script
+            .into_iter()
+            .map(|(millis, request)| (SimTime::from_millis(millis), request))
+            .collect()
     })
 }
 
@@ -123,7 +147,10 @@ fn small_cloud() -> Watched {
     let zone = |instances_max| Zone { instances_max };
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
-        quotas: Quotas { instances_max: Some(3), load_balancers_max: Some(1) },
+        quotas: Quotas {
+            instances_max: Some(3),
+            load_balancers_max: Some(1),
+        },
         cloud_spec: CloudSpec::default(),
     };
     Watched::new(config, "amber-otter-lamp")
@@ -144,19 +171,27 @@ fn standing_of(resource: &Resource) -> (BTreeMap<StageName, SimTime>, bool) {
 
 fn standing(engine: &Engine) -> Reached {
     let machines = engine.resources();
-    machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect()
+    machines
+        .map(|machine| (machine.spec.id.name.clone(), standing_of(machine)))
+        .collect()
 }
 
 /// Appends the new records to the lines.
 fn keep(engine: &Engine, cursor: &mut Cursor, lines: &mut Vec<Line>) {
     let mut batch = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
-    engine.journal().read(cursor, &mut batch).expect("tests make fewer records");
+    engine
+        .journal()
+        .read(cursor, &mut batch)
+        .expect("tests make fewer records");
     lines.extend(batch.iter().map(|entry| Line::Record(Entry::clone(entry))));
 }
 
 /// The name of a machine in another group. It does not exist.
 fn elsewhere() -> ResourceId {
-    ResourceId { cluster: "elsewhere".into(), ..id("m") }
+    ResourceId {
+        cluster: "elsewhere".into(),
+        ..id("m")
+    }
 }
 
 /// A reader of a group, like a projection.
@@ -172,24 +207,35 @@ impl Reader {
         let mut batch = Vec::with_capacity(3);
         loop {
             batch.clear();
-            if engine.journal().read_cluster(cluster, &mut self.cursor, &mut batch).is_err() {
+            if engine
+                .journal()
+                .read_cluster(cluster, &mut self.cursor, &mut batch)
+                .is_err()
+            {
                 self.restarts += 1;
                 let machines = engine.cluster(cluster);
-                self.machines =
-                    machines.map(|machine| (machine.spec.id.name.clone(), standing_of(machine))).collect();
+                self.machines = machines
+                    .map(|machine| (machine.spec.id.name.clone(), standing_of(machine)))
+                    .collect();
                 return;
             }
             if batch.is_empty() {
                 return;
             }
-            batch.iter().for_each(|entry: &Arc<Entry>| self.fold(&entry.record));
+            batch
+                .iter()
+                .for_each(|entry: &Arc<Entry>| self.fold(&entry.record));
         }
     }
 
     fn fold(&mut self, record: &Record) {
         let name = &record.resource().name;
         match record {
-            Record::Operation { operation, outcome: Outcome::Accepted, .. } => match &operation.request {
+            Record::Operation {
+                operation,
+                outcome: Outcome::Accepted,
+                ..
+            } => match &operation.request {
                 Request::Create(_) => drop(self.machines.entry(name.clone()).or_default()),
                 // A resource with a reservation may never have been created.
                 Request::Delete(_) => {
@@ -199,11 +245,18 @@ impl Reader {
                 }
                 _ => {}
             },
-            Record::Event(Event { at, kind: EventKind::StageReached(stage), .. }) => {
+            Record::Event(Event {
+                at,
+                kind: EventKind::StageReached(stage),
+                ..
+            }) => {
                 let machine = self.machines.get_mut(name).expect("it was created");
                 machine.0.insert(stage.clone(), *at);
             }
-            Record::Event(Event { kind: EventKind::Deleted, .. }) => drop(self.machines.remove(name)),
+            Record::Event(Event {
+                kind: EventKind::Deleted,
+                ..
+            }) => drop(self.machines.remove(name)),
             _ => {}
         }
     }

@@ -1,11 +1,11 @@
 //! The law of restarts: a cloud that is put back from objects is the cloud that it was. Nothing counts, is refused or begins
 //! again, and those who repeat their operations change nothing. [`Loss`] lists what may differ.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::cloud::{ask, at, id, load_balancer, machine, operation, reached_stages, register};
-use crate::faults::{fault, put};
 use nephele_engine::{
     ActiveEffect, ApiLimits, ClockRecord, CloudSpec, Config, Effect, Engine, EventKind, Fault, FaultState,
     InstanceType, Latency, Loss, MistakesByCaller, Notice, NoticeEnd, Operation, Outcome, Previous, Price,
@@ -16,6 +16,11 @@ use nephele_model::{
     ResourceKind, Schedule, SeedKey, SimTime, StageName, Verb, VisibleEffect,
 };
 use proptest::prelude::*;
+
+use crate::{
+    cloud::{ask, at, id, load_balancer, machine, operation, reached_stages, register},
+    faults::{fault, put},
+};
 
 const SEED: &str = "amber-otter-lamp";
 
@@ -33,8 +38,17 @@ fn seconds(seconds: u64) -> Duration {
 
 fn spec(name: &str, cloud_spec: &str, market: Market) -> ResourceSpec {
     let number = NAMES.iter().position(|known| *known == name).expect("a name");
-    let mut spec = machine(name, &Latency::Uniform { min: seconds(1), max: seconds(6) });
-    spec.seed_key = Some(SeedKey { owner_set: "set".into(), ordinal: u32::try_from(number).expect("few") });
+    let mut spec = machine(
+        name,
+        &Latency::Uniform {
+            min: seconds(1),
+            max: seconds(6),
+        },
+    );
+    spec.seed_key = Some(SeedKey {
+        owner_set: "set".into(),
+        ordinal: u32::try_from(number).expect("few"),
+    });
     let region = REGIONS.get(number % 3).map(|&region| region.to_owned());
     ResourceSpec {
         cloud_spec: cloud_spec.into(),
@@ -47,7 +61,11 @@ fn spec(name: &str, cloud_spec: &str, market: Market) -> ResourceSpec {
 
 fn balancer(cloud_spec: &str, region: Option<&str>) -> ResourceSpec {
     let region = region.map(str::to_owned);
-    ResourceSpec { cloud_spec: cloud_spec.into(), region, ..ResourceSpec::new(load_balancer("lb")) }
+    ResourceSpec {
+        cloud_spec: cloud_spec.into(),
+        region,
+        ..ResourceSpec::new(load_balancer("lb"))
+    }
 }
 
 fn cloud_spec() -> ResourceId {
@@ -59,11 +77,18 @@ fn put_cloud(api: ApiLimits) -> Request {
         name: "m.large".into(),
         architecture: "amd64".into(),
         capacity: BTreeMap::new(),
-        price: Price { on_demand: 400_000, spot: 100_000 },
+        price: Price {
+            on_demand: 400_000,
+            spot: 100_000,
+        },
     };
     Request::PutCloud {
         id: cloud_spec(),
-        cloud_spec: Box::new(CloudSpec { instance_types: vec![large], api, ..CloudSpec::default() }),
+        cloud_spec: Box::new(CloudSpec {
+            instance_types: vec![large],
+            api,
+            ..CloudSpec::default()
+        }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
@@ -73,22 +98,51 @@ fn put_cloud(api: ApiLimits) -> Request {
 
 fn active_effects() -> impl Strategy<Value = ActiveEffect> {
     let odd = || ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady);
-    let then = |then: ActiveEffect| Some(Box::new(Notice { lasts: seconds(7), then }));
+    let then = |then: ActiveEffect| {
+        Some(Box::new(Notice {
+            lasts: seconds(7),
+            then,
+        }))
+    };
     let stages = |names: &[&str]| names.iter().map(|&name| StageName::from(name)).collect();
     prop_oneof![
         Just(odd()),
-        Just(ActiveEffect::new(ResourceKind::LoadBalancer, VisibleEffect::NotReady)),
-        Just(ActiveEffect { is_down: true, ..odd() }),
-        Just(ActiveEffect { holds: stages(&["node"]), ..odd() }),
-        Just(ActiveEffect { before: Some("node".into()), ..odd() }),
-        Just(ActiveEffect { after: Some("api-server".into()), is_down: true, ..odd() }),
-        Just(ActiveEffect { is_final: true, is_down: true, ..odd() }),
+        Just(ActiveEffect::new(
+            ResourceKind::LoadBalancer,
+            VisibleEffect::NotReady
+        )),
+        Just(ActiveEffect {
+            is_down: true,
+            ..odd()
+        }),
+        Just(ActiveEffect {
+            holds: stages(&["node"]),
+            ..odd()
+        }),
+        Just(ActiveEffect {
+            before: Some("node".into()),
+            ..odd()
+        }),
+        Just(ActiveEffect {
+            after: Some("api-server".into()),
+            is_down: true,
+            ..odd()
+        }),
+        Just(ActiveEffect {
+            is_final: true,
+            is_down: true,
+            ..odd()
+        }),
         Just(ActiveEffect {
             notice: then(ActiveEffect::new(ResourceKind::Instance, VisibleEffect::Frozen)),
             ..odd()
         }),
         Just(ActiveEffect {
-            notice: then(ActiveEffect { is_final: true, is_down: true, ..odd() }),
+            notice: then(ActiveEffect {
+                is_final: true,
+                is_down: true,
+                ..odd()
+            }),
             market: Some(Market::Spot),
             ..odd()
         }),
@@ -96,7 +150,11 @@ fn active_effects() -> impl Strategy<Value = ActiveEffect> {
 }
 
 fn effects() -> impl Strategy<Value = Effect> {
-    let fails = |reason| Effect::Fail { reason, message: String::new(), retry_after: seconds(2) };
+    let fails = |reason| Effect::Fail {
+        reason,
+        message: String::new(),
+        retry_after: seconds(2),
+    };
     prop_oneof![
         2 => Just(fails(FailureReason::Throttled)),
         1 => Just(Effect::Leak),
@@ -143,7 +201,16 @@ fn faults() -> impl Strategy<Value = Fault> {
             Effect::Affect(_) | Effect::Outage { .. } | Effect::Duplicate { .. } => BTreeSet::new(),
             _ => operations,
         };
-        Fault { matches: Matches { names, regions, operations, ..Matches::default() }, effect, budget }
+        Fault {
+            matches: Matches {
+                names,
+                regions,
+                operations,
+                ..Matches::default()
+            },
+            effect,
+            budget,
+        }
     })
 }
 
@@ -157,7 +224,12 @@ impl std::fmt::Debug for Script {
         for (at, request) in &self.0 {
             write!(f, "\n  {:>6} ", at.as_millis())?;
             match request {
-                Request::Create(ResourceSpec { id, cloud_spec, market, .. }) => {
+                Request::Create(ResourceSpec {
+                    id,
+                    cloud_spec,
+                    market,
+                    ..
+                }) => {
                     write!(f, "Create {} of {cloud_spec:?}, {market:?}", id.name)?;
                 }
                 Request::PutFault { id, fault, .. } => write!(f, "PutFault {} {fault:?}", id.name)?,
@@ -172,7 +244,10 @@ impl std::fmt::Debug for Script {
 
 fn script() -> impl Strategy<Value = Script> {
     let limits = || {
-        let calls = Some(CallRate { per_second: 1, burst: 30 });
+        let calls = Some(CallRate {
+            per_second: 1,
+            burst: 30,
+        });
         prop_oneof![
             2 => Just(ApiLimits::default()),
             1 => Just(ApiLimits { calls, read_after_write_lag: Duration::ZERO }),
@@ -186,7 +261,15 @@ fn script() -> impl Strategy<Value = Script> {
     let fault_name = || prop::sample::select(vec!["f", "g"]);
     let update = |name: &str, to: &str| {
         let latency = Latency::Fixed(seconds(6));
-        Request::Update(id(name), UpdateSpec { name: to.into(), to: to.into(), since: at(1_000), latency })
+        Request::Update(
+            id(name),
+            UpdateSpec {
+                name: to.into(),
+                to: to.into(),
+                since: at(1_000),
+                latency,
+            },
+        )
     };
     let request = prop_oneof![
         8 => (name(), of(), market()).prop_map(|(name, of, market)| Request::Create(spec(name, of, market))),
@@ -203,7 +286,9 @@ fn script() -> impl Strategy<Value = Script> {
     ];
     prop::collection::vec((1u64..40_000, request), 1..50).prop_map(|mut script| {
         script.sort_by_key(|(millis, _)| *millis);
-        let script = script.into_iter().map(|(millis, request)| (SimTime::from_millis(millis), request));
+        let script = script
+            .into_iter()
+            .map(|(millis, request)| (SimTime::from_millis(millis), request));
         Script(script.collect())
     })
 }
@@ -214,11 +299,18 @@ fn previous(engine: &Engine, resource: &Resource) -> Previous {
     let update = resource.update.as_ref().and_then(|update| match update.state {
         UpdateState::Running { since, .. } => {
             let latency = Latency::Fixed(seconds(6));
-            Some(UpdateSpec { name: update.name.clone(), to: update.name.clone(), since, latency })
+            Some(UpdateSpec {
+                name: update.name.clone(),
+                to: update.name.clone(),
+                since,
+                latency,
+            })
         }
         UpdateState::Over { .. } => None,
     });
-    let beside = engine.resources().filter(|other| other.spec.id.cluster == id.cluster);
+    let beside = engine
+        .resources()
+        .filter(|other| other.spec.id.cluster == id.cluster);
     let load_balancers =
         beside.filter_map(|other| Some((other.spec.id.name.clone(), other.backends.get(&id.name)?.clone())));
     Previous {
@@ -238,8 +330,12 @@ fn known_fault(engine: &Engine, state: &FaultState) -> Request {
     let active_effect = state.active_effect();
     let has_notice = active_effect.is_some_and(|active_effect| active_effect.notice.is_some());
     let notice = |id: &ResourceId| {
-        let running = engine.get(id).and_then(|found| found.notices.get(&state.id.name)?.time());
-        let ends = running.or(state.notices.get(id).copied()).unwrap_or(NoticeEnd::OVER);
+        let running = engine
+            .get(id)
+            .and_then(|found| found.notices.get(&state.id.name)?.time());
+        let ends = running
+            .or(state.notices.get(id).copied())
+            .unwrap_or(NoticeEnd::OVER);
         NoticeEnd { id: id.clone(), ends }
     };
     Request::PutFault {
@@ -269,7 +365,11 @@ fn put_back(before: &Engine, now: SimTime, are_balancers_last: bool) -> Engine {
         let setting = named.cloud_spec.clock;
         let clock = before.clock(&named.id);
         tell(Request::PutCloud {
-            clock: clock.map(|clock| ClockRecord { setting, since: clock.since, time: clock.time }),
+            clock: clock.map(|clock| ClockRecord {
+                setting,
+                since: clock.since,
+                time: clock.time,
+            }),
             leaked: before.leaked(&named.id).cloned().collect(),
             cost: before.cost(&named.id, now).map(Box::new),
             caller_mistakes: before.caller_mistakes(&named.id).cloned().unwrap_or_default(),
@@ -282,14 +382,30 @@ fn put_back(before: &Engine, now: SimTime, are_balancers_last: bool) -> Engine {
     let mut resources: Vec<_> = before.resources().collect();
     resources.sort_by_key(order);
     for resource in &resources {
-        let ResourceSpec { id, cloud_spec, instance_type, zone, market, .. } = resource.spec.clone();
+        let ResourceSpec {
+            id,
+            cloud_spec,
+            instance_type,
+            zone,
+            market,
+            ..
+        } = resource.spec.clone();
         let processors = resource.hardware.processors();
-        let footprint = nephele_engine::Footprint { zone, cloud_spec, instance_type, processors, market };
+        let footprint = nephele_engine::Footprint {
+            zone,
+            cloud_spec,
+            instance_type,
+            processors,
+            market,
+        };
         tell(Request::Reserve { id, footprint });
     }
     for resource in resources {
         let previous = Box::new(previous(before, resource));
-        tell(Request::Adopt { spec: resource.spec.clone(), previous });
+        tell(Request::Adopt {
+            spec: resource.spec.clone(),
+            previous,
+        });
     }
     after
 }
@@ -304,9 +420,16 @@ fn repeated(engine: &Engine) -> Vec<Request> {
             continue;
         }
         requests.push(Request::Create(resource.spec.clone()));
-        requests.extend(previous(engine, resource).update.map(|update| Request::Update(id.clone(), update)));
+        requests.extend(
+            previous(engine, resource)
+                .update
+                .map(|update| Request::Update(id.clone(), update)),
+        );
         for (name, stage) in &resource.backends {
-            if engine.get(&crate::cloud::id(name)).is_some_and(|instance| instance.deleting.is_none()) {
+            if engine
+                .get(&crate::cloud::id(name))
+                .is_some_and(|instance| instance.deleting.is_none())
+            {
                 requests.push(register(&id.name, name, stage.as_str()));
             }
         }
@@ -319,7 +442,10 @@ fn without_losses(engine: &Engine) -> Engine {
     let mut state = engine.state();
     for loss in Loss::ALL {
         match loss {
-            Loss::LostAnswer => state.resources.iter_mut().for_each(|resource| resource.unanswered = None),
+            Loss::LostAnswer => state
+                .resources
+                .iter_mut()
+                .for_each(|resource| resource.unanswered = None),
             Loss::CountedCalls => state.calls.clear(),
             // No settings change in these scripts, and nothing else of the list is in a digest.
             Loss::ChangedSettings
@@ -338,7 +464,11 @@ fn without_losses(engine: &Engine) -> Engine {
 }
 
 /// What a fault has done and does.
-type Done = (FaultRecord, BTreeSet<ResourceId>, BTreeMap<ResourceId, nephele_engine::CloudTime>);
+type Done = (
+    FaultRecord,
+    BTreeSet<ResourceId>,
+    BTreeMap<ResourceId, nephele_engine::CloudTime>,
+);
 
 fn done(engine: &Engine) -> BTreeMap<ResourceId, Done> {
     let done = |state: &FaultState| {
@@ -372,7 +502,11 @@ fn standing(engine: &Engine, now: SimTime) -> BTreeMap<String, serde_json::Map<S
         }
         // A stage that should have ended is held, and ends when it is healed.
         let due = |stage: &serde_json::Value| stage["state"]["Running"]["due"].as_u64();
-        for stage in fields.get_mut("progress").and_then(|stages| stages.as_array_mut()).into_iter().flatten()
+        for stage in fields
+            .get_mut("progress")
+            .and_then(|stages| stages.as_array_mut())
+            .into_iter()
+            .flatten()
         {
             if due(stage).is_some_and(|due| due <= now.as_millis()) {
                 stage["state"]["Running"]["due"] = serde_json::Value::Null;
@@ -396,7 +530,11 @@ fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
         for (name, active_effect) in &resource.active_effects {
             let state = engine.fault(&ResourceId::fault(&resource.spec.id.namespace, name));
             let is_listed = state.is_some_and(|state| state.affected_ids.contains(&resource.spec.id));
-            prop_assert!(is_listed || active_effect.is_final, "{} has {name}", resource.spec.id);
+            prop_assert!(
+                is_listed || active_effect.is_final,
+                "{} has {name}",
+                resource.spec.id
+            );
         }
     }
     for state in engine.faults() {
@@ -418,11 +556,23 @@ fn assert_listed(engine: &Engine) -> Result<(), TestCaseError> {
 
 /// Does what the reconcilers do about instances that are gone for good: the object notes it, and the rest is deleted.
 fn terminate(engine: &mut Engine, now: SimTime) {
-    let is_final =
-        |resource: &&Resource| resource.active_effects.values().any(|active_effect| active_effect.is_final);
-    let gone: Vec<_> = engine.resources().filter(is_final).map(|resource| resource.spec.id.clone()).collect();
+    let is_final = |resource: &&Resource| {
+        resource
+            .active_effects
+            .values()
+            .any(|active_effect| active_effect.is_final)
+    };
+    let gone: Vec<_> = engine
+        .resources()
+        .filter(is_final)
+        .map(|resource| resource.spec.id.clone())
+        .collect();
     for id in gone {
-        engine.apply(Operation { caller: Operation::SWEEPER.into(), request: Request::Delete(id), at: now });
+        engine.apply(Operation {
+            caller: Operation::SWEEPER.into(),
+            request: Request::Delete(id),
+            at: now,
+        });
     }
 }
 
@@ -434,7 +584,9 @@ fn changed_one_beyond_its_list(script: &Script, engine: &Engine, stop: SimTime) 
         };
         script.0.iter().filter(is_put).count()
     };
-    engine.faults().any(|state| state.affected_ids.len() > LISTED_MAX && put(&state.id.name) > 1)
+    engine
+        .faults()
+        .any(|state| state.affected_ids.len() > LISTED_MAX && put(&state.id.name) > 1)
 }
 
 fn play(Script(script): &Script, stop: SimTime) -> Result<Engine, TestCaseError> {
@@ -539,11 +691,24 @@ proptest! {
 #[test]
 fn a_read_that_was_refused_is_a_call_after_a_restart() {
     let mut before = Engine::new(Config::default(), Seed::new(SEED));
-    let effect =
-        Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after: seconds(40) };
-    let matches = Matches { operations: [Verb::DescribeLoadBalancer].into(), ..Matches::default() };
+    let effect = Effect::Fail {
+        reason: FailureReason::Throttled,
+        message: String::new(),
+        retry_after: seconds(40),
+    };
+    let matches = Matches {
+        operations: [Verb::DescribeLoadBalancer].into(),
+        ..Matches::default()
+    };
     ask(&mut before, at(0), Request::Create(balancer("", None))).expect("it is created");
-    let put = put("throttled", Fault { matches, effect, budget: Budget::default() });
+    let put = put(
+        "throttled",
+        Fault {
+            matches,
+            effect,
+            budget: Budget::default(),
+        },
+    );
     ask(&mut before, at(0), put).expect("it is put");
     let read = || Request::Describe(load_balancer("lb"));
     let refused = ask(&mut before, at(1), read());
@@ -554,23 +719,40 @@ fn a_read_that_was_refused_is_a_call_after_a_restart() {
         for state in before.faults() {
             ask(&mut after, at(50), known_fault(&before, state)).expect("it is put");
         }
-        let previous = Box::new(Previous { is_read_refused, ..previous(&before, resource) });
-        let adopt = Request::Adopt { spec: resource.spec.clone(), previous };
+        let previous = Box::new(Previous {
+            is_read_refused,
+            ..previous(&before, resource)
+        });
+        let adopt = Request::Adopt {
+            spec: resource.spec.clone(),
+            previous,
+        };
         ask(&mut after, at(50), adopt).expect("it is adopted");
-        assert_eq!(ask(&mut after, at(50), read()), expected, "was refused: {is_read_refused}");
+        assert_eq!(
+            ask(&mut after, at(50), read()),
+            expected,
+            "was refused: {is_read_refused}"
+        );
     }
 }
 
 #[test]
 fn the_book_prints_what_a_restart_changes() {
     let page = include_str!("../../../../docs/src/state.md");
-    let (_, list) = page.split_once("## What a restart changes\n").expect("the section");
+    let (_, list) = page
+        .split_once("## What a restart changes\n")
+        .expect("the section");
     let list = list.split("\n## ").next().expect("its text");
     let items: Vec<_> = list
         .split("\n- ")
         .skip(1)
         .map(|item| {
-            item.split("\n\n").next().expect("an item").split_whitespace().collect::<Vec<_>>().join(" ")
+            item.split("\n\n")
+                .next()
+                .expect("an item")
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
         })
         .collect();
     assert_eq!(items, Loss::ALL.map(Loss::sentence));

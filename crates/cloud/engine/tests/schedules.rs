@@ -1,10 +1,10 @@
 //! Windows in which faults are in force.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::cloud::{Watched, ask, at, engine, id, machine};
-use crate::faults::{fault, put};
 use nephele_engine::{
     ActiveEffect, Effect, Engine, Fault, Latency, Outcome, Previous, Record, Request, ResourceSpec,
 };
@@ -12,6 +12,11 @@ use nephele_model::{
     Budget, FailureReason, FaultPhase, Matches, Odds, ResourceKind, Schedule, SeedKey, SimTime, VisibleEffect,
 };
 use proptest::prelude::*;
+
+use crate::{
+    cloud::{Watched, ask, at, engine, id, machine},
+    faults::{fault, put},
+};
 
 /// For ten seconds of each minute, five seconds after the begin for the first time.
 const SCHEDULE: Schedule = Schedule {
@@ -21,22 +26,42 @@ const SCHEDULE: Schedule = Schedule {
 };
 
 fn scheduled(effect: Effect) -> Fault {
-    let budget = Budget { schedule: Some(SCHEDULE), ..Budget::default() };
-    Fault { matches: Matches::default(), effect, budget }
+    let budget = Budget {
+        schedule: Some(SCHEDULE),
+        ..Budget::default()
+    };
+    Fault {
+        matches: Matches::default(),
+        effect,
+        budget,
+    }
 }
 
 fn not_ready(is_final: bool) -> ActiveEffect {
-    ActiveEffect { is_final, ..ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady) }
+    ActiveEffect {
+        is_final,
+        ..ActiveEffect::new(ResourceKind::Instance, VisibleEffect::NotReady)
+    }
 }
 
 fn numbered(ordinal: u32) -> ResourceSpec {
-    let seed_key = Some(SeedKey { owner_set: "md".into(), ordinal });
-    ResourceSpec { seed_key, ..machine(&format!("m{ordinal}"), &Latency::ZERO) }
+    let seed_key = Some(SeedKey {
+        owner_set: "md".into(),
+        ordinal,
+    });
+    ResourceSpec {
+        seed_key,
+        ..machine(&format!("m{ordinal}"), &Latency::ZERO)
+    }
 }
 
 fn affected_ids(engine: &Engine) -> Vec<String> {
-    let affected_ids = engine.resources().filter(|resource| !resource.active_effects.is_empty());
-    affected_ids.map(|resource| resource.spec.id.name.clone()).collect()
+    let affected_ids = engine
+        .resources()
+        .filter(|resource| !resource.active_effects.is_empty());
+    affected_ids
+        .map(|resource| resource.spec.id.name.clone())
+        .collect()
 }
 
 fn phase(engine: &Engine, now: SimTime) -> FaultPhase {
@@ -47,11 +72,18 @@ fn phase(engine: &Engine, now: SimTime) -> FaultPhase {
 fn operations_are_hit_in_windows_only() {
     let mut engine = engine();
     let retry_after = Duration::from_secs(5);
-    let fails = Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after };
+    let fails = Effect::Fail {
+        reason: FailureReason::Throttled,
+        message: String::new(),
+        retry_after,
+    };
     ask(&mut engine, at(100), put("f", scheduled(fails))).unwrap();
     let mut seen = |seconds: u64| {
-        let answer =
-            ask(&mut engine, at(seconds), Request::Create(machine(&format!("m{seconds}"), &Latency::ZERO)));
+        let answer = ask(
+            &mut engine,
+            at(seconds),
+            Request::Create(machine(&format!("m{seconds}"), &Latency::ZERO)),
+        );
         (answer.is_ok(), phase(&engine, at(seconds)))
     };
     use FaultPhase::{Active, Waiting};
@@ -70,8 +102,14 @@ fn a_delay_ends_with_its_window() {
     let slow = Effect::Delay(Latency::Fixed(Duration::from_secs(300)));
     ask(&mut engine, at(0), put("f", scheduled(slow))).unwrap();
     let create = || Request::Create(machine("m", &Latency::ZERO));
-    assert_eq!(ask(&mut engine, at(6), create()), Ok(Outcome::Delayed { until: at(306) }));
-    assert_eq!(ask(&mut engine, at(14), create()), Ok(Outcome::Delayed { until: at(306) }));
+    assert_eq!(
+        ask(&mut engine, at(6), create()),
+        Ok(Outcome::Delayed { until: at(306) })
+    );
+    assert_eq!(
+        ask(&mut engine, at(14), create()),
+        Ok(Outcome::Delayed { until: at(306) })
+    );
     assert_eq!(ask(&mut engine, at(15), create()), Ok(Outcome::Accepted));
 }
 
@@ -79,7 +117,12 @@ fn a_delay_ends_with_its_window() {
 fn machines_are_affected_in_windows_and_the_journal_says_when() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(numbered(0))).unwrap();
-    ask(&mut engine, at(0), put("f", scheduled(Effect::Affect(not_ready(false))))).unwrap();
+    ask(
+        &mut engine,
+        at(0),
+        put("f", scheduled(Effect::Affect(not_ready(false)))),
+    )
+    .unwrap();
     let seen = [4, 5, 14, 15, 64, 65, 74, 75].map(|seconds| {
         engine.poll(at(seconds));
         // A machine that comes between two windows waits for the next one.
@@ -102,10 +145,18 @@ fn machines_are_affected_in_windows_and_the_journal_says_when() {
 fn what_is_final_stays_over_the_end_of_a_window_and_counts_once() {
     let mut engine = engine();
     ask(&mut engine, at(0), Request::Create(numbered(0))).unwrap();
-    ask(&mut engine, at(0), put("f", scheduled(Effect::Affect(not_ready(true))))).unwrap();
+    ask(
+        &mut engine,
+        at(0),
+        put("f", scheduled(Effect::Affect(not_ready(true)))),
+    )
+    .unwrap();
     engine.poll(at(130));
     let state = engine.fault(&fault("f")).unwrap();
-    assert_eq!((affected_ids(&engine), state.decisions.record.hits), (vec!["m0".to_owned()], 1));
+    assert_eq!(
+        (affected_ids(&engine), state.decisions.record.hits),
+        (vec!["m0".to_owned()], 1)
+    );
     assert_eq!(state.affected_ids, BTreeSet::from([id("m0")]));
 }
 
@@ -115,11 +166,21 @@ fn a_fault_that_is_used_up_heals_at_the_end_of_its_window_and_has_no_more_window
     for ordinal in 0..3 {
         ask(&mut engine, at(0), Request::Create(numbered(ordinal))).unwrap();
     }
-    let budget = Budget { count: Some(2), schedule: Some(SCHEDULE), ..Budget::default() };
-    let once = Fault { budget, ..scheduled(Effect::Affect(not_ready(false))) };
+    let budget = Budget {
+        count: Some(2),
+        schedule: Some(SCHEDULE),
+        ..Budget::default()
+    };
+    let once = Fault {
+        budget,
+        ..scheduled(Effect::Affect(not_ready(false)))
+    };
     ask(&mut engine, at(0), put("f", once)).unwrap();
     engine.poll(at(10));
-    assert_eq!((affected_ids(&engine).len(), phase(&engine, at(10))), (2, FaultPhase::Exhausted));
+    assert_eq!(
+        (affected_ids(&engine).len(), phase(&engine, at(10))),
+        (2, FaultPhase::Exhausted)
+    );
     engine.poll(at(500));
     assert_eq!((affected_ids(&engine), engine.next_deadline()), (vec![], None));
 }
@@ -132,11 +193,42 @@ fn a_change_of_the_schedule_holds_at_once() {
     ask(&mut engine, at(0), put("f", fault_of.clone())).unwrap();
     engine.poll(at(6));
     assert_eq!(affected_ids(&engine).len(), 1);
-    let later = Schedule { offset: Duration::from_secs(30), ..SCHEDULE };
-    let budget = Budget { schedule: Some(later), ..Budget::default() };
-    ask(&mut engine, at(7), put("f", Fault { budget, ..fault_of.clone() })).unwrap();
-    assert_eq!((affected_ids(&engine), engine.next_deadline()), (vec![], Some(at(30))));
-    ask(&mut engine, at(8), put("f", Fault { budget: Budget::default(), ..fault_of })).unwrap();
+    let later = Schedule {
+        offset: Duration::from_secs(30),
+        ..SCHEDULE
+    };
+    let budget = Budget {
+        schedule: Some(later),
+        ..Budget::default()
+    };
+    ask(
+        &mut engine,
+        at(7),
+        put(
+            "f",
+            Fault {
+                budget,
+                ..fault_of.clone()
+            },
+        ),
+    )
+    .unwrap();
+    assert_eq!(
+        (affected_ids(&engine), engine.next_deadline()),
+        (vec![], Some(at(30)))
+    );
+    ask(
+        &mut engine,
+        at(8),
+        put(
+            "f",
+            Fault {
+                budget: Budget::default(),
+                ..fault_of
+            },
+        ),
+    )
+    .unwrap();
     assert_eq!((affected_ids(&engine).len(), engine.next_deadline()), (1, None));
 }
 

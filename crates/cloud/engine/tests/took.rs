@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, reached_stages};
 use nephele_engine::{
     ClockSetting, CloudSpec, Engine, Entry, Event, EventKind, Latency, Line, MistakesByCaller, Previous,
     Rate, Record, Replay, Request, ResourceSpec, Took,
@@ -10,13 +9,21 @@ use nephele_engine::{
 use nephele_model::{ResourceId, SimTime};
 use proptest::prelude::*;
 
+use crate::cloud::{Watched, ask, at, engine, id, load_balancer, machine, reached_stages};
+
 const END: SimTime = SimTime::from_millis(100_000_000_000);
 
 fn put(rate: u64) -> Request {
-    let clock = ClockSetting { rate: Rate::from_millionths(rate), ..ClockSetting::default() };
+    let clock = ClockSetting {
+        rate: Rate::from_millionths(rate),
+        ..ClockSetting::default()
+    };
     Request::PutCloud {
         id: ResourceId::cloud("default", "north"),
-        cloud_spec: Box::new(CloudSpec { clock, ..CloudSpec::default() }),
+        cloud_spec: Box::new(CloudSpec {
+            clock,
+            ..CloudSpec::default()
+        }),
         clock: None,
         leaked: Vec::new(),
         cost: None,
@@ -27,7 +34,10 @@ fn put(rate: u64) -> Request {
 /// A machine whose stages and deletion take a minute each.
 fn slow() -> ResourceSpec {
     let minute = Latency::Fixed(Duration::from_secs(60));
-    ResourceSpec { cloud_spec: "north".into(), ..machine("m", &minute) }
+    ResourceSpec {
+        cloud_spec: "north".into(),
+        ..machine("m", &minute)
+    }
 }
 
 fn with_clouds() -> Watched {
@@ -39,7 +49,11 @@ fn with_clouds() -> Watched {
 /// What took how many seconds, and whether nothing was left then.
 fn told(engine: &Engine) -> Vec<(String, u64, bool)> {
     let took = engine.journal().since(1).filter_map(|entry| match &entry.record {
-        Record::Event(Event { kind, took: Some(Took { time, is_all }), .. }) => {
+        Record::Event(Event {
+            kind,
+            took: Some(Took { time, is_all }),
+            ..
+        }) => {
             let what = match kind {
                 EventKind::StageReached(stage) => stage.to_string(),
                 other => format!("{other:?}"),
@@ -53,7 +67,9 @@ fn told(engine: &Engine) -> Vec<(String, u64, bool)> {
 }
 
 fn expected(all: &[(&str, u64, bool)]) -> Vec<(String, u64, bool)> {
-    all.iter().map(|(what, seconds, is_all)| ((*what).to_owned(), *seconds, *is_all)).collect()
+    all.iter()
+        .map(|(what, seconds, is_all)| ((*what).to_owned(), *seconds, *is_all))
+        .collect()
 }
 
 const LIFE: [(&str, u64, bool); 5] = [
@@ -75,7 +91,12 @@ fn operations_take_as_long_in_a_fast_cloud_and_deletions_of_load_balancers_no_ti
     assert_eq!(told(&engine), expected(&LIFE), "18 s and 6 s have passed");
 
     let mut engine = self::engine();
-    ask(&mut engine, at(1), Request::Create(ResourceSpec::new(load_balancer("lb")))).unwrap();
+    ask(
+        &mut engine,
+        at(1),
+        Request::Create(ResourceSpec::new(load_balancer("lb"))),
+    )
+    .unwrap();
     ask(&mut engine, at(9), Request::Delete(load_balancer("lb"))).unwrap();
     engine.poll(at(9));
     assert_eq!(told(&engine), expected(&[("Deleted", 0, true)]));
@@ -90,7 +111,11 @@ fn it_is_unknown_how_long_took_what_an_earlier_process_accepted() {
     let reached = reached_stages(&engine, &id("m"));
     let adopt = Request::Adopt {
         spec: slow(),
-        previous: Box::new(Previous { created: at(0), reached, ..Previous::default() }),
+        previous: Box::new(Previous {
+            created: at(0),
+            reached,
+            ..Previous::default()
+        }),
     };
     ask(&mut after, at(80), adopt).unwrap();
     after.poll(at(200));
@@ -123,18 +148,37 @@ fn a_journal_that_does_not_say_how_long_operations_took_is_replayed() {
     ask(&mut engine, at(70), Request::Delete(id("m"))).unwrap();
     let untimed = |entry: &Entry| match &entry.record {
         Record::Event(event) => {
-            let event = Event { took: None, ..event.clone() };
-            Entry { record: Record::Event(event), sequence: entry.sequence }
+            let event = Event {
+                took: None,
+                ..event.clone()
+            };
+            Entry {
+                record: Record::Event(event),
+                sequence: entry.sequence,
+            }
         }
         _ => entry.clone(),
     };
-    lines.extend(engine.journal().since(2).map(|entry| Line::Record(untimed(entry))));
+    lines.extend(
+        engine
+            .journal()
+            .since(2)
+            .map(|entry| Line::Record(untimed(entry))),
+    );
     let state = serde_json::to_value(engine.state()).expect("it is JSON");
     let mut state = state;
     let resource = state["resources"][0].as_object_mut().expect("a machine");
     assert!(resource.remove("accepted").is_some());
-    assert!(resource["deleting"].as_object_mut().expect("a deletion").remove("accepted").is_some());
-    lines.push(Line::State(serde_json::from_value(state).expect("it was a state")));
+    assert!(
+        resource["deleting"]
+            .as_object_mut()
+            .expect("a deletion")
+            .remove("accepted")
+            .is_some()
+    );
+    lines.push(Line::State(
+        serde_json::from_value(state).expect("it was a state"),
+    ));
     lines.push(Line::digest(&engine));
     let mut replay = Replay::default();
     for line in &lines {

@@ -1,7 +1,6 @@
 //! A visible effect in the files of a journal: a text that has the visible effect as JSON. For `#[serde(with = "…")]`.
 
-use serde::de::Error as _;
-use serde::{Deserialize as _, Deserializer, Serializer};
+use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
 use crate::visible_effect::VisibleEffect;
 

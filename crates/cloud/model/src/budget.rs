@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::odds::Odds;
-use crate::schedule::{Schedule, Window};
-use crate::time::SimTime;
+use crate::{
+    odds::Odds,
+    schedule::{Schedule, Window},
+    time::SimTime,
+};
 
 /// How often a fault hits the operations or resources that it matches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,7 +29,13 @@ pub struct Budget {
 impl Default for Budget {
     /// Everything that matches is hit, until the fault is deleted.
     fn default() -> Self {
-        Self { probability: Odds::new(1.0), skip: 0, count: None, lasts: None, schedule: None }
+        Self {
+            probability: Odds::new(1.0),
+            skip: 0,
+            count: None,
+            lasts: None,
+            schedule: None,
+        }
     }
 }
 
@@ -61,7 +69,8 @@ impl Budget {
     /// The window of the schedule.
     #[must_use]
     pub fn window(&self, began: SimTime, now: SimTime) -> Window {
-        self.schedule.map_or(Window::ALWAYS, |schedule| schedule.window(began, now))
+        self.schedule
+            .map_or(Window::ALWAYS, |schedule| schedule.window(began, now))
     }
 
     /// Whether the time of the fault is not over, and it is in a window of its schedule.

@@ -69,7 +69,11 @@ impl fmt::Display for Capacity {
             Self::CloudQuota { cloud_spec, of } => {
                 write!(f, "the quota of {} of cloud {}", of.plural(), cloud_spec.name)
             }
-            Self::Stock { cloud_spec, instance_type, zone } => {
+            Self::Stock {
+                cloud_spec,
+                instance_type,
+                zone,
+            } => {
                 f.write_str("the stock of instances")?;
                 if let Some(name) = instance_type {
                     write!(f, " of type {name}")?;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::capacity::{Capacity, Quota};
-use crate::failure::FailureReason;
-use crate::identity::{ResourceId, ResourceKind};
-use crate::verb::Verb;
+use crate::{
+    capacity::{Capacity, Quota},
+    failure::FailureReason,
+    identity::{ResourceId, ResourceKind},
+    verb::Verb,
+};
 
 /// Why the cloud refuses an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -133,17 +135,30 @@ const NAMES_MAX: usize = 12;
 fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let shown = names[..names.len() - more].join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
+    if more == 0 {
+        shown
+    } else {
+        format!("{shown} and {more} more")
+    }
 }
 
 fn no_room(capacity: &Capacity, limit: u32, amount: u32, is_kept: bool) -> String {
-    let kept = if is_kept { ": others that asked before wait for it" } else { "" };
+    let kept = if is_kept {
+        ": others that asked before wait for it"
+    } else {
+        ""
+    };
     match capacity {
-        Capacity::CloudQuota { of: Quota::Processors, .. } => {
+        Capacity::CloudQuota {
+            of: Quota::Processors,
+            ..
+        } => {
             format!("quota of {limit} vCPUs has no room for {amount} more{kept}")
         }
         Capacity::CloudQuota { of, .. } => format!("quota of {limit} {} is used up{kept}", of.plural()),
-        Capacity::Stock { instance_type, zone, .. } => {
+        Capacity::Stock {
+            instance_type, zone, ..
+        } => {
             let of_type = instance_type.iter().map(|name| format!(" of type {name}"));
             let in_zone = zone.iter().map(|name| format!(" in zone {name}"));
             let which: String = of_type.chain(in_zone).collect();
@@ -194,9 +209,13 @@ impl CloudError {
     pub fn missing_room(&self, id: &ResourceId) -> Option<(Capacity, u32)> {
         match self {
             Self::InsufficientCapacity(zone) => Some((Capacity::Zone(zone.clone()), 1)),
-            Self::QuotaExceeded { of, .. } => {
-                Some((Capacity::Quota { namespace: id.namespace.clone(), kind: *of }, 1))
-            }
+            Self::QuotaExceeded { of, .. } => Some((
+                Capacity::Quota {
+                    namespace: id.namespace.clone(),
+                    kind: *of,
+                },
+                1,
+            )),
             Self::NoCapacity { capacity, amount, .. } => Some((Capacity::clone(capacity), *amount)),
             _ => None,
         }

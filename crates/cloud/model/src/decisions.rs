@@ -12,9 +12,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, FaultPhase, FaultRecord};
-use crate::schedule::Window;
-use crate::time::SimTime;
+use crate::{
+    budget::{Budget, FaultPhase, FaultRecord},
+    schedule::Window,
+    time::SimTime,
+};
 
 /// How many of the subjects that passed because of [`Budget::skip`] a fault remembers. After a restart it hits those beyond.
 pub const SKIPPED_MAX: usize = 100;
@@ -22,7 +24,10 @@ pub const SKIPPED_MAX: usize = 100;
 /// What a fault has decided about its subjects. Each decision is made once in each window of its schedule. What it has hit is
 /// with whoever carries the fault out, who asks only about what is not hit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(bound(serialize = "Subject: Serialize", deserialize = "Subject: Deserialize<'de> + Ord"))]
+#[serde(bound(
+    serialize = "Subject: Serialize",
+    deserialize = "Subject: Deserialize<'de> + Ord"
+))]
 pub struct Decisions<Subject> {
     /// What the fault has done.
     pub record: FaultRecord,
@@ -82,7 +87,13 @@ impl<Subject> Decisions<Subject> {
     pub fn new(record: FaultRecord, skipped: BTreeSet<Subject>) -> Self {
         // About what returns, an earlier process decided in the same window.
         let recovered = record.matched > 0;
-        Self { record, skipped, passed_over: BTreeSet::new(), recovered, paused: false }
+        Self {
+            record,
+            skipped,
+            passed_over: BTreeSet::new(),
+            recovered,
+            paused: false,
+        }
     }
 
     /// Whether an earlier process had the fault, and has decided in the present window.

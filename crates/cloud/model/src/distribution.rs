@@ -13,7 +13,10 @@ pub enum Distribution {
     /// Anything between two bounds, all with the same probability.
     Uniform { min: GoDuration, max: GoDuration },
     /// Normal. A draw below zero counts as zero.
-    Normal { mean: GoDuration, standard_deviation: GoDuration },
+    Normal {
+        mean: GoDuration,
+        standard_deviation: GoDuration,
+    },
     /// Lognormal: most durations are near the median, and few are much longer.
     Lognormal {
         /// Half of the draws are at most this.
@@ -22,7 +25,11 @@ pub enum Distribution {
         p99: GoDuration,
     },
     /// Triangular: between two bounds, most often near the mode.
-    Triangular { min: GoDuration, mode: GoDuration, max: GoDuration },
+    Triangular {
+        min: GoDuration,
+        mode: GoDuration,
+        max: GoDuration,
+    },
     /// Exponential.
     Exponential { mean: GoDuration },
     /// One of some measured values, each with the same probability.
@@ -61,7 +68,9 @@ impl<'de> Deserialize<'de> for Distribution {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // What serde derives for the type.
         let distribution = Self::deserialize(deserializer)?;
-        distribution.disorder().map_or(Ok(()), |disorder| Err(de::Error::custom(disorder)))?;
+        distribution
+            .disorder()
+            .map_or(Ok(()), |disorder| Err(de::Error::custom(disorder)))?;
         Ok(distribution)
     }
 }
@@ -96,10 +105,19 @@ mod tests {
     fn what_is_no_distribution_is_refused_and_named() {
         for (written, expected) in [
             (json!({}), "invalid value"),
-            (json!({"fixed": {"duration": "1s"}, "exponential": {"mean": "1s"}}), "invalid value"),
+            (
+                json!({"fixed": {"duration": "1s"}, "exponential": {"mean": "1s"}}),
+                "invalid value",
+            ),
             (json!({"fixed": {}}), "fixed: missing field `duration`"),
-            (json!({"empirical": {"values": ["soon"]}}), "empirical.values[0]: \"soon\" is not a duration"),
-            (json!({"uniform": {"min": "2s", "max": "1s"}}), "uniform.min must be at most uniform.max"),
+            (
+                json!({"empirical": {"values": ["soon"]}}),
+                "empirical.values[0]: \"soon\" is not a duration",
+            ),
+            (
+                json!({"uniform": {"min": "2s", "max": "1s"}}),
+                "uniform.min must be at most uniform.max",
+            ),
             (
                 json!({"lognormal": {"median": "2s", "p99": "1s"}}),
                 "lognormal.median must be at most lognormal.p99",

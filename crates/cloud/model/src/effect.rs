@@ -6,16 +6,26 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
-use crate::failure::FailureReason;
-use crate::stage::Stage;
-use crate::visible_effect::{BootstrapPhase, EtcdAlarm};
-use crate::written::{Fraction, GoDuration};
+use crate::{
+    failure::FailureReason,
+    stage::Stage,
+    visible_effect::{BootstrapPhase, EtcdAlarm},
+    written::{Fraction, GoDuration},
+};
 
 /// The status codes with which a Fault can answer requests.
 pub const ERROR_CODES: [u16; 9] = [401, 403, 404, 409, 410, 429, 500, 503, 504];
 /// The verbs of requests.
-pub const REQUEST_VERBS: [&str; 8] =
-    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+pub const REQUEST_VERBS: [&str; 8] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+];
 /// The verbs of requests that read.
 pub const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 
@@ -113,7 +123,10 @@ impl Delay {
     /// The largest random addition, in millionths of the duration.
     #[must_use]
     pub fn jitter_per_million(&self) -> u32 {
-        self.jitter.as_ref().map(Fraction::per_million).unwrap_or_default()
+        self.jitter
+            .as_ref()
+            .map(Fraction::per_million)
+            .unwrap_or_default()
     }
 }
 
@@ -224,7 +237,11 @@ impl TryFrom<ApiServerFields> for ApiServerFault {
     type Error = String;
 
     fn try_from(fields: ApiServerFields) -> Result<Self, String> {
-        let ApiServerFields { verbs, resources, effect } = fields;
+        let ApiServerFields {
+            verbs,
+            resources,
+            effect,
+        } = fields;
         if effect.len() != 1 {
             return Err("not exactly one of down, error, latency, cutWatches and staleReads".to_owned());
         }
@@ -232,7 +249,11 @@ impl TryFrom<ApiServerFields> for ApiServerFault {
         let unfit = verbs.iter().find(|verb| !READ_VERBS.contains(&verb.as_str()));
         match unfit.filter(|_| matches!(effect, ApiServerEffect::StaleReads {})) {
             Some(verb) => Err(format!("the verb {verb:?} is not get, list or watch")),
-            None => Ok(Self { effect, verbs, resources }),
+            None => Ok(Self {
+                effect,
+                verbs,
+                resources,
+            }),
         }
     }
 }
@@ -393,7 +414,11 @@ fn refused<E: de::Error>(value: &(impl fmt::Debug + ?Sized), expected: &str) -> 
 
 fn condition_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let kind = String::deserialize(deserializer)?;
-    if kind.is_empty() { Err(refused(&kind, "the type of a condition")) } else { Ok(kind) }
+    if kind.is_empty() {
+        Err(refused(&kind, "the type of a condition"))
+    } else {
+        Ok(kind)
+    }
 }
 
 fn error_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
@@ -450,7 +475,9 @@ mod phase_name {
         deserializer: D,
     ) -> Result<BootstrapPhase, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let found = BootstrapPhase::ALL.into_iter().find(|phase| phase.as_str() == name);
+        let found = BootstrapPhase::ALL
+            .into_iter()
+            .find(|phase| phase.as_str() == name);
         found.ok_or_else(|| super::refused(&name, "a phase of kubeadm"))
     }
 }

@@ -1,7 +1,6 @@
 //! Names and kinds of the resources of the cloud.
 
-use std::cmp::Ordering;
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +46,10 @@ impl ResourceKind {
 
 /// The name of a resource, unique in the cloud.
 #[derive(Debug, Eq, Hash, Serialize, Deserialize)]
-#[expect(clippy::derived_hash_with_manual_eq, reason = "it is equal as with a derived `PartialEq`")]
+#[expect(
+    clippy::derived_hash_with_manual_eq,
+    reason = "it is equal as with a derived `PartialEq`"
+)]
 pub struct ResourceId {
     /// The namespace that owns the resource.
     #[serde(rename = "account")]
@@ -64,20 +66,33 @@ pub struct ResourceId {
 impl ResourceId {
     /// What it is ordered by, in the order of its fields.
     fn parts(&self) -> (&str, &str, ResourceKind, &str) {
-        let Self { namespace, cluster, kind, name } = self;
+        let Self {
+            namespace,
+            cluster,
+            kind,
+            name,
+        } = self;
         (namespace, cluster, *kind, name)
     }
 
     /// An instance of a cluster.
     #[must_use]
     pub fn instance(namespace: &str, cluster: &str, name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::first(namespace, cluster, ResourceKind::Instance) }
+        Self {
+            name: name.to_owned(),
+            ..Self::first(namespace, cluster, ResourceKind::Instance)
+        }
     }
 
     /// A name before all resources of a kind in a cluster. No resource has it.
     #[must_use]
     pub fn first(namespace: &str, cluster: &str, kind: ResourceKind) -> Self {
-        Self { namespace: namespace.to_owned(), cluster: cluster.to_owned(), kind, name: String::new() }
+        Self {
+            namespace: namespace.to_owned(),
+            cluster: cluster.to_owned(),
+            kind,
+            name: String::new(),
+        }
     }
 
     /// A cloud of a namespace. It belongs to no cluster.
@@ -85,7 +100,12 @@ impl ResourceId {
     pub fn cloud(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let namespace = namespace.into();
         let name = name.into();
-        Self { namespace, cluster: String::new(), kind: ResourceKind::Cloud, name }
+        Self {
+            namespace,
+            cluster: String::new(),
+            kind: ResourceKind::Cloud,
+            name,
+        }
     }
 
     /// A fault of a namespace. It belongs to no cluster.
@@ -93,15 +113,30 @@ impl ResourceId {
     pub fn fault(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let namespace = namespace.into();
         let name = name.into();
-        Self { namespace, cluster: String::new(), kind: ResourceKind::Fault, name }
+        Self {
+            namespace,
+            cluster: String::new(),
+            kind: ResourceKind::Fault,
+            name,
+        }
     }
 }
 
 impl Clone for ResourceId {
     fn clone(&self) -> Self {
         count_step();
-        let Self { namespace, cluster, kind, name } = self;
-        Self { namespace: namespace.clone(), cluster: cluster.clone(), kind: *kind, name: name.clone() }
+        let Self {
+            namespace,
+            cluster,
+            kind,
+            name,
+        } = self;
+        Self {
+            namespace: namespace.clone(),
+            cluster: cluster.clone(),
+            kind: *kind,
+            name: name.clone(),
+        }
     }
 }
 
@@ -127,7 +162,14 @@ impl Ord for ResourceId {
 
 impl fmt::Display for ResourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}/{}", self.namespace, self.cluster, self.kind.as_str(), self.name)
+        write!(
+            f,
+            "{}/{}/{}/{}",
+            self.namespace,
+            self.cluster,
+            self.kind.as_str(),
+            self.name
+        )
     }
 }
 
@@ -142,7 +184,11 @@ pub struct Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
     }
 }
 

@@ -19,7 +19,11 @@ impl Market {
     /// The market of this name. On demand for any other text, which no schema takes.
     #[must_use]
     pub fn of(name: &str) -> Self {
-        if name == Self::Spot.as_str() { Self::Spot } else { Self::OnDemand }
+        if name == Self::Spot.as_str() {
+            Self::Spot
+        } else {
+            Self::OnDemand
+        }
     }
 
     /// Its name.

@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::caller::Caller;
-use crate::market::Market;
-use crate::selector::Selector;
-use crate::verb::Verb;
+use crate::{caller::Caller, market::Market, selector::Selector, verb::Verb};
 
 /// What a fault matches. An operation, a resource or a claim has to fit every field. An empty field fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,7 +26,10 @@ impl ClusterId {
     /// The cluster of a load balancer. None if the resource is not a load balancer.
     #[must_use]
     pub fn of_load_balancer(id: &ResourceId) -> Option<Self> {
-        let cluster = Self { namespace: id.namespace.clone(), name: id.cluster.clone() };
+        let cluster = Self {
+            namespace: id.namespace.clone(),
+            name: id.cluster.clone(),
+        };
         (id.kind == ResourceKind::LoadBalancer).then_some(cluster)
     }
 }
@@ -59,8 +62,14 @@ impl MachineId {
     /// The machine of a resource. None if the resource is not an instance.
     #[must_use]
     pub fn of_resource(id: &ResourceId) -> Option<Self> {
-        let cluster = ClusterId { namespace: id.namespace.clone(), name: id.cluster.clone() };
-        (id.kind == ResourceKind::Instance).then(|| Self { cluster, name: id.name.clone() })
+        let cluster = ClusterId {
+            namespace: id.namespace.clone(),
+            name: id.cluster.clone(),
+        };
+        (id.kind == ResourceKind::Instance).then(|| Self {
+            cluster,
+            name: id.name.clone(),
+        })
     }
 
     /// The provider ID, which links its Node and its Machine.
@@ -93,7 +102,10 @@ impl FaultId {
     /// The fault that the engine calls so.
     #[must_use]
     pub fn of_resource(id: &ResourceId) -> Self {
-        Self { namespace: id.namespace.clone(), name: id.name.clone() }
+        Self {
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+        }
     }
 }
 

@@ -15,7 +15,11 @@ impl Odds {
     /// Fails with `probability`, clamped to 0..=1; NaN counts as never.
     #[must_use]
     pub fn new(probability: f64) -> Self {
-        Self(if probability.is_nan() { 0.0 } else { probability.clamp(0.0, 1.0) })
+        Self(if probability.is_nan() {
+            0.0
+        } else {
+            probability.clamp(0.0, 1.0)
+        })
     }
 
     /// The probability, between 0 and 1.

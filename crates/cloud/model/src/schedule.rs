@@ -37,7 +37,10 @@ pub struct Window {
 
 impl Window {
     /// That of a fault without a schedule.
-    pub(crate) const ALWAYS: Self = Self { number: 0, is_open: true };
+    pub(crate) const ALWAYS: Self = Self {
+        number: 0,
+        is_open: true,
+    };
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -47,9 +50,17 @@ fn millis(duration: Duration) -> u64 {
 impl Schedule {
     /// The window at a time.
     pub(crate) fn window(&self, began: SimTime, now: SimTime) -> Window {
-        let Some(passed) = self.passed(began, now) else { return Window { number: 0, is_open: false } };
+        let Some(passed) = self.passed(began, now) else {
+            return Window {
+                number: 0,
+                is_open: false,
+            };
+        };
         let every = millis(self.every).max(1);
-        Window { number: passed / every + 1, is_open: passed % every < millis(self.lasts) }
+        Window {
+            number: passed / every + 1,
+            is_open: passed % every < millis(self.lasts),
+        }
     }
 
     /// When the window of a number began, counted from 1.
@@ -61,11 +72,17 @@ impl Schedule {
 
     /// When the next window begins or the present one ends, after a time. None if that never happens.
     pub(crate) fn next_change(&self, began: SimTime, now: SimTime) -> Option<SimTime> {
-        let Some(passed) = self.passed(began, now) else { return Some(began + self.offset) };
+        let Some(passed) = self.passed(began, now) else {
+            return Some(began + self.offset);
+        };
         let every = millis(self.every).max(1);
         let lasts = millis(self.lasts);
         let into = passed % every;
-        let left = if into < lasts.min(every) { lasts.min(every) - into } else { every - into };
+        let left = if into < lasts.min(every) {
+            lasts.min(every) - into
+        } else {
+            every - into
+        };
         // A sum that does not fit is a time that is never reached.
         let next = now.as_millis().checked_add(left)?;
         Some(SimTime::from_millis(next))
@@ -98,7 +115,11 @@ mod tests {
         let schedule = schedule(600, 60, 30);
         let seen = [0, 129, 130, 189, 190, 729, 730, 790].map(|now| {
             let Window { number, is_open } = schedule.window(at(100), at(now));
-            (number, is_open, schedule.next_change(at(100), at(now)).map(SimTime::as_millis))
+            (
+                number,
+                is_open,
+                schedule.next_change(at(100), at(now)).map(SimTime::as_millis),
+            )
         });
         let expected = [
             (0, false, 130),
@@ -110,7 +131,10 @@ mod tests {
             (2, true, 790),
             (2, false, 1330),
         ];
-        assert_eq!(seen, expected.map(|(number, is_open, next)| (number, is_open, Some(next))));
+        assert_eq!(
+            seen,
+            expected.map(|(number, is_open, next)| (number, is_open, Some(next)))
+        );
     }
 
     proptest! {

@@ -1,7 +1,9 @@
 //! Selectors of labels.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
@@ -73,8 +75,13 @@ impl<'de> Deserialize<'de> for LabelSelector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Value::deserialize(deserializer)?;
         match requirements(&written) {
-            Some(requirements) => Ok(Self { written, requirements }),
-            None => Err(de::Error::custom(format_args!("{written} is not a label selector"))),
+            Some(requirements) => Ok(Self {
+                written,
+                requirements,
+            }),
+            None => Err(de::Error::custom(format_args!(
+                "{written} is not a label selector"
+            ))),
         }
     }
 }
@@ -97,19 +104,28 @@ struct Expression {
 /// What a label selector requires. None if the value is no label selector.
 fn requirements(written: &Value) -> Option<Selector> {
     let fields = Some(written).filter(|written| written.is_object())?;
-    let Fields { match_labels, match_expressions } = Fields::deserialize(fields).ok()?;
+    let Fields {
+        match_labels,
+        match_expressions,
+    } = Fields::deserialize(fields).ok()?;
     let equal = match_labels.into_iter().flatten();
     let equal = equal.map(|(key, value)| Some(Requirement::In(key, BTreeSet::from([value]))));
-    let expressions = match_expressions.into_iter().flatten().map(|Expression { key, operator, values }| {
-        let values = values.unwrap_or_default();
-        match (operator.as_str(), values.is_empty()) {
-            ("In", false) => Some(Requirement::In(key, values)),
-            ("NotIn", false) => Some(Requirement::NotIn(key, values)),
-            ("Exists", true) => Some(Requirement::Exists(key)),
-            ("DoesNotExist", true) => Some(Requirement::DoesNotExist(key)),
-            _ => None,
-        }
-    });
+    let expressions = match_expressions.into_iter().flatten().map(
+        |Expression {
+             key,
+             operator,
+             values,
+         }| {
+            let values = values.unwrap_or_default();
+            match (operator.as_str(), values.is_empty()) {
+                ("In", false) => Some(Requirement::In(key, values)),
+                ("NotIn", false) => Some(Requirement::NotIn(key, values)),
+                ("Exists", true) => Some(Requirement::Exists(key)),
+                ("DoesNotExist", true) => Some(Requirement::DoesNotExist(key)),
+                _ => None,
+            }
+        },
+    );
     equal.chain(expressions).collect::<Option<_>>().map(Selector)
 }
 
@@ -121,7 +137,12 @@ mod tests {
 
     #[test]
     fn a_label_selector_requires_what_it_says_and_is_written_as_it_was_read() {
-        let set = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<BTreeSet<_>>();
+        let set = |values: &[&str]| {
+            values
+                .iter()
+                .map(|value| (*value).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
         let written = json!({
             "matchLabels": { "team": "blue" },
             "matchExpressions": [
@@ -163,7 +184,10 @@ mod tests {
     #[test]
     fn labels_have_to_meet_every_requirement() {
         let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
         };
         let values = || BTreeSet::from(["a".to_owned(), "b".to_owned()]);
         let key = || "key".to_owned();
@@ -174,13 +198,18 @@ mod tests {
             Requirement::DoesNotExist(key()),
         ];
         let fits = |pairs: &[(&str, &str)]| {
-            requirements.clone().map(|requirement| Selector(vec![requirement]).fits(&labels(pairs)))
+            requirements
+                .clone()
+                .map(|requirement| Selector(vec![requirement]).fits(&labels(pairs)))
         };
         assert_eq!(fits(&[("key", "a")]), [true, false, true, false]);
         assert_eq!(fits(&[("key", "c")]), [false, true, true, false]);
         assert_eq!(fits(&[("other", "a")]), [false, true, false, true]);
         assert!(Selector::default().fits(&labels(&[])));
-        let both = Selector(vec![Requirement::Exists(key()), Requirement::In("other".into(), values())]);
+        let both = Selector(vec![
+            Requirement::Exists(key()),
+            Requirement::In("other".into(), values()),
+        ]);
         assert!(both.fits(&labels(&[("key", ""), ("other", "b")])));
         assert!(!both.fits(&labels(&[("key", "")])));
     }

@@ -69,7 +69,9 @@ impl Stage {
     /// The stage of this name in the engine.
     #[must_use]
     pub fn of_name(name: &StageName) -> Option<Self> {
-        Self::ALL.into_iter().find(|stage| stage.as_str() == name.as_str())
+        Self::ALL
+            .into_iter()
+            .find(|stage| stage.as_str() == name.as_str())
     }
 }
 

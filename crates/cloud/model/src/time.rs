@@ -1,8 +1,6 @@
 //! Time inside the cloud.
 
-use std::fmt;
-use std::ops::Add;
-use std::time::Duration;
+use std::{fmt, ops::Add, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +32,10 @@ impl Add<Duration> for SimTime {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 }
 

@@ -37,13 +37,19 @@ impl EarlyExpiry {
     /// A certificate that expires after this time.
     #[must_use]
     pub fn new(expires_in: Duration) -> Self {
-        Self { expires_in, began: None }
+        Self {
+            expires_in,
+            began: None,
+        }
     }
 
     /// That of a fault that began at this time.
     #[must_use]
     pub fn begun(self, began: SimTime) -> Self {
-        Self { began: Some(began), ..self }
+        Self {
+            began: Some(began),
+            ..self
+        }
     }
 }
 
@@ -51,13 +57,20 @@ impl Flap {
     /// A kubelet that is silent and reports for these times in turn.
     #[must_use]
     pub fn new(down: Duration, up: Duration) -> Self {
-        Self { down, up, began: None }
+        Self {
+            down,
+            up,
+            began: None,
+        }
     }
 
     /// That of a fault that began at this time.
     #[must_use]
     pub fn begun(self, began: SimTime) -> Self {
-        Self { began: Some(began), ..self }
+        Self {
+            began: Some(began),
+            ..self
+        }
     }
 }
 
@@ -65,12 +78,18 @@ impl OtherName {
     /// A name with this suffix.
     #[must_use]
     pub fn new(suffix: impl Into<String>) -> Self {
-        Self { suffix: suffix.into(), began: None }
+        Self {
+            suffix: suffix.into(),
+            began: None,
+        }
     }
 
     /// That of a fault that began at this time.
     #[must_use]
     pub fn begun(self, began: SimTime) -> Self {
-        Self { began: Some(began), ..self }
+        Self {
+            began: Some(began),
+            ..self
+        }
     }
 }

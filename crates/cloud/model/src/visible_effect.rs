@@ -1,14 +1,15 @@
 //! What a fault does to machines and clusters.
 
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::request_effect::{ApiServerRequestEffect, LoadBalancerEffect};
-use crate::stage::Stage;
-use crate::time::SimTime;
-use crate::time_dependent::{EarlyExpiry, Flap, OtherName};
+use crate::{
+    request_effect::{ApiServerRequestEffect, LoadBalancerEffect},
+    stage::Stage,
+    time::SimTime,
+    time_dependent::{EarlyExpiry, Flap, OtherName},
+};
 
 /// What is wrong with a machine or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +78,12 @@ pub enum BootstrapPhase {
 
 impl BootstrapPhase {
     /// All phases, in the order in which kubeadm passes them.
-    pub const ALL: [Self; 4] = [Self::Preflight, Self::KubeletStart, Self::EtcdJoin, Self::WaitControlPlane];
+    pub const ALL: [Self; 4] = [
+        Self::Preflight,
+        Self::KubeletStart,
+        Self::EtcdJoin,
+        Self::WaitControlPlane,
+    ];
 
     /// Its name in kubeadm.
     #[must_use]
@@ -160,9 +166,10 @@ impl fmt::Display for VisibleEffect {
             Self::EtcdWithoutLeader => f.write_str("The etcd members have no leader"),
             Self::EtcdSlow { .. } => f.write_str("The etcd members answer late"),
             Self::EtcdMemberHidden => f.write_str("The member list omits the etcd member"),
-            Self::Certificate(EarlyExpiry { expires_in: Duration::ZERO, .. }) => {
-                f.write_str("The certificate of the API server has expired")
-            }
+            Self::Certificate(EarlyExpiry {
+                expires_in: Duration::ZERO,
+                ..
+            }) => f.write_str("The certificate of the API server has expired"),
             Self::Certificate(_) => f.write_str("The certificate of the API server expires early"),
             Self::LoadBalancer(LoadBalancerEffect::NoBackends) => {
                 f.write_str("The load balancer has no backends")
@@ -234,7 +241,10 @@ impl VisibleEffect {
         match self {
             Self::Certificate(early) => Self::Certificate(early.begun(began)),
             Self::Flapping(flap) => Self::Flapping(flap.begun(began)),
-            Self::Rebooting { down_for, name } => Self::Rebooting { down_for, name: name.begun(began) },
+            Self::Rebooting { down_for, name } => Self::Rebooting {
+                down_for,
+                name: name.begun(began),
+            },
             Self::OtherName(name) => Self::OtherName(name.begun(began)),
             other => other,
         }
@@ -271,7 +281,10 @@ mod tests {
         let condition_text = r#"{"NodeCondition":{"kind":"DiskPressure","status":"True","reason":"Full","message":"\"quoted\""}}"#;
         let ahead = ClockSkew::Ahead(MINUTE);
         let behind = ClockSkew::Behind(Duration::from_millis(1));
-        let reboots = VisibleEffect::Rebooting { down_for: MINUTE, name: OtherName::new("-2") };
+        let reboots = VisibleEffect::Rebooting {
+            down_for: MINUTE,
+            name: OtherName::new("-2"),
+        };
         let reboots_text =
             r#"{"Rebooting":{"down_for":{"secs":60,"nanos":0},"name":{"suffix":"-2","began":1500}}}"#;
         let flaps = VisibleEffect::Flapping(Flap::new(MINUTE, 2 * MINUTE));
@@ -284,17 +297,35 @@ mod tests {
             (VisibleEffect::NodeCondition(condition), condition_text),
             (VisibleEffect::Frozen, r#""Frozen""#),
             (VisibleEffect::Vanished, r#""Vanished""#),
-            (VisibleEffect::SpotReclaim(MINUTE), r#"{"SpotReclaim":{"secs":60,"nanos":0}}"#),
-            (VisibleEffect::ClockSkew(ahead), r#"{"ClockSkew":{"Ahead":{"secs":60,"nanos":0}}}"#),
-            (VisibleEffect::ClockSkew(behind), r#"{"ClockSkew":{"Behind":{"secs":0,"nanos":1000000}}}"#),
-            (VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace), r#"{"EtcdAlarm":"NoSpace"}"#),
-            (VisibleEffect::EtcdAlarm(EtcdAlarm::Corrupt), r#"{"EtcdAlarm":"Corrupt"}"#),
+            (
+                VisibleEffect::SpotReclaim(MINUTE),
+                r#"{"SpotReclaim":{"secs":60,"nanos":0}}"#,
+            ),
+            (
+                VisibleEffect::ClockSkew(ahead),
+                r#"{"ClockSkew":{"Ahead":{"secs":60,"nanos":0}}}"#,
+            ),
+            (
+                VisibleEffect::ClockSkew(behind),
+                r#"{"ClockSkew":{"Behind":{"secs":0,"nanos":1000000}}}"#,
+            ),
+            (
+                VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace),
+                r#"{"EtcdAlarm":"NoSpace"}"#,
+            ),
+            (
+                VisibleEffect::EtcdAlarm(EtcdAlarm::Corrupt),
+                r#"{"EtcdAlarm":"Corrupt"}"#,
+            ),
             (VisibleEffect::EtcdMemberHidden, r#""EtcdMemberHidden""#),
             (early, early_text),
             (VisibleEffect::WrongProviderId, r#""WrongProviderId""#),
             (flaps, flaps_text),
             (reboots.begun(BEGAN), reboots_text),
-            (VisibleEffect::OtherName(OtherName::new("-2")), r#"{"OtherName":{"suffix":"-2","began":null}}"#),
+            (
+                VisibleEffect::OtherName(OtherName::new("-2")),
+                r#"{"OtherName":{"suffix":"-2","began":null}}"#,
+            ),
         ]);
     }
 
@@ -316,27 +347,54 @@ mod tests {
         use ApiServerRequestEffectKind::{Cut, Down, Error, Latency, Stale};
         let kinds = [
             (Down, r#""Down""#),
-            (Error { code: 503, per_million: 5 }, r#"{"Error":{"code":503,"per_million":5}}"#),
             (
-                Latency { base: MINUTE, jitter_per_million: 5 },
+                Error {
+                    code: 503,
+                    per_million: 5,
+                },
+                r#"{"Error":{"code":503,"per_million":5}}"#,
+            ),
+            (
+                Latency {
+                    base: MINUTE,
+                    jitter_per_million: 5,
+                },
                 r#"{"Latency":{"base":{"secs":60,"nanos":0},"jitter_per_million":5}}"#,
             ),
-            (Cut { after: MINUTE }, r#"{"Cut":{"after":{"secs":60,"nanos":0}}}"#),
+            (
+                Cut { after: MINUTE },
+                r#"{"Cut":{"after":{"secs":60,"nanos":0}}}"#,
+            ),
             (Stale, r#""Stale""#),
         ];
         for (kind, kind_text) in kinds {
-            let request_effect =
-                ApiServerRequestEffect { verbs: vec!["list".into()], resources: vec!["nodes".into()], kind };
+            let request_effect = ApiServerRequestEffect {
+                verbs: vec!["list".into()],
+                resources: vec!["nodes".into()],
+                kind,
+            };
             let text =
                 format!(r#"{{"ApiServer":{{"verbs":["list"],"resources":["nodes"],"kind":{kind_text}}}}}"#);
             assert_texts([(VisibleEffect::ApiServer(request_effect), &text)]);
         }
-        let slow = VisibleEffect::EtcdSlow { base: MINUTE, jitter_per_million: 5 };
-        let reset = LoadBalancerEffect::Reset { after: MINUTE, per_million: 5 };
+        let slow = VisibleEffect::EtcdSlow {
+            base: MINUTE,
+            jitter_per_million: 5,
+        };
+        let reset = LoadBalancerEffect::Reset {
+            after: MINUTE,
+            per_million: 5,
+        };
         assert_texts([
             (VisibleEffect::EtcdWithoutLeader, r#""EtcdWithoutLeader""#),
-            (slow, r#"{"EtcdSlow":{"base":{"secs":60,"nanos":0},"jitter_per_million":5}}"#),
-            (VisibleEffect::LoadBalancer(LoadBalancerEffect::NoBackends), r#"{"LoadBalancer":"NoBackends"}"#),
+            (
+                slow,
+                r#"{"EtcdSlow":{"base":{"secs":60,"nanos":0},"jitter_per_million":5}}"#,
+            ),
+            (
+                VisibleEffect::LoadBalancer(LoadBalancerEffect::NoBackends),
+                r#"{"LoadBalancer":"NoBackends"}"#,
+            ),
             (
                 VisibleEffect::LoadBalancer(LoadBalancerEffect::WrongBackends),
                 r#"{"LoadBalancer":"WrongBackends"}"#,

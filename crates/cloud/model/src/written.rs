@@ -1,9 +1,7 @@
 //! Values that users write as text: durations, fractions, rates of clocks and amounts of money. Each keeps its text, so
 //! that an object that is written again has what its user wrote.
 
-use std::fmt;
-use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -80,14 +78,20 @@ impl GoDuration {
     /// # Errors
     /// If the text does not follow Go's syntax, or the duration is negative or longer than 292 years.
     pub fn parse(text: &str) -> Result<Self, nephele_go_duration::DurationError> {
-        Ok(Self { value: nephele_go_duration::parse(text)?, text: text.into() })
+        Ok(Self {
+            value: nephele_go_duration::parse(text)?,
+            text: text.into(),
+        })
     }
 
     /// A duration that no user has written, in whole milliseconds.
     #[must_use]
     pub fn of(duration: Duration) -> Self {
         let value = Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
-        Self { text: nephele_go_duration::format(value).into(), value }
+        Self {
+            text: nephele_go_duration::format(value).into(),
+            value,
+        }
     }
 
     /// The duration.
@@ -118,8 +122,13 @@ impl Fraction {
         if whole == "1" && fraction.bytes().any(|digit| digit != b'0') {
             return Err(FractionError);
         }
-        let value = format!("0{whole}.{fraction}0").parse().map_err(|_| FractionError)?;
-        Ok(Self { text: text.into(), value })
+        let value = format!("0{whole}.{fraction}0")
+            .parse()
+            .map_err(|_| FractionError)?;
+        Ok(Self {
+            text: text.into(),
+            value,
+        })
     }
 
     /// The fraction.
@@ -145,16 +154,28 @@ impl ClockRate {
     pub fn parse(text: &str) -> Result<Self, ClockRateError> {
         let (whole, _) = text.split_once('.').unwrap_or((text, ""));
         let has_spare_zero = whole.len() > 1 && whole.starts_with('0');
-        let millionths = millionths(text).filter(|_| !has_spare_zero).ok_or(ClockRateError)?;
+        let millionths = millionths(text)
+            .filter(|_| !has_spare_zero)
+            .ok_or(ClockRateError)?;
         let is_rate = Self::MILLIONTHS.contains(&millionths);
-        if is_rate { Ok(Self { text: text.into(), millionths }) } else { Err(ClockRateError) }
+        if is_rate {
+            Ok(Self {
+                text: text.into(),
+                millionths,
+            })
+        } else {
+            Err(ClockRateError)
+        }
     }
 
     /// A rate that no user has written, or the next one that is allowed.
     #[must_use]
     pub fn of(millionths: u64) -> Self {
         let millionths = millionths.clamp(*Self::MILLIONTHS.start(), *Self::MILLIONTHS.end());
-        Self { text: decimal(millionths), millionths }
+        Self {
+            text: decimal(millionths),
+            millionths,
+        }
     }
 
     /// The rate in millionths.
@@ -177,13 +198,19 @@ impl Amount {
     /// If the text is no such number, or the number is beyond 64 bits of millionths.
     pub fn parse(text: &str) -> Result<Self, AmountError> {
         let millionths = millionths(text).ok_or(AmountError)?;
-        Ok(Self { text: text.into(), millionths })
+        Ok(Self {
+            text: text.into(),
+            millionths,
+        })
     }
 
     /// An amount that no user has written.
     #[must_use]
     pub fn of(millionths: u64) -> Self {
-        Self { text: decimal(millionths), millionths }
+        Self {
+            text: decimal(millionths),
+            millionths,
+        }
     }
 
     /// The amount in millionths.
@@ -214,7 +241,11 @@ fn millionths(text: &str) -> Option<u64> {
         return None;
     }
     let fraction = format!("{fraction:0<6}").parse::<u64>().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1_000_000)?
+        .checked_add(fraction)
 }
 
 /// The shortest text for so many millionths.
@@ -285,9 +316,16 @@ mod tests {
         ] {
             assert_eq!(value(text), Ok(millionths), "{text}");
         }
-        for wrong in
-            ["", "-1", ".5", "1.", "1e3", "0.0000001", "18446744073709.551616", "99999999999999999999"]
-        {
+        for wrong in [
+            "",
+            "-1",
+            ".5",
+            "1.",
+            "1e3",
+            "0.0000001",
+            "18446744073709.551616",
+            "99999999999999999999",
+        ] {
             assert_eq!(value(wrong), Err(AmountError), "{wrong:?}");
         }
     }
@@ -295,12 +333,19 @@ mod tests {
     #[test]
     fn a_fraction_is_from_zero_to_one() {
         let value = |text| Fraction::parse(text).map(|fraction| fraction.get());
-        for (text, expected) in
-            [("0", 0.0), ("0.2", 0.2), (".5", 0.5), ("1", 1.0), ("1.00", 1.0), ("0.", 0.0)]
-        {
+        for (text, expected) in [
+            ("0", 0.0),
+            ("0.2", 0.2),
+            (".5", 0.5),
+            ("1", 1.0),
+            ("1.00", 1.0),
+            ("0.", 0.0),
+        ] {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
-        for text in ["", ".", "-0.1", "+0.1", "1.1", "2", "1e-1", "NaN", "inf", "0.2 ", "00.1", "20%"] {
+        for text in [
+            "", ".", "-0.1", "+0.1", "1.1", "2", "1e-1", "NaN", "inf", "0.2 ", "00.1", "20%",
+        ] {
             assert_eq!(value(text), Err(FractionError), "{text:?}");
         }
     }

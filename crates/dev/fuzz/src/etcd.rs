@@ -1,7 +1,6 @@
 //! Calls of etcd.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::Request;
@@ -10,8 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use nephele_etcd::{CallDelay, CallObserver, Connection, EtcdCluster, Member, member_id, serve_connection};
 use parking_lot::Mutex;
 
-use crate::input::choice;
-use crate::simulated_time::run;
+use crate::{input::choice, simulated_time::run};
 
 /// The calls that are known, and one that is not.
 const PATHS: [&str; 6] = [
@@ -58,7 +56,9 @@ fn connection() -> Connection {
 
 /// Bytes of a connection, or a message of a call.
 pub(crate) fn etcd(data: &[u8]) {
-    let Some((path, bytes)) = choice(data, PATHS.len() + 1) else { return };
+    let Some((path, bytes)) = choice(data, PATHS.len() + 1) else {
+        return;
+    };
     run(async {
         match PATHS.get(path) {
             Some(path) => call(path, bytes).await,
@@ -73,7 +73,9 @@ async fn raw(bytes: &[u8]) {
     let sent = async {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         // The server may end before it has read everything.
-        let _ = near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+        let _ = near
+            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+            .await;
         let _ = near.write_all(bytes).await;
         let _ = near.shutdown().await;
         let _ = near.read_to_end(&mut Vec::new()).await;

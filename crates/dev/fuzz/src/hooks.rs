@@ -1,7 +1,6 @@
 //! Calls of Cluster API's hooks.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::body::Body;
 use http::{Request, StatusCode};
@@ -14,8 +13,10 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
-use crate::input::choice;
-use crate::server::{now, server};
+use crate::{
+    input::choice,
+    server::{now, server},
+};
 
 thread_local! {
     static EXTENSION: Extension = Extension::new();
@@ -31,7 +32,10 @@ struct Extension {
 
 impl Extension {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
         let runtime = runtime.expect("a runtime starts");
         let api = Arc::new(Mutex::new(server()));
         let asked = Arc::clone(&api);
@@ -43,21 +47,38 @@ impl Extension {
         let service = {
             let _entered = runtime.enter();
             let access = Access::new(Client::new(client, "default"), Some("default".to_owned()));
-            extension(&access, Arc::new(now)).build().expect("the names of the handlers are valid")
+            extension(&access, Arc::new(now))
+                .build()
+                .expect("the names of the handlers are valid")
         };
-        Self { service, api, runtime }
+        Self {
+            service,
+            api,
+            runtime,
+        }
     }
 
     fn call(&self, data: &[u8]) {
         *self.api.lock() = server();
         let paths: Vec<_> = self.service.paths().collect();
-        let Some((path, body)) = choice(data, paths.len()) else { return };
+        let Some((path, body)) = choice(data, paths.len()) else {
+            return;
+        };
         let request = Request::post(paths[path]).header("content-type", "application/json");
         let request = request.body(Body::from(body.to_vec())).expect("the path is one");
         self.runtime.block_on(async {
             let Ok(response) = self.service.router().oneshot(request).await;
-            assert_ne!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "{}", paths[path]);
-            response.into_body().collect().await.expect("no answer breaks off");
+            assert_ne!(
+                response.status(),
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "{}",
+                paths[path]
+            );
+            response
+                .into_body()
+                .collect()
+                .await
+                .expect("no answer breaks off");
         });
     }
 }

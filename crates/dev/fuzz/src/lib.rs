@@ -16,8 +16,7 @@ mod server;
 mod simulated_time;
 mod texts;
 
-use std::path::Path;
-use std::{env, fs, io};
+use std::{env, fs, io, path::Path};
 
 /// A parser, with inputs to begin from.
 #[derive(Clone, Copy)]
@@ -32,20 +31,76 @@ pub struct Target {
 
 /// All targets. Those in front go through a whole server.
 pub const TARGETS: [Target; 14] = [
-    Target { name: "apply", run: api::apply, samples: samples::apply },
-    Target { name: "headers", run: api::headers, samples: samples::headers },
-    Target { name: "patch", run: api::patch, samples: samples::patch },
-    Target { name: "protobuf", run: api::protobuf, samples: samples::protobuf },
-    Target { name: "request", run: api::request, samples: samples::request },
-    Target { name: "selectors", run: api::selectors, samples: samples::selectors },
-    Target { name: "table", run: api::table, samples: samples::table },
-    Target { name: "certificate", run: certificate::certificate, samples: samples::certificate },
-    Target { name: "etcd", run: etcd::etcd, samples: samples::etcd },
-    Target { name: "port_forward", run: port_forward::port_forward, samples: samples::port_forward },
-    Target { name: "hooks", run: hooks::hooks, samples: samples::hooks },
-    Target { name: "user_data", run: texts::user_data, samples: samples::user_data },
-    Target { name: "kubeconfig", run: texts::kubeconfig, samples: samples::kubeconfig },
-    Target { name: "specs", run: texts::specs, samples: samples::specs },
+    Target {
+        name: "apply",
+        run: api::apply,
+        samples: samples::apply,
+    },
+    Target {
+        name: "headers",
+        run: api::headers,
+        samples: samples::headers,
+    },
+    Target {
+        name: "patch",
+        run: api::patch,
+        samples: samples::patch,
+    },
+    Target {
+        name: "protobuf",
+        run: api::protobuf,
+        samples: samples::protobuf,
+    },
+    Target {
+        name: "request",
+        run: api::request,
+        samples: samples::request,
+    },
+    Target {
+        name: "selectors",
+        run: api::selectors,
+        samples: samples::selectors,
+    },
+    Target {
+        name: "table",
+        run: api::table,
+        samples: samples::table,
+    },
+    Target {
+        name: "certificate",
+        run: certificate::certificate,
+        samples: samples::certificate,
+    },
+    Target {
+        name: "etcd",
+        run: etcd::etcd,
+        samples: samples::etcd,
+    },
+    Target {
+        name: "port_forward",
+        run: port_forward::port_forward,
+        samples: samples::port_forward,
+    },
+    Target {
+        name: "hooks",
+        run: hooks::hooks,
+        samples: samples::hooks,
+    },
+    Target {
+        name: "user_data",
+        run: texts::user_data,
+        samples: samples::user_data,
+    },
+    Target {
+        name: "kubeconfig",
+        run: texts::kubeconfig,
+        samples: samples::kubeconfig,
+    },
+    Target {
+        name: "specs",
+        run: texts::specs,
+        samples: samples::specs,
+    },
 ];
 
 /// The target of a name.
@@ -54,7 +109,10 @@ pub const TARGETS: [Target; 14] = [
 /// When there is none.
 #[must_use]
 pub fn target(name: &str) -> Target {
-    TARGETS.into_iter().find(|target| target.name == name).expect("the name is one of a target")
+    TARGETS
+        .into_iter()
+        .find(|target| target.name == name)
+        .expect("the name is one of a target")
 }
 
 /// Writes the samples of a target into the folder that cargo-fuzz begins from, the first one among the arguments of the process.

@@ -1,19 +1,18 @@
 //! Connections to the ports of a pod.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use nephele_portforward::{ConnectError, Duplex, Target, accept};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::task::JoinSet;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    task::JoinSet,
+};
 
-use crate::input::choice;
-use crate::simulated_time::run;
+use crate::{input::choice, simulated_time::run};
 
 const SPDY: &str = "POST /portforward HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\
                     x-stream-protocol-version: portforward.k8s.io\r\n\r\n";
@@ -43,9 +42,15 @@ impl Target for Echo {
 
 /// Frames of SPDY, frames of WebSocket, frames of SPDY in those of WebSocket, or a handshake.
 pub(crate) fn port_forward(data: &[u8]) {
-    let Some((kind, bytes)) = choice(data, 4) else { return };
+    let Some((kind, bytes)) = choice(data, 4) else {
+        return;
+    };
     let handshake = [SPDY, WEBSOCKET, WEBSOCKET, ""][kind];
-    let bytes = if kind == 2 { in_frames(bytes) } else { bytes.to_vec() };
+    let bytes = if kind == 2 {
+        in_frames(bytes)
+    } else {
+        bytes.to_vec()
+    };
     run(async {
         let (near, far) = tokio::io::duplex(1 << 16);
         let served = tokio::spawn(serve(far));

@@ -2,18 +2,18 @@
 
 use std::iter;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::Value;
 
-use crate::hooks;
-use crate::server::server;
+use crate::{hooks, server::server};
 
 /// Texts, each after the numbers that choose what it is for.
 fn texts<const N: usize>(texts: &[([u8; N], &str)]) -> Vec<Vec<u8>> {
-    texts.iter().map(|(numbers, text)| [numbers, text.as_bytes()].concat()).collect()
+    texts
+        .iter()
+        .map(|(numbers, text)| [numbers, text.as_bytes()].concat())
+        .collect()
 }
 
 pub(crate) fn patch() -> Vec<Vec<u8>> {
@@ -34,7 +34,10 @@ pub(crate) fn patch() -> Vec<Vec<u8>> {
             [0, 4],
             r#"[{"op":"replace","path":"/spec/taints/0/effect","value":"NoExecute"},{"op":"add","path":"/status","value":{}}]"#,
         ),
-        ([1, 0], r#"{"data":{"k":null,"n":"1"},"metadata":{"labels":{"app":null},"annotations":{"a":"b"}}}"#),
+        (
+            [1, 0],
+            r#"{"data":{"k":null,"n":"1"},"metadata":{"labels":{"app":null},"annotations":{"a":"b"}}}"#,
+        ),
         (
             [1, 2],
             r#"{"spec":{"size":7,"parts":[{"name":"p","count":2}],"tags":["a","b"]},"status":{"conditions":[{"type":"Ready"}]}}"#,
@@ -93,7 +96,10 @@ pub(crate) fn apply() -> Vec<Vec<u8>> {
 
 pub(crate) fn selectors() -> Vec<Vec<u8>> {
     texts(&[
-        ([0], "app=a,!b,c in (d, e),f notin (g),h\0metadata.name=a,metadata.namespace!=default"),
+        (
+            [0],
+            "app=a,!b,c in (d, e),f notin (g),h\0metadata.name=a,metadata.namespace!=default",
+        ),
         ([2], "app in (a,),x.io/y!=z\0spec.size=1"),
         ([3], "app==a\0spec.nodeName=a,status.phase!=Running"),
         ([4], "n>1,m<2\0spec.unschedulable=true,a\\,b=c\\=d"),
@@ -106,7 +112,9 @@ pub(crate) fn protobuf() -> Vec<Vec<u8>> {
     let fixtures: Vec<Value> = serde_json::from_str(fixtures).expect("the fixtures are JSON");
     let kinds = server().store().resource_types();
     let sample = |fixture: &Value| {
-        let body = BASE64.decode(fixture["body"].as_str()?).expect("the body of a fixture is base64");
+        let body = BASE64
+            .decode(fixture["body"].as_str()?)
+            .expect("the body of a fixture is base64");
         let kind = fixture["object"]["kind"].as_str()?;
         let place = kinds.iter().position(|known| known.kind == kind)?;
         let place = u8::try_from(place).expect("there are fewer than 256 kinds");
@@ -129,7 +137,9 @@ pub(crate) fn table() -> Vec<Vec<u8>> {
         "roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u"}],"value":5,"provisioner":"p"}"#;
     let kinds =
         u8::try_from(server().store().resource_types().len()).expect("there are fewer than 256 kinds");
-    (0..kinds).map(|kind| [&[kind], OBJECT.as_bytes()].concat()).collect()
+    (0..kinds)
+        .map(|kind| [&[kind], OBJECT.as_bytes()].concat())
+        .collect()
 }
 
 pub(crate) fn request() -> Vec<Vec<u8>> {
@@ -139,7 +149,10 @@ pub(crate) fn request() -> Vec<Vec<u8>> {
             [0, 4],
             "/apis/x.io/v1/things?limit=1&continue=abc&resourceVersion=0&resourceVersionMatch=NotOlderThan\0",
         ),
-        ([0, 4], "/api/v1/pods?watch=1&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion=1\0"),
+        (
+            [0, 4],
+            "/api/v1/pods?watch=1&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion=1\0",
+        ),
         ([0, 4], "/api/v1/watch/namespaces/default/pods\0"),
         ([0, 4], "/openapi/v3/apis/apps/v1?hash=A%2fb\0"),
         (
@@ -158,7 +171,10 @@ pub(crate) fn request() -> Vec<Vec<u8>> {
             [2, 4],
             "/apis/apps/v1/namespaces/default/deployments/a/scale\0{\"spec\":{\"replicas\":3},\"metadata\":{\"resourceVersion\":\"1\"}}",
         ),
-        ([3, 1], "/api/v1/nodes/a/status?fieldManager=f\0{\"status\":{\"capacity\":{\"cpu\":\"1\"}}}"),
+        (
+            [3, 1],
+            "/api/v1/nodes/a/status?fieldManager=f\0{\"status\":{\"capacity\":{\"cpu\":\"1\"}}}",
+        ),
         (
             [3, 3],
             "/apis/x.io/v1/namespaces/default/things/b?fieldManager=f&force=true\0{\"apiVersion\":\"x.io/v1\",\"kind\":\"Thing\"}",
@@ -167,7 +183,10 @@ pub(crate) fn request() -> Vec<Vec<u8>> {
             [4, 4],
             "/api/v1/namespaces/default/configmaps?propagationPolicy=Foreground\0{\"preconditions\":{\"uid\":\"1\"},\"gracePeriodSeconds\":0}",
         ),
-        ([4, 4], "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.x.io\0{}"),
+        (
+            [4, 4],
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.x.io\0{}",
+        ),
         (
             [1, 4],
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions\0{\"metadata\":{\"name\":\"as.b.io\"},\"spec\":{\"group\":\"b.io\",\"scope\":\"Cluster\",\"names\":{\"plural\":\"as\",\"kind\":\"A\"},\"versions\":[{\"name\":\"v1\",\"served\":true,\"storage\":true,\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}},\"additionalPrinterColumns\":[{\"name\":\"C\",\"type\":\"string\",\"jsonPath\":\".a[?(@.b==\\\"c\\\")].d\"}]}]}}",
@@ -177,14 +196,26 @@ pub(crate) fn request() -> Vec<Vec<u8>> {
 
 pub(crate) fn headers() -> Vec<Vec<u8>> {
     texts(&[
-        ([0, 0], "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;q=0.5, */*\0"),
+        (
+            [0, 0],
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;q=0.5, */*\0",
+        ),
         (
             [0, 0],
             "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io\0\u{2}gzip;q=1.0, identity;q=0\0",
         ),
-        ([1, 0], "application/vnd.kubernetes.protobuf;stream=watch,application/json\0"),
-        ([2, 0], "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\0"),
-        ([3, 0], "application/com.github.proto-openapi.spec.v2@v1.0+protobuf\0"),
+        (
+            [1, 0],
+            "application/vnd.kubernetes.protobuf;stream=watch,application/json\0",
+        ),
+        (
+            [2, 0],
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\0",
+        ),
+        (
+            [3, 0],
+            "application/com.github.proto-openapi.spec.v2@v1.0+protobuf\0",
+        ),
         (
             [4, 3],
             "system:serviceaccount:default:a\0\u{4}g\0\u{5}1\0\u{6}v\0\u{1}application/json; charset=utf-8\0",
@@ -195,7 +226,11 @@ pub(crate) fn headers() -> Vec<Vec<u8>> {
 /// A certificate of the user `u` in the groups `g` and `system:masters`.
 pub(crate) fn certificate() -> Vec<Vec<u8>> {
     let pem = include_bytes!("certificate.pem");
-    vec![CertificateDer::from_pem_slice(pem).expect("the file is a certificate").to_vec()]
+    vec![
+        CertificateDer::from_pem_slice(pem)
+            .expect("the file is a certificate")
+            .to_vec(),
+    ]
 }
 
 /// Messages of each call, and what a client sends on a connection.
@@ -209,16 +244,29 @@ pub(crate) fn etcd() -> Vec<Vec<u8>> {
         vec![4],
         vec![5, 10, 1, b'a', 18, 1, b'b'],
         [&[6], &request[..]].concat(),
-        [&[6], &b"\0\0\x08\x06\0\0\0\0\0abcdefgh\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"[..]].concat(),
+        [
+            &[6],
+            &b"\0\0\x08\x06\0\0\0\0\0abcdefgh\0\0\x04\x08\0\0\0\0\0\0\0\0\x01"[..],
+        ]
+        .concat(),
     ]
 }
 
 /// A pair of streams to a port with data, directly and in frames of WebSocket, and other frames.
 pub(crate) fn port_forward() -> Vec<Vec<u8>> {
-    let opened =
-        [stream(1, "error", "80"), stream(3, "data", "80"), spdy_data(3, 0, b"hello"), spdy_data(3, 1, b"")];
+    let opened = [
+        stream(1, "error", "80"),
+        stream(3, "data", "80"),
+        spdy_data(3, 0, b"hello"),
+        spdy_data(3, 1, b""),
+    ];
     let opened = opened.concat();
-    let refused = [stream(1, "error", "81"), stream(3, "data", "81"), spdy_data(3, 1, b"hello")].concat();
+    let refused = [
+        stream(1, "error", "81"),
+        stream(3, "data", "81"),
+        spdy_data(3, 1, b"hello"),
+    ]
+    .concat();
     // Ping, settings, window update, reset and goaway (SPDY 3.1, section 2.6).
     let control =
         b"\x80\x03\0\x06\0\0\0\x04\0\0\0\x01\x80\x03\0\x04\0\0\0\x0c\0\0\0\x01\0\0\0\x07\0\0\xff\xff\
@@ -247,13 +295,28 @@ pub(crate) fn port_forward() -> Vec<Vec<u8>> {
 fn stream(id: u32, kind: &str, port: &str) -> Vec<u8> {
     let headers = [("streamtype", kind), ("port", port), ("requestid", "0")];
     let text = |text: &str| {
-        [&u32::try_from(text.len()).expect("a header is short").to_be_bytes(), text.as_bytes()].concat()
+        [
+            &u32::try_from(text.len())
+                .expect("a header is short")
+                .to_be_bytes(),
+            text.as_bytes(),
+        ]
+        .concat()
     };
-    let pairs = headers.iter().flat_map(|(name, value)| [text(name), text(value)].concat());
+    let pairs = headers
+        .iter()
+        .flat_map(|(name, value)| [text(name), text(value)].concat());
     let block: Vec<u8> = 3_u32.to_be_bytes().into_iter().chain(pairs).collect();
     let length = u16::try_from(block.len()).expect("a block is short");
     let begin: &[u8] = if id == 1 { &[0x78, 0x01] } else { &[] };
-    let compressed = [begin, &[0], &length.to_le_bytes(), &(!length).to_le_bytes(), &block].concat();
+    let compressed = [
+        begin,
+        &[0],
+        &length.to_le_bytes(),
+        &(!length).to_le_bytes(),
+        &block,
+    ]
+    .concat();
     let payload = [&id.to_be_bytes()[..], &[0; 6], &compressed].concat();
     framed([0x80, 3, 0, 1], 0, &payload)
 }
@@ -263,7 +326,9 @@ fn spdy_data(id: u32, flags: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn framed(head: [u8; 4], flags: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a frame is short").to_be_bytes();
+    let length = u32::try_from(payload.len())
+        .expect("a frame is short")
+        .to_be_bytes();
     [&head[..], &[flags], &length[1..], payload].concat()
 }
 
@@ -278,7 +343,9 @@ pub(crate) fn hooks() -> Vec<Vec<u8>> {
         "current":{"machine":{"metadata":{"name":"m","namespace":"default"},"spec":{"version":"v1.35.0"}},"infrastructureMachine":{"kind":"InMemoryMachine"},"bootstrapConfig":{},"machineSet":{"spec":{}}},
         "desired":{"machine":{"metadata":{"name":"m","namespace":"default"},"spec":{"version":"v1.36.0"}},"infrastructureMachine":{"kind":"InMemoryMachine"},"bootstrapConfig":{},"machineSet":{"spec":{}}}}"#;
     let hooks = u8::try_from(hooks::count()).expect("there are fewer than 256 hooks");
-    (0..hooks).map(|hook| [&[hook], BODY.as_bytes()].concat()).collect()
+    (0..hooks)
+        .map(|hook| [&[hook], BODY.as_bytes()].concat())
+        .collect()
 }
 
 pub(crate) fn user_data() -> Vec<Vec<u8>> {
@@ -300,7 +367,9 @@ pub(crate) fn user_data() -> Vec<Vec<u8>> {
 pub(crate) fn kubeconfig() -> Vec<Vec<u8>> {
     const YAML: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\npreferences: {}\nclusters:\n- name: c\n  cluster: {server: 'https://127.0.0.1:6443', certificate-authority-data: YQ==, proxy-url: ''}\nusers:\n- name: u\n  user:\n    client-certificate: pki/a.crt\n    client-key-data: |\n      YQ==\n    exec: {apiVersion: client.authentication.k8s.io/v1, command: ./get, args: [a], env: [{name: A, value: b}], interactiveMode: Never}\n    tokenFile: t\ncontexts:\n- name: c\n  context: {cluster: c, user: u, namespace: n, extensions: [{name: e, extension: {a: 1}}]}\n";
     const JSON_TEXT: &str = r#"{"clusters":[{"name":"c","cluster":{"server":"s","insecure-skip-tls-verify":true}}],"users":null,"contexts":[{"name":"c","context":{"cluster":"c","user":""}}]}"#;
-    [YAML, JSON_TEXT, "---\n---\nclusters: []\n"].map(|text| text.as_bytes().to_vec()).into()
+    [YAML, JSON_TEXT, "---\n---\nclusters: []\n"]
+        .map(|text| text.as_bytes().to_vec())
+        .into()
 }
 
 pub(crate) fn specs() -> Vec<Vec<u8>> {
@@ -318,7 +387,10 @@ pub(crate) fn specs() -> Vec<Vec<u8>> {
             [1],
             r#"{"steps":[{"name":"a","wait":{"for":"5s"}},{"expect":{"within":"1m","object":{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","name":"$(item)"}},"forEach":["x","y"]},{"parallel":[{"name":"b","steps":[{"heal":{"fault":"f"}}]}]}]}"#,
         ),
-        ([1], r#"{"steps":[{"repeat":3,"steps":[{"scale":{"machineDeployment":"m","replicas":2}}]}]}"#),
+        (
+            [1],
+            r#"{"steps":[{"repeat":3,"steps":[{"scale":{"machineDeployment":"m","replicas":2}}]}]}"#,
+        ),
         ([2], "1h30m0.5s"),
         ([2], "-9223372036854775808ns"),
         ([3], "0.123456"),

@@ -1,7 +1,9 @@
 //! An API server with an object in each of some collections.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -35,7 +37,11 @@ pub(crate) struct Answer {
 pub(crate) fn server() -> ApiServer {
     static FIRST: OnceLock<Arc<Store>> = OnceLock::new();
     let settings = Settings {
-        version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
+        version: Version {
+            major: "1".into(),
+            minor: "36".into(),
+            git_version: "v1.36.3".into(),
+        },
         authentication: Authentication::Required,
         clock: Arc::new(now),
         observer: None,
@@ -49,13 +55,19 @@ pub(crate) fn now() -> Timestamp {
 
 /// The user of most requests.
 fn administrator() -> UserInfo {
-    UserInfo { name: "admin".to_owned(), groups: vec!["system:masters".to_owned()] }
+    UserInfo {
+        name: "admin".to_owned(),
+        groups: vec!["system:masters".to_owned()],
+    }
 }
 
 /// The headers of a usual request.
 pub(crate) fn types(content_type: &str, accept: &str) -> HeaderMap {
     let value = |text| HeaderValue::from_str(text).expect("a media type is a value of a header");
-    HeaderMap::from_iter([(header::CONTENT_TYPE, value(content_type)), (header::ACCEPT, value(accept))])
+    HeaderMap::from_iter([
+        (header::CONTENT_TYPE, value(content_type)),
+        (header::ACCEPT, value(accept)),
+    ])
 }
 
 /// A request of the administrator. There is no answer if its line is not HTTP.
@@ -76,14 +88,20 @@ pub(crate) async fn send_as(
     headers: HeaderMap,
     body: &[u8],
 ) -> Option<Answer> {
-    let mut request = Request::builder().method(method).uri(uri).body(Body::from(body.to_vec())).ok()?;
+    let mut request = Request::builder()
+        .method(method)
+        .uri(uri)
+        .body(Body::from(body.to_vec()))
+        .ok()?;
     *request.headers_mut() = headers;
     request.extensions_mut().insert(user);
     let response = server.handle(request).await;
     let status = response.status();
     assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{method} {uri}");
     let body = tokio::time::timeout(Duration::from_secs(1), response.into_body().collect()).await;
-    let body = body.ok().map(|body| body.expect("no answer breaks off").to_bytes());
+    let body = body
+        .ok()
+        .map(|body| body.expect("no answer breaks off").to_bytes());
     Some(Answer { status, body })
 }
 
@@ -91,7 +109,9 @@ pub(crate) async fn send_as(
 pub(crate) async fn shows(server: &ApiServer, collection: usize) {
     let uri = COLLECTIONS[collection];
     for accept in [JSON, TABLE] {
-        let answer = send(server, ("GET", uri), types(JSON, accept), &[]).await.expect("the path is one");
+        let answer = send(server, ("GET", uri), types(JSON, accept), &[])
+            .await
+            .expect("the path is one");
         assert_eq!(answer.status, StatusCode::OK, "{uri} as {accept}");
         let body = answer.body.expect("a list ends");
         serde_json::from_slice::<Value>(&body).expect("an answer is JSON");
@@ -103,9 +123,17 @@ fn first_store() -> Arc<Store> {
     store.create_default_namespaces(now());
     let create = |group: &str, plural: &str, namespace: &str, name: &str, object: Value| {
         let key = Key::new(group, plural, namespace, name);
-        store.create(now(), &key, object).expect("an object of the table below is valid");
+        store
+            .create(now(), &key, object)
+            .expect("an object of the table below is valid");
     };
-    create("apiextensions.k8s.io", "customresourcedefinitions", "", "things.x.io", things());
+    create(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "",
+        "things.x.io",
+        things(),
+    );
     for (group, plural, namespace, mut object) in objects() {
         object["metadata"] = json!({"name": "a", "labels": {"app": "a"}, "finalizers": ["x.io/held"]});
         create(group, plural, namespace, "a", object);

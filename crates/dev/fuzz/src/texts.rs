@@ -8,8 +8,7 @@ use nephele_cloud::read_user_data;
 use nephele_ipam::AddressSet;
 use nephele_model::{ClockRate, Fraction, GoDuration};
 
-use crate::input::choice;
-use crate::simulated_time::run;
+use crate::{input::choice, simulated_time::run};
 
 /// The user data of a machine.
 pub(crate) fn user_data(data: &[u8]) {
@@ -18,15 +17,21 @@ pub(crate) fn user_data(data: &[u8]) {
 
 /// A kubeconfig.
 pub(crate) fn kubeconfig(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     // An error says what is wrong with it.
     let _ = parse_kubeconfig(Path::new("/home/user/.kube/config"), text);
 }
 
 /// The spec of a Fault or of a Scenario as JSON, or the text of one of their fields.
 pub(crate) fn specs(data: &[u8]) {
-    let Some((kind, data)) = choice(data, 6) else { return };
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some((kind, data)) = choice(data, 6) else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     match kind {
         0 => fault(text),
         1 => {
@@ -48,7 +53,11 @@ pub(crate) fn specs(data: &[u8]) {
         }
         4 => {
             if let Ok(rate) = ClockRate::parse(text) {
-                assert_eq!(ClockRate::of(rate.millionths()).millionths(), rate.millionths(), "{text}");
+                assert_eq!(
+                    ClockRate::of(rate.millionths()).millionths(),
+                    rate.millionths(),
+                    "{text}"
+                );
             }
         }
         _ => {
@@ -59,7 +68,9 @@ pub(crate) fn specs(data: &[u8]) {
 }
 
 fn fault(text: &str) {
-    let Ok(spec) = serde_json::from_str::<FaultSpec>(text) else { return };
+    let Ok(spec) = serde_json::from_str::<FaultSpec>(text) else {
+        return;
+    };
     // An error names the field that the schema would refuse.
     let _ = nephele_fault::budget(&spec.budget);
     let _ = nephele_fault::is_of_addresses(&spec);

@@ -2,9 +2,7 @@
 
 mod mutations;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::panic::catch_unwind;
+use std::{collections::BTreeSet, fs, panic::catch_unwind};
 
 use mutations::Mutations;
 use nephele_fuzz::{TARGETS, Target, target};
@@ -21,7 +19,10 @@ fn check(name: &str, inputs: usize) {
 fn find(run: fn(&[u8]), samples: Vec<Vec<u8>>, inputs: usize) -> Option<Vec<u8>> {
     let mut mutations = Mutations::new(1, samples.clone());
     let mutated = std::iter::from_fn(|| Some(mutations.next_input())).take(inputs);
-    samples.into_iter().chain(mutated).find(|input| catch_unwind(|| run(input)).is_err())
+    samples
+        .into_iter()
+        .chain(mutated)
+        .find(|input| catch_unwind(|| run(input)).is_err())
 }
 
 #[test]
@@ -98,7 +99,9 @@ fn specs_are_read_or_refused() {
 fn a_planted_panic_is_found() {
     let planted: fn(&[u8]) = |data| {
         let text = std::str::from_utf8(data).unwrap_or_default();
-        let index = text.strip_prefix("/spec/parts/").and_then(|rest| rest.parse::<u64>().ok());
+        let index = text
+            .strip_prefix("/spec/parts/")
+            .and_then(|rest| rest.parse::<u64>().ok());
         assert!(index.is_none_or(|index| index < 10), "planted");
     };
     assert_ne!(find(planted, vec![b"/spec/parts/0".to_vec()], 3000), None);
@@ -108,13 +111,22 @@ fn a_planted_panic_is_found() {
 fn cargo_fuzz_has_each_target() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/");
     let manifest = fs::read_to_string(format!("{folder}Cargo.toml")).expect("the manifest is there");
-    let declared = manifest.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
-    let declared: BTreeSet<_> =
-        declared.filter(|name| *name != "nephele-fuzz-targets").map(str::to_owned).collect();
+    let declared = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    let declared: BTreeSet<_> = declared
+        .filter(|name| *name != "nephele-fuzz-targets")
+        .map(str::to_owned)
+        .collect();
     let files = fs::read_dir(format!("{folder}fuzz_targets")).expect("the folder is there");
     let files: BTreeSet<_> = files
         .map(|file| file.expect("the folder can be read").path())
-        .map(|path| path.file_stem().expect("a file has a name").to_string_lossy().into_owned())
+        .map(|path| {
+            path.file_stem()
+                .expect("a file has a name")
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     let known: BTreeSet<_> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!((&declared, &files), (&known, &known));

@@ -5,8 +5,7 @@
 //! the length that it takes. What counts is the processor time of the thread, which other work on the machine hardly
 //! changes.
 
-use std::hint::black_box;
-use std::time::Duration;
+use std::{hint::black_box, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -55,7 +54,11 @@ fn check(longest: usize, beginning: &str, pattern: &str, parse: &dyn Fn(&str)) -
     let least = |text: &str| (0..MEASURED).map(|_| time(parse, text)).min().unwrap_or_default();
     let short = least(&short);
     let long = least(&long);
-    if long < SLOW || long < short.saturating_mul(GROWTH_MAX) { Ok(()) } else { Err([short, long]) }
+    if long < SLOW || long < short.saturating_mul(GROWTH_MAX) {
+        Ok(())
+    } else {
+        Err([short, long])
+    }
 }
 
 /// The processor time that this thread needs for a text.
@@ -70,7 +73,10 @@ fn time(parse: &dyn Fn(&str), text: &str) -> Duration {
 fn patterns() -> Vec<String> {
     let one = (0..128_u8).map(|byte| char::from(byte).to_string());
     let pairs = PAIRED.chars().flat_map(|first| {
-        PAIRED.chars().filter(move |second| *second != first).map(move |second| format!("{first}{second}"))
+        PAIRED
+            .chars()
+            .filter(move |second| *second != first)
+            .map(move |second| format!("{first}{second}"))
     });
     one.chain(pairs).collect()
 }
@@ -101,6 +107,9 @@ mod tests {
 
     #[test]
     fn a_linear_parser_may_be_slow() {
-        assert_eq!(check(1024, "a: ", "[]", &|text| work(text.len() * 10_000)), Ok(()));
+        assert_eq!(
+            check(1024, "a: ", "[]", &|text| work(text.len() * 10_000)),
+            Ok(())
+        );
     }
 }

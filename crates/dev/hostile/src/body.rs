@@ -1,7 +1,6 @@
 //! Bodies of requests: objects with mistakes, random trees, and random bytes.
 
-use rand::seq::IndexedRandom as _;
-use rand::{Rng, RngExt as _};
+use rand::{Rng, RngExt as _, seq::IndexedRandom as _};
 use serde_json::{Map, Value, json};
 
 /// The names of fields that the server reads.
@@ -72,9 +71,9 @@ pub(crate) fn text(draws: &mut impl Rng) -> String {
     ];
     match draws.random_range(0..10) {
         0..7 => (*words.choose(draws).expect("there are words")).to_owned(),
-        7 | 8 => {
-            (0..draws.random_range(0..12)).map(|_| char::from(draws.random_range(0x20..0x7f_u8))).collect()
-        }
+        7 | 8 => (0..draws.random_range(0..12))
+            .map(|_| char::from(draws.random_range(0x20..0x7f_u8)))
+            .collect(),
         _ => "x".repeat(draws.random_range(0..400)),
     }
 }
@@ -98,7 +97,9 @@ pub(crate) fn tree(draws: &mut impl Rng, levels: usize) -> Value {
     }
     match draws.random_range(0..10) {
         0..2 => scalar(draws),
-        2..4 => (0..draws.random_range(0..4)).map(|_| tree(draws, levels - 1)).collect(),
+        2..4 => (0..draws.random_range(0..4))
+            .map(|_| tree(draws, levels - 1))
+            .collect(),
         _ => {
             let mut map = Map::new();
             for _ in 0..draws.random_range(0..5) {
@@ -112,9 +113,17 @@ pub(crate) fn tree(draws: &mut impl Rng, levels: usize) -> Value {
 
 /// A value with one path of many levels, as deep as a parser accepts, or deeper.
 pub(crate) fn deep(draws: &mut impl Rng) -> Value {
-    let levels = *[3, 50, 95, 99, 100, 101, 120].choose(draws).expect("there are depths");
+    let levels = *[3, 50, 95, 99, 100, 101, 120]
+        .choose(draws)
+        .expect("there are depths");
     let list = draws.random();
-    (0..levels).fold(scalar(draws), |inner, _| if list { json!([inner]) } else { json!({ "a": inner }) })
+    (0..levels).fold(scalar(draws), |inner, _| {
+        if list {
+            json!([inner])
+        } else {
+            json!({ "a": inner })
+        }
+    })
 }
 
 fn owner(draws: &mut impl Rng) -> Value {
@@ -269,7 +278,12 @@ fn message(draws: &mut impl Rng, levels: usize) -> Vec<u8> {
 }
 
 fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
-    [varint(number << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
+    [
+        varint(number << 3 | 2),
+        varint(bytes.len() as u64),
+        bytes.to_vec(),
+    ]
+    .concat()
 }
 
 fn varint(mut value: u64) -> Vec<u8> {

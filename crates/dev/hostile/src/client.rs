@@ -1,22 +1,21 @@
 //! One connection to the server.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls_pki_types::ServerName;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 
-use crate::generator::Request;
-use crate::server::Server;
+use crate::{generator::Request, server::Server};
 
 /// How long an answer may take before the connection counts as broken. It is long because the machine may be busy.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
@@ -61,7 +60,11 @@ enum Sender {
 
 impl Client {
     pub(crate) fn new(server: Arc<Server>, is_http2: bool) -> Self {
-        Self { server, is_http2, sender: None }
+        Self {
+            server,
+            is_http2,
+            sender: None,
+        }
     }
 
     /// Sends a request, on a new connection if there is none.
@@ -75,7 +78,10 @@ impl Client {
         };
         let Some(message) = message(&self.server, request, self.is_http2) else {
             self.sender = Some(sender);
-            return Ok(Outcome::Answered { status: 0, body: None });
+            return Ok(Outcome::Answered {
+                status: 0,
+                body: None,
+            });
         };
         let response = timeout(ANSWER_MAX, sender.send(message)).await;
         let response = match response {
@@ -84,7 +90,10 @@ impl Client {
             Ok(Ok(response)) => response,
         };
         let status = response.status().as_u16();
-        let closes = response.headers().get("connection").is_some_and(|value| value == "close");
+        let closes = response
+            .headers()
+            .get("connection")
+            .is_some_and(|value| value == "close");
         if request.is_watch() && status == 200 {
             let mut body = response.into_body();
             // Reads the watch for a moment, then drops the stream, which ends a connection of HTTP/1.1.
@@ -96,7 +105,9 @@ impl Client {
             return Ok(Outcome::Answered { status, body: None });
         }
         match timeout(ANSWER_MAX, response.into_body().collect()).await {
-            Err(_) => Ok(Outcome::Broken(format!("no end of the answer within {ANSWER_MAX:?}"))),
+            Err(_) => Ok(Outcome::Broken(format!(
+                "no end of the answer within {ANSWER_MAX:?}"
+            ))),
             Ok(Err(error)) => Ok(Outcome::Broken(format!("{:#}", anyhow::Error::from(error)))),
             Ok(Ok(body)) => {
                 // A server may close an HTTP/1.1 connection if it did not read the whole request, and if the answer
@@ -104,24 +115,39 @@ impl Client {
                 if !closes {
                     self.sender = Some(sender);
                 }
-                Ok(Outcome::Answered { status, body: Some(body.to_bytes()) })
+                Ok(Outcome::Answered {
+                    status,
+                    body: Some(body.to_bytes()),
+                })
             }
         }
     }
 
     async fn connect(&self) -> anyhow::Result<Sender> {
-        let stream = TcpStream::connect(self.server.address).await.context("failed to connect")?;
+        let stream = TcpStream::connect(self.server.address)
+            .await
+            .context("failed to connect")?;
         // With delays, each body would wait until its head is acknowledged.
         stream.set_nodelay(true).context("failed to set TCP_NODELAY")?;
         let mut config = self.server.client.clone();
-        config.alpn_protocols = vec![if self.is_http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+        config.alpn_protocols = vec![if self.is_http2 {
+            b"h2".to_vec()
+        } else {
+            b"http/1.1".to_vec()
+        }];
         let name = ServerName::IpAddress(self.server.address.ip().into());
         let connector = TlsConnector::from(Arc::new(config));
-        let io = TokioIo::new(connector.connect(name, stream).await.context("failed to speak TLS")?);
+        let io = TokioIo::new(
+            connector
+                .connect(name, stream)
+                .await
+                .context("failed to speak TLS")?,
+        );
         // The connections end with their senders.
         if self.is_http2 {
-            let (sender, connection) =
-                http2::handshake(TokioExecutor::new(), io).await.context("failed to speak HTTP/2")?;
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
+                .await
+                .context("failed to speak HTTP/2")?;
             tokio::spawn(connection);
             Ok(Sender::Http2(sender))
         } else {

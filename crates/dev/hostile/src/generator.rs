@@ -1,14 +1,11 @@
 //! Requests drawn from a seed: every verb, path and patch type, mostly about objects that exist.
 
 use bytes::Bytes;
-use rand::seq::IndexedRandom as _;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::body;
-use crate::client::Outcome;
-use crate::patch;
+use crate::{body, client::Outcome, patch};
 
 /// The sizes of a head and of a body in bytes beyond which a server may end the connection.
 const HEAD_MAX: usize = 16 * 1024;
@@ -43,7 +40,11 @@ impl Request {
 
     /// Whether a server may end the connection because of the request's size.
     pub(crate) fn beyond_limit(&self) -> bool {
-        let head: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let head: usize = self
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
         head + self.target.len() > HEAD_MAX || self.body.len() > BODY_MAX
     }
 
@@ -52,7 +53,13 @@ impl Request {
         let body = String::from_utf8_lossy(&self.body);
         let cut = |text: &str| text.chars().take(400).collect::<String>();
         let length = self.body.len();
-        format!("{} {} {:?} {length} bytes {}", self.method, cut(&self.target), self.headers, cut(&body))
+        format!(
+            "{} {} {:?} {length} bytes {}",
+            self.method,
+            cut(&self.target),
+            self.headers,
+            cut(&body)
+        )
     }
 }
 
@@ -77,9 +84,24 @@ const KINDS: [(&str, &str, &str, bool); 24] = [
     ("apis/coordination.k8s.io/v1", "leases", "Lease", true),
     ("apis/events.k8s.io/v1", "events", "Event", true),
     ("apis/networking.k8s.io/v1", "ingresses", "Ingress", true),
-    ("apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", true),
-    ("apis/rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", false),
-    ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", false),
+    (
+        "apis/policy/v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        true,
+    ),
+    (
+        "apis/rbac.authorization.k8s.io/v1",
+        "clusterroles",
+        "ClusterRole",
+        false,
+    ),
+    (
+        "apis/apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        false,
+    ),
     ("apis/storage.k8s.io/v1", "storageclasses", "StorageClass", false),
     ("apis/x.io/v1", "things", "Thing", true),
 ];
@@ -171,13 +193,21 @@ impl Generator {
     pub(crate) fn new(seed: u64, connection: u64) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(seed);
         draws.set_stream(connection);
-        Self { draws, continue_token: String::new(), resource_version: String::new() }
+        Self {
+            draws,
+            continue_token: String::new(),
+            resource_version: String::new(),
+        }
     }
 
     /// Remembers the version and the continue token in an answer, for later requests.
     pub(crate) fn learn(&mut self, outcome: &Outcome) {
-        let Outcome::Answered { body: Some(body), .. } = outcome else { return };
-        let Ok(answer) = serde_json::from_slice::<Value>(body) else { return };
+        let Outcome::Answered { body: Some(body), .. } = outcome else {
+            return;
+        };
+        let Ok(answer) = serde_json::from_slice::<Value>(body) else {
+            return;
+        };
         let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         if let Some(token) = text("/metadata/continue") {
             self.continue_token = token;
@@ -206,7 +236,8 @@ impl Generator {
     }
 
     fn any<T: Copy>(&mut self, all: &[T]) -> T {
-        *all.choose(&mut self.draws).expect("the tables above are not empty")
+        *all.choose(&mut self.draws)
+            .expect("the tables above are not empty")
     }
 
     fn target(&mut self, named: bool) -> Target {
@@ -269,18 +300,26 @@ impl Generator {
             ]);
             headers.push((
                 name,
-                self.any(&["bob", "system:serviceaccount:a:b", "system:masters", ""]).to_owned(),
+                self.any(&["bob", "system:serviceaccount:a:b", "system:masters", ""])
+                    .to_owned(),
             ));
         }
         if self.one_in(5000) {
             headers.push(("x-padding", "x".repeat(self.draws.random_range(1000..100_000))));
         }
-        Request { method, target, headers, body: body.into() }
+        Request {
+            method,
+            target,
+            headers,
+            body: body.into(),
+        }
     }
 
     /// A request with random bytes as path and as body.
     fn nonsense(&mut self) -> Request {
-        let method = self.any(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]);
+        let method = self.any(&[
+            "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE",
+        ]);
         let segments: Vec<_> = (0..self.draws.random_range(0..8))
             .map(|_| {
                 let any = body::text(&mut self.draws);
@@ -299,8 +338,12 @@ impl Generator {
                 ]))
             })
             .collect();
-        let content_type =
-            self.any(&["application/json", "application/vnd.kubernetes.protobuf", "text/plain", ""]);
+        let content_type = self.any(&[
+            "application/json",
+            "application/vnd.kubernetes.protobuf",
+            "text/plain",
+            "",
+        ]);
         let body = body::bytes(&mut self.draws);
         self.request(method, format!("/{}", segments.join("/")), content_type, body)
     }
@@ -333,10 +376,18 @@ impl Generator {
         for _ in 0..self.draws.random_range(0..4) {
             let any = body::text(&mut self.draws);
             let (name, values): (&str, Vec<&str>) = match self.draws.random_range(0..12) {
-                0 => ("labelSelector", vec!["app=a", "app in (a,b),!x", "a notin(b", "((", "x>1,y<z", &any]),
+                0 => (
+                    "labelSelector",
+                    vec!["app=a", "app in (a,b),!x", "a notin(b", "((", "x>1,y<z", &any],
+                ),
                 1 => (
                     "fieldSelector",
-                    vec!["metadata.name=n1", "spec.nodeName!=", "status.phase=Running", &any],
+                    vec![
+                        "metadata.name=n1",
+                        "spec.nodeName!=",
+                        "status.phase=Running",
+                        &any,
+                    ],
                 ),
                 2 => ("limit", vec!["1", "3", "-1", "18446744073709551616", &any]),
                 3 => ("continue", vec!["", "W10", &any]),
@@ -344,7 +395,10 @@ impl Generator {
                 5 => ("resourceVersionMatch", vec!["Exact", "NotOlderThan", &any]),
                 6 => ("timeoutSeconds", vec!["0", "1", "18446744073709551615", &any]),
                 7 => ("dryRun", vec!["All", "", &any]),
-                8 => ("propagationPolicy", vec!["Foreground", "Orphan", "Background", &any]),
+                8 => (
+                    "propagationPolicy",
+                    vec!["Foreground", "Orphan", "Background", &any],
+                ),
                 9 => ("includeObject", vec!["None", "Object", &any]),
                 10 => ("sendInitialEvents", vec!["true", "false", &any]),
                 _ => ("allowWatchBookmarks", vec!["true", "1", &any]),
@@ -368,8 +422,13 @@ impl Generator {
 
     /// A body of a target's kind, mostly with the right name and namespace.
     fn object(&mut self, target: &Target) -> (String, Bytes) {
-        let mut object =
-            body::object(&mut self.draws, target.api_version, target.kind, &target.namespace, &target.name);
+        let mut object = body::object(
+            &mut self.draws,
+            target.api_version,
+            target.kind,
+            &target.namespace,
+            &target.name,
+        );
         if self.one_in(20) {
             object = body::tree(&mut self.draws, 8);
         }
@@ -409,9 +468,17 @@ impl Generator {
     fn update(&mut self) -> Request {
         let target = self.target(true);
         let (content_type, body) = self.object(&target);
-        let subresource =
-            if self.one_in(4) { format!("/{}", self.any(&SUBRESOURCES)) } else { String::new() };
-        self.request("PUT", format!("{}{subresource}", target.path), &content_type, body)
+        let subresource = if self.one_in(4) {
+            format!("/{}", self.any(&SUBRESOURCES))
+        } else {
+            String::new()
+        };
+        self.request(
+            "PUT",
+            format!("{}{subresource}", target.path),
+            &content_type,
+            body,
+        )
     }
 
     fn patch(&mut self) -> Request {
@@ -430,9 +497,17 @@ impl Generator {
         if self.one_in(200) {
             text = body::bytes(&mut self.draws);
         }
-        let subresource =
-            if self.one_in(5) { format!("/{}", self.any(&SUBRESOURCES)) } else { String::new() };
-        self.request("PATCH", format!("{}{subresource}", target.path), content_type, text)
+        let subresource = if self.one_in(5) {
+            format!("/{}", self.any(&SUBRESOURCES))
+        } else {
+            String::new()
+        };
+        self.request(
+            "PATCH",
+            format!("{}{subresource}", target.path),
+            content_type,
+            text,
+        )
     }
 
     /// An apply by one of a few managers, so that they meet each other's fields.
@@ -440,13 +515,18 @@ impl Generator {
         let (_, mut body) = self.object(target);
         if self.one_in(10) {
             let anchors = body::bytes(&mut self.draws);
-            body = [b"a: &a [1, *a]\nb: {<<: *a}\n".as_slice(), &anchors].concat().into();
+            body = [b"a: &a [1, *a]\nb: {<<: *a}\n".as_slice(), &anchors]
+                .concat()
+                .into();
         }
         let manager = self.any(&["a", "b", "c", ""]);
         let force = self.any(&["true", "true", "false", "maybe"]);
         let dry_run = if self.one_in(10) { "&dryRun=All" } else { "" };
         let status = if self.one_in(5) { "/status" } else { "" };
-        let path = format!("{}{status}?fieldManager={manager}&force={force}{dry_run}", target.path);
+        let path = format!(
+            "{}{status}?fieldManager={manager}&force={force}{dry_run}",
+            target.path
+        );
         self.request("PATCH", path, APPLY, body)
     }
 

@@ -7,7 +7,11 @@
 //!                                 └─Outcome─▶ Tally ─▶ what is printed
 //! ```
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line speaks through its output"
+)]
 
 mod body;
 mod client;
@@ -17,14 +21,17 @@ mod patch;
 mod server;
 mod tally;
 
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::{
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
 
 use anyhow::Context as _;
 use clap::Parser;
-
 use client::Client;
 use generator::{Generator, Request};
 use server::Server;
@@ -95,7 +102,12 @@ fn main() -> ExitCode {
 
 /// Whether the server survived.
 async fn run(args: &Args) -> anyhow::Result<bool> {
-    let Args { seed, requests, connections, .. } = *args;
+    let Args {
+        seed,
+        requests,
+        connections,
+        ..
+    } = *args;
     println!("seed {seed}, {requests} requests on {connections} connections");
     let started = Instant::now();
     let server = Arc::new(Server::start().await?);
@@ -139,9 +151,14 @@ async fn work(server: Arc<Server>, seed: u64, worker: u64, requests: u64) -> any
         let outcome = client.send(&request).await?;
         generator.learn(&outcome);
         tally.count(&request, &outcome, || {
-            let before =
-                before.as_ref().map(|(request, outcome)| format!(" after {}: {outcome}", request.brief()));
-            format!("connection {worker}, request {index}: {}{}", request.brief(), before.unwrap_or_default())
+            let before = before
+                .as_ref()
+                .map(|(request, outcome)| format!(" after {}: {outcome}", request.brief()));
+            format!(
+                "connection {worker}, request {index}: {}{}",
+                request.brief(),
+                before.unwrap_or_default()
+            )
         });
         before = Some((request, outcome.brief()));
     }

@@ -1,7 +1,6 @@
 //! Patches of three types. Most of them can be applied.
 
-use rand::seq::IndexedRandom as _;
-use rand::{Rng, RngExt as _};
+use rand::{Rng, RngExt as _, seq::IndexedRandom as _};
 use serde_json::{Map, Value, json};
 
 use crate::body::{deep, scalar, text, tree};
@@ -86,7 +85,11 @@ fn nest_by_copying(draws: &mut impl Rng) -> Value {
     let deepen = draws.random();
     let mut end = "/spec/map/a".to_owned();
     for round in 0..draws.random_range(1..18_usize) {
-        let path = if deepen { format!("{end}/a") } else { format!("/spec/map/a/c{round}") };
+        let path = if deepen {
+            format!("{end}/a")
+        } else {
+            format!("/spec/map/a/c{round}")
+        };
         operations.push(json!({"op": "copy", "from": "/spec/map/a", "path": path}));
         if deepen {
             end.push_str(&"/a".repeat(1 << round.min(14)));
@@ -125,8 +128,9 @@ pub(crate) fn strategic(draws: &mut impl Rng) -> Value {
         return patch;
     }
     for _ in 0..draws.random_range(0..3) {
-        let scalars: Vec<_> =
-            (0..draws.random_range(0..2000)).map(|index| json!(format!("x.io/f{index}"))).collect();
+        let scalars: Vec<_> = (0..draws.random_range(0..2000))
+            .map(|index| json!(format!("x.io/f{index}")))
+            .collect();
         match draws.random_range(0..7) {
             0 => patch["$patch"] = text(draws).into(),
             1 => patch["spec"] = json!({"containers": [{"name": "c", "$patch": "delete"}, tree(draws, 2)]}),

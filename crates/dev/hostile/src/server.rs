@@ -1,7 +1,9 @@
 //! The server under attack, on a loopback port.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use axum::body::Body;
@@ -10,8 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOptions, UserInfo, Version};
 use nephele_listen::{Limits, Peer, session_of};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest, parse_client};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use tokio_rustls::TlsAcceptor;
@@ -42,18 +43,30 @@ impl Server {
         };
         let tls = move || Some(acceptor.clone());
         let never = CancellationToken::new();
-        tokio::spawn(nephele_listen::serve(listener, tls, Limits::DEFAULT, session, never));
+        tokio::spawn(nephele_listen::serve(
+            listener,
+            tls,
+            Limits::DEFAULT,
+            session,
+            never,
+        ));
         Ok(Self { address, client, api })
     }
 
     /// Whether every object can still be listed, as an object and as a table.
     pub(crate) async fn answers(&self) -> bool {
         for kind in self.api.store().resource_types() {
-            let group = if kind.group.is_empty() { "api".to_owned() } else { format!("apis/{}", kind.group) };
+            let group = if kind.group.is_empty() {
+                "api".to_owned()
+            } else {
+                format!("apis/{}", kind.group)
+            };
             for accept in ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"] {
                 let uri = format!("/{group}/{}/{}", kind.versions[0], kind.plural);
-                let mut request =
-                    Request::get(&uri).header("accept", accept).body(Body::empty()).expect("a path");
+                let mut request = Request::get(&uri)
+                    .header("accept", accept)
+                    .body(Body::empty())
+                    .expect("a path");
                 request.extensions_mut().insert(UserInfo::default());
                 let status = self.api.handle(request).await.status();
                 if status != StatusCode::OK {
@@ -67,7 +80,10 @@ impl Server {
 }
 
 fn api_server() -> anyhow::Result<ApiServer> {
-    let store = Store::new(StoreOptions { uid_seed: "hostile".to_owned(), ..StoreOptions::default() });
+    let store = Store::new(StoreOptions {
+        uid_seed: "hostile".to_owned(),
+        ..StoreOptions::default()
+    });
     let now = Timestamp::now();
     store.create_default_namespaces(now);
     let columns = json!([
@@ -81,10 +97,21 @@ fn api_server() -> anyhow::Result<ApiServer> {
                  "versions": [{"name": "v1", "served": true, "storage": true, "additionalPrinterColumns": columns,
                                "subresources": {"status": {}, "scale": {}}}]},
     });
-    let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", "things.x.io");
-    store.create(now, &key, definition).context("failed to define a kind")?;
+    let key = Key::new(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "",
+        "things.x.io",
+    );
+    store
+        .create(now, &key, definition)
+        .context("failed to define a kind")?;
     let settings = Settings {
-        version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
+        version: Version {
+            major: "1".into(),
+            minor: "36".into(),
+            git_version: "v1.36.3".into(),
+        },
         authentication: Authentication::Required,
         clock: Arc::new(Timestamp::now),
         observer: None,
@@ -99,9 +126,17 @@ fn credentials() -> anyhow::Result<(TlsAcceptor, ClientConfig)> {
     let authority = Authority::generate("hostile", KeyAlgorithm::EcdsaP256, not_before, not_after)?;
     let request = |common_name: &str, is_server: bool| LeafRequest {
         common_name: common_name.to_owned(),
-        organizations: if is_server { Vec::new() } else { vec!["system:masters".to_owned()] },
+        organizations: if is_server {
+            Vec::new()
+        } else {
+            vec!["system:masters".to_owned()]
+        },
         dns_names: Vec::new(),
-        ip_addresses: if is_server { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { Vec::new() },
+        ip_addresses: if is_server {
+            vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]
+        } else {
+            Vec::new()
+        },
         server_auth: is_server,
         client_auth: !is_server,
         not_before,
@@ -128,5 +163,8 @@ fn credentials() -> anyhow::Result<(TlsAcceptor, ClientConfig)> {
 
 fn user(certificate: &CertificateDer<'_>) -> Option<UserInfo> {
     let identity = parse_client(certificate).ok()?;
-    Some(UserInfo { name: identity.common_name, groups: identity.organizations })
+    Some(UserInfo {
+        name: identity.common_name,
+        groups: identity.organizations,
+    })
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::Outcome;
-use crate::generator::Request;
+use crate::{client::Outcome, generator::Request};
 
 /// Counts of outcomes.
 #[derive(Default)]

@@ -7,16 +7,17 @@
 
 mod apart;
 
-use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::OnceLock;
-use std::task::{Context, Poll};
-use std::time::Duration;
-
-use parking_lot::Mutex;
-use pin_project_lite::pin_project;
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::OnceLock,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 pub use apart::{apart, has_other_threads};
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
 
 /// The time of the thread that calls it.
 pub type Clock = fn() -> Duration;
@@ -58,7 +59,9 @@ impl<F: Future> Future for Timed<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let Some(clock) = CLOCK.get() else { return this.future.poll(context) };
+        let Some(clock) = CLOCK.get() else {
+            return this.future.poll(context);
+        };
         let began = clock();
         let polled = this.future.poll(context);
         LONGEST.note(this.task, clock().saturating_sub(began));
@@ -85,9 +88,7 @@ impl Longest {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::pin::pin;
-    use std::task::Waker;
+    use std::{cell::Cell, pin::pin, task::Waker};
 
     use super::*;
 
@@ -121,9 +122,17 @@ mod tests {
             }
         }
         let mut small = pin!(timed("small", std::future::ready(())));
-        assert!(small.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert!(
+            small
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+        );
         let told = take_longest();
-        assert_eq!(told, [("large", Duration::from_millis(20)), ("small", Duration::ZERO)]);
+        assert_eq!(
+            told,
+            [("large", Duration::from_millis(20)), ("small", Duration::ZERO)]
+        );
         assert_eq!(take_longest(), []);
     }
 }

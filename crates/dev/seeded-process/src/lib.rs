@@ -11,9 +11,13 @@
 
 #![allow(unsafe_code, reason = "a function that C calls writes to memory that C gives")]
 
-use std::cell::Cell;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    cell::Cell,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 static SEED: OnceLock<u64> = OnceLock::new();
 
@@ -81,5 +85,9 @@ unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: libc::c_ui
 unsafe extern "C" fn dlsym(_handle: *mut libc::c_void, name: *const libc::c_char) -> *mut libc::c_void {
     // SAFETY: the caller guarantees that the string ends.
     let name = unsafe { std::ffi::CStr::from_ptr(name) };
-    if name == c"getrandom" { getrandom as *mut libc::c_void } else { std::ptr::null_mut() }
+    if name == c"getrandom" {
+        getrandom as *mut libc::c_void
+    } else {
+        std::ptr::null_mut()
+    }
 }

@@ -1,29 +1,34 @@
 //! The rules that hold in every world, whatever happens. Pure functions of the objects that clients can see.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
-use kube::api::ObjectMeta;
-use nephele_api::cloud::v1alpha1::{self as cloud, Fault, SimulatedCloud, StepStatus};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::pool_machine::{
-    FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION,
+use kube::{ResourceExt, api::ObjectMeta};
+use nephele_api::{
+    cloud::v1alpha1::{self as cloud, Fault, SimulatedCloud, StepStatus},
+    conditions::{self, types},
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{
+        InMemoryCluster, InMemoryMachine, InMemoryMachinePool,
+        pool_machine::{FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION},
+        termination::TERMINATE_ANNOTATION,
+    },
+    ipam::v1beta2::{IPAddress, IPAddressClaim},
+    labels,
 };
-use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_api::labels;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::moves::Uids;
-use crate::scenario::{Scenario, Step};
-use crate::script;
+use crate::{
+    moves::Uids,
+    scenario::{Scenario, Step},
+    script,
+};
 
 /// The precision that a time loses in a status with whole seconds, and a little more.
 const WHOLE_SECONDS: SignedDuration = SignedDuration::from_millis(1_100);
@@ -141,20 +146,36 @@ pub(crate) fn endpoint(object: &InMemoryCluster) -> Option<(String, u16)> {
 
 /// Whether the Ready condition of a machine is true.
 pub(crate) fn is_ready(instance: &InMemoryMachine) -> bool {
-    instance.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::READY))
+    instance
+        .status
+        .as_ref()
+        .is_some_and(|status| conditions::is_true(&status.conditions, types::READY))
 }
 
 impl Auditor {
     /// An auditor that has seen nothing yet.
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let Scenario { trouble, keeps_state, shares_ports, quota, .. } = *scenario;
+        let Scenario {
+            trouble,
+            keeps_state,
+            shares_ports,
+            quota,
+            ..
+        } = *scenario;
         // A manager may die after it created a machine, and its delayed status write may arrive late. The next manager
         // does not know of that machine.
         let told_late = trouble || scenario.steps.iter().any(|step| matches!(step, Step::Freeze(_)));
         let is_set_back = scenario.steps.iter().any(|step| matches!(step, Step::Jump(..0)));
         let quota = if told_late { 0 } else { quota };
         let leaked_ports = (!told_late).then(BTreeSet::new);
-        Self { keeps_state, shares_ports, quota, is_set_back, leaked_ports, ..Self::default() }
+        Self {
+            keeps_state,
+            shares_ports,
+            quota,
+            is_set_back,
+            leaked_ports,
+            ..Self::default()
+        }
     }
 
     /// Everything was moved to another management cluster, where objects have these new uids. Workload clusters stay
@@ -191,17 +212,32 @@ impl Auditor {
         if !self.is_set_back {
             self.inherited(seen)?;
         }
-        once(seen.ports.iter().map(|port| (port.to_string(), "a listener".to_owned())), "port")
+        once(
+            seen.ports
+                .iter()
+                .map(|port| (port.to_string(), "a listener".to_owned())),
+            "port",
+        )
     }
 
     /// No cluster gets the port of a leaked load balancer that its cloud has listed before and still keeps. A cluster whose
     /// deletion has not ended may still show the port that its own load balancer had.
     fn leaked_ports(&mut self, seen: &Seen) -> Result<(), String> {
-        let Some(known) = &mut self.leaked_ports else { return Ok(()) };
-        let keeping = seen.clouds.iter().filter(|cloud| cloud.spec.leaked_instances != "Delete");
+        let Some(known) = &mut self.leaked_ports else {
+            return Ok(());
+        };
+        let keeping = seen
+            .clouds
+            .iter()
+            .filter(|cloud| cloud.spec.leaked_instances != "Delete");
         let listed = keeping.flat_map(|cloud| cloud.status.clone().unwrap_or_default().leaked_load_balancers);
-        let listed: BTreeSet<_> = listed.filter_map(|leaked| u16::try_from(leaked.port?).ok()).collect();
-        let given = seen.infrastructure.iter().filter(|object| object.metadata.deletion_timestamp.is_none());
+        let listed: BTreeSet<_> = listed
+            .filter_map(|leaked| u16::try_from(leaked.port?).ok())
+            .collect();
+        let given = seen
+            .infrastructure
+            .iter()
+            .filter(|object| object.metadata.deletion_timestamp.is_none());
         for (name, (_, port)) in given.filter_map(|object| Some((object.name_any(), endpoint(object)?))) {
             if known.contains(&port) && listed.contains(&port) {
                 return Err(format!("{name} has port {port} of a leaked load balancer"));
@@ -215,16 +251,31 @@ impl Auditor {
     /// with nothing.
     fn inherited(&self, seen: &Seen) -> Result<(), String> {
         let is_told = |metadata: &ObjectMeta| {
-            metadata.namespace.as_ref().is_some_and(|namespace| !self.slow_clocks.contains(namespace))
+            metadata
+                .namespace
+                .as_ref()
+                .is_some_and(|namespace| !self.slow_clocks.contains(namespace))
         };
         for cloud in seen.clouds.iter().filter(|cloud| is_told(&cloud.metadata)) {
             let status = cloud.status.clone().unwrap_or_default();
-            let told = cloud::SimulatedCloudStatus { paused_spec: None, ..status };
-            nothing_before(&cloud.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
+            let told = cloud::SimulatedCloudStatus {
+                paused_spec: None,
+                ..status
+            };
+            nothing_before(
+                &cloud.metadata,
+                &serde_json::to_value(told).expect("a status is JSON"),
+            )?;
         }
         for fault in seen.faults.iter().filter(|fault| is_told(&fault.metadata)) {
-            let told = cloud::FaultStatus { paused_spec: None, ..fault.status.clone().unwrap_or_default() };
-            nothing_before(&fault.metadata, &serde_json::to_value(told).expect("a status is JSON"))?;
+            let told = cloud::FaultStatus {
+                paused_spec: None,
+                ..fault.status.clone().unwrap_or_default()
+            };
+            nothing_before(
+                &fault.metadata,
+                &serde_json::to_value(told).expect("a status is JSON"),
+            )?;
         }
         Ok(())
     }
@@ -256,7 +307,11 @@ impl Auditor {
                 _ => {}
             }
             if object.metadata.deletion_timestamp.is_none() {
-                let among = if self.shares_ports { object.namespace() } else { None };
+                let among = if self.shares_ports {
+                    object.namespace()
+                } else {
+                    None
+                };
                 published.extend(now.map(|now| (now + among.as_deref().unwrap_or_default(), name)));
             }
         }
@@ -273,18 +328,25 @@ impl Auditor {
             if let Some(before) = self.provider_ids.get(&uid)
                 && *before != provider_id
             {
-                return Err(format!("the providerID of {name} was {before} and is {provider_id}"));
+                return Err(format!(
+                    "the providerID of {name} was {before} and is {provider_id}"
+                ));
             }
             let status = object.status.clone().unwrap_or_default();
-            let mut addresses: Vec<_> =
-                status.addresses.into_iter().filter(|address| address.kind == "InternalIP").collect();
+            let mut addresses: Vec<_> = status
+                .addresses
+                .into_iter()
+                .filter(|address| address.kind == "InternalIP")
+                .collect();
             addresses.sort_by(|one, other| one.address.cmp(&other.address));
             let addresses: Vec<_> = addresses.into_iter().map(|address| address.address).collect();
             if let Some(before) = self.addresses.get(&uid)
                 && !addresses.is_empty()
                 && *before != addresses
             {
-                return Err(format!("the addresses of {name} were {before:?} and are {addresses:?}"));
+                return Err(format!(
+                    "the addresses of {name} were {before:?} and are {addresses:?}"
+                ));
             }
             // A machine that is being deleted may have released the addresses that its object still shows.
             let stays = object.metadata.deletion_timestamp.is_none();
@@ -301,14 +363,18 @@ impl Auditor {
             }
         }
         once(provider_ids.into_iter(), "providerID")?;
-        by_cluster.into_values().try_for_each(|held| once(held.into_iter(), "address"))
+        by_cluster
+            .into_values()
+            .try_for_each(|held| once(held.into_iter(), "address"))
     }
 
     fn nodes(&mut self, seen: &Seen) -> Result<(), String> {
         for (cluster, nodes) in &seen.nodes {
             let networks = nodes.iter().flat_map(|node| {
                 let name = node.name_any();
-                pod_networks(node).into_iter().map(move |network| (network, name.clone()))
+                pod_networks(node)
+                    .into_iter()
+                    .map(move |network| (network, name.clone()))
             });
             once(networks, "pod network")?;
             for node in nodes {
@@ -366,17 +432,26 @@ impl Auditor {
     /// Random draws for a machine depend on its cluster, its set and its number in the set, but not on its name.
     fn boots(&mut self, seen: &Seen) -> Result<(), String> {
         for object in &seen.instances {
-            let Some((cluster, origin)) = cluster_of(&**object).zip(object.origin()) else { continue };
+            let Some((cluster, origin)) = cluster_of(&**object).zip(object.origin()) else {
+                continue;
+            };
             if self.held.contains(&cluster.0) {
                 continue;
             }
-            let (Some(key), Some(booted)) = (origin.seed_key, origin.reached.get("vm")) else { continue };
+            let (Some(key), Some(booted)) = (origin.seed_key, origin.reached.get("vm")) else {
+                continue;
+            };
             let took = booted.0.duration_since(origin.start_time.0);
             let what = format!("number {} of {}", key.ordinal, key.owner_set);
-            let before = *self.boots.entry((cluster, key.owner_set, key.ordinal)).or_insert(took);
+            let before = *self
+                .boots
+                .entry((cluster, key.owner_set, key.ordinal))
+                .or_insert(took);
             if (before - took).abs() > WHOLE_SECONDS {
                 let name = object.name_any();
-                return Err(format!("{name}, {what}, took {took:#} to boot, and {before:#} before"));
+                return Err(format!(
+                    "{name}, {what}, took {took:#} to boot, and {before:#} before"
+                ));
             }
         }
         Ok(())
@@ -385,12 +460,19 @@ impl Auditor {
     /// No namespace has more machines than its quota.
     fn quota(&self, seen: &Seen) -> Result<(), String> {
         let mut count: BTreeMap<String, u32> = BTreeMap::new();
-        for object in seen.instances.iter().filter(|object| self.quota > 0 && has_begun(object)) {
+        for object in seen
+            .instances
+            .iter()
+            .filter(|object| self.quota > 0 && has_begun(object))
+        {
             let count = count.entry(object.namespace().unwrap_or_default()).or_default();
             *count += 1;
             if *count > self.quota {
                 let name = object.name_any();
-                return Err(format!("{name} is one machine more than the {} of its namespace", self.quota));
+                return Err(format!(
+                    "{name} is one machine more than the {} of its namespace",
+                    self.quota
+                ));
             }
         }
         Ok(())
@@ -399,7 +481,10 @@ impl Auditor {
 
 /// Whether an InMemoryMachine has a simulated machine, according to the object.
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
-    let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    let started = object
+        .status
+        .as_ref()
+        .is_some_and(|status| status.start_time.is_some());
     // A move leaves the status behind, and none is written while the object is paused.
     let has_begun = started || object.has_origin();
     has_begun && object.metadata.deletion_timestamp.is_none() && object.termination().is_none()
@@ -442,7 +527,13 @@ fn leaked_resources(seen: &Seen) -> Result<(), String> {
         let status = cloud.status.clone().unwrap_or_default();
         status.leaked_load_balancers.into_iter().map(move |leaked| {
             let since = leaked.since.map(|since| since.0);
-            (format!("that of {} since {since:?} of {}/{}", leaked.cluster, owner.0, owner.1), leaked.fault)
+            (
+                format!(
+                    "that of {} since {since:?} of {}/{}",
+                    leaked.cluster, owner.0, owner.1
+                ),
+                leaked.fault,
+            )
         })
     });
     once(listed, "leaked load balancer")
@@ -452,7 +543,9 @@ fn leaked_resources(seen: &Seen) -> Result<(), String> {
 fn nothing_before(metadata: &ObjectMeta, told: &Value) -> Result<(), String> {
     let created = metadata.creation_timestamp.as_ref().map(|created| created.0);
     match told {
-        Value::Object(fields) => fields.values().try_for_each(|told| nothing_before(metadata, told)),
+        Value::Object(fields) => fields
+            .values()
+            .try_for_each(|told| nothing_before(metadata, told)),
         Value::Array(items) => items.iter().try_for_each(|told| nothing_before(metadata, told)),
         Value::String(text) => match text.parse::<Timestamp>() {
             Ok(time) if created.is_some_and(|created| time < created) => {
@@ -466,7 +559,10 @@ fn nothing_before(metadata: &ObjectMeta, told: &Value) -> Result<(), String> {
 }
 
 fn pod_networks(node: &Node) -> Vec<String> {
-    node.spec.as_ref().and_then(|spec| spec.pod_cidrs.clone()).unwrap_or_default()
+    node.spec
+        .as_ref()
+        .and_then(|spec| spec.pod_cidrs.clone())
+        .unwrap_or_default()
 }
 
 /// The addresses of bound claims are unique. A late request may create an IPAddress for a claim that is gone; that
@@ -484,7 +580,12 @@ fn claimed_addresses(seen: &Seen) -> Result<(), String> {
         let pool = &address.spec.pool_ref.name;
         let namespace = address.namespace().unwrap_or_default();
         let stays = claim.metadata.deletion_timestamp.is_none();
-        stays.then(|| (format!("{} of {namespace}/{pool}", address.spec.address), claim.name_any()))
+        stays.then(|| {
+            (
+                format!("{} of {namespace}/{pool}", address.spec.address),
+                claim.name_any(),
+            )
+        })
     });
     once(held, "address of a pool")
 }
@@ -509,10 +610,17 @@ mod tests {
 
     fn published(name: &str, uid: &str, port: i32) -> InMemoryCluster {
         let mut object = InMemoryCluster {
-            metadata: ObjectMeta { name: Some(name.into()), uid: Some(uid.into()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(name.into()),
+                uid: Some(uid.into()),
+                ..ObjectMeta::default()
+            },
             ..InMemoryCluster::default()
         };
-        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host: "h".into(), port });
+        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint {
+            host: "h".into(),
+            port,
+        });
         object
     }
 
@@ -524,12 +632,21 @@ mod tests {
         };
         let mut auditor = Auditor::default();
         assert_eq!(
-            auditor.look(&seen(vec![published("a", "1", 20_000), published("b", "2", 20_001)])),
+            auditor.look(&seen(vec![
+                published("a", "1", 20_000),
+                published("b", "2", 20_001)
+            ])),
             Ok(())
         );
         let changed = auditor.look(&seen(vec![published("a", "1", 20_002)]));
-        assert_eq!(changed, Err("the endpoint of a was h:20000 and is Some(\"h:20002\")".into()));
-        let twice = auditor.look(&seen(vec![published("b", "2", 20_001), published("c", "3", 20_001)]));
+        assert_eq!(
+            changed,
+            Err("the endpoint of a was h:20000 and is Some(\"h:20002\")".into())
+        );
+        let twice = auditor.look(&seen(vec![
+            published("b", "2", 20_001),
+            published("c", "3", 20_001),
+        ]));
         assert_eq!(twice, Err("endpoint h:20001 belongs to b and to c".into()));
         // Another object of the same name may have another endpoint.
         assert_eq!(auditor.look(&seen(vec![published("a", "4", 20_005)])), Ok(()));
@@ -549,11 +666,17 @@ mod tests {
     fn booted(name: &str, ordinal: i64, at: &str) -> InMemoryMachine {
         let start = "2026-03-04T05:06:07.000000Z";
         let key = serde_json::json!({ "set": "s", "ordinal": ordinal });
-        machine(name, &serde_json::json!({ "startTime": start, "drawKey": key, "reached": { "vm": at } }))
+        machine(
+            name,
+            &serde_json::json!({ "startTime": start, "drawKey": key, "reached": { "vm": at } }),
+        )
     }
 
     fn with_machines(machines: impl IntoIterator<Item = InMemoryMachine>) -> Seen {
-        Seen { instances: machines.into_iter().map(Arc::new).collect(), ..Seen::default() }
+        Seen {
+            instances: machines.into_iter().map(Arc::new).collect(),
+            ..Seen::default()
+        }
     }
 
     #[test]
@@ -561,8 +684,10 @@ mod tests {
         let mut auditor = Auditor::default();
         let ten = booted("a", 0, "2026-03-04T05:06:17.300000Z");
         assert_eq!(auditor.look(&with_machines([ten])), Ok(()));
-        let others =
-            [booted("b", 0, "2026-03-04T05:06:18.000000Z"), booted("c", 1, "2026-03-04T05:06:20.000000Z")];
+        let others = [
+            booted("b", 0, "2026-03-04T05:06:18.000000Z"),
+            booted("c", 1, "2026-03-04T05:06:20.000000Z"),
+        ];
         assert_eq!(auditor.look(&with_machines(others)), Ok(()));
         let other = booted("d", 0, "2026-03-04T05:06:19.000000Z");
         let what = "d, number 0 of s, took 12s to boot, and 10s 300ms before";
@@ -571,7 +696,10 @@ mod tests {
 
     #[test]
     fn a_machine_beyond_the_quota_and_an_annotation_of_ours_are_violations() {
-        let mut auditor = Auditor { quota: 1, ..Auditor::default() };
+        let mut auditor = Auditor {
+            quota: 1,
+            ..Auditor::default()
+        };
         let none = serde_json::json!(null);
         let one = machine("a", &none);
         let other = machine("b", &none);
@@ -579,7 +707,10 @@ mod tests {
         going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         assert_eq!(auditor.look(&with_machines([one.clone(), going])), Ok(()));
         let what = "b is one machine more than the 1 of its namespace";
-        assert_eq!(auditor.look(&with_machines([one.clone(), other])), Err(what.into()));
+        assert_eq!(
+            auditor.look(&with_machines([one.clone(), other])),
+            Err(what.into())
+        );
         let mut marked = one;
         let annotation = |name: &str| Some([(name.to_owned(), String::new())].into());
         marked.metadata.annotations = annotation(TERMINATE_ANNOTATION);

@@ -1,33 +1,45 @@
 //! The examples of the book: a cluster as its quickstart creates it, and what a reader then tries there.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
-use kube::api::{DeleteParams, DynamicObject};
-use kube::{Api, Client};
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, Scenario, SimulatedCloud};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Cluster;
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject},
+};
+use nephele_api::{
+    cloud::v1alpha1::{ClusterFault, Fault, Scenario, SimulatedCloud},
+    conditions::{self, types},
+    core::Cluster,
+    ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+};
 use nephele_fake_capi::DeploymentPlan;
 use nephele_yaml::{Bounds, Dialect};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::quiet::Quiet;
-use crate::settled::is_available;
-use crate::world::{paused_runtime, plan};
+use crate::{
+    quiet::Quiet,
+    settled::is_available,
+    world::{paused_runtime, plan},
+};
 
 /// The pages and samples with examples.
-const PAGES: [&str; 2] =
-    [include_str!("../../../../docs/src/faults.md"), include_str!("../../../../docs/src/scenarios.md")];
+const PAGES: [&str; 2] = [
+    include_str!("../../../../docs/src/faults.md"),
+    include_str!("../../../../docs/src/scenarios.md"),
+];
 const SAMPLES: [&str; 3] = [
     include_str!("../../../../config/samples/fault.yaml"),
     include_str!("../../../../config/samples/cluster_fault.yaml"),
     include_str!("../../../../config/samples/scenario.yaml"),
 ];
-const BOUNDS: Bounds = Bounds { text: 1 << 18, memory: 1 << 22, depth: 64, dialect: Dialect::Go };
+const BOUNDS: Bounds = Bounds {
+    text: 1 << 18,
+    memory: 1 << 22,
+    depth: 64,
+    dialect: Dialect::Go,
+};
 /// The Faults of the pages that need nothing but the quickstart's cluster, because readers try them first.
 const FIRST: [&str; 2] = ["no-room-for-workers", "one-silent-worker"];
 const LEASE: Duration = Duration::from_secs(36_000);
@@ -65,14 +77,18 @@ fn examples() -> anyhow::Result<Vec<Value>> {
         if text.starts_with(' ') {
             continue;
         }
-        let documents = nephele_yaml::read_all(text, &BOUNDS)?.into_iter().map(|(_, document)| document);
+        let documents = nephele_yaml::read_all(text, &BOUNDS)?
+            .into_iter()
+            .map(|(_, document)| document);
         examples.extend(documents.filter(|document| kind(document).is_some()));
     }
     Ok(examples)
 }
 
 fn kind(example: &Value) -> Option<&str> {
-    example["kind"].as_str().filter(|kind| ["Fault", "ClusterFault", "Scenario"].contains(kind))
+    example["kind"]
+        .as_str()
+        .filter(|kind| ["Fault", "ClusterFault", "Scenario"].contains(kind))
 }
 
 fn name(example: &Value) -> &str {
@@ -98,7 +114,9 @@ async fn read(world: &Quiet, examples: &[Value], is_plain: bool) -> anyhow::Resu
         }
         .with_context(|| format!("the example {}", name(example)))?;
         tried += 1;
-        available(&client).await.with_context(|| format!("after the example {}", name(example)))?;
+        available(&client)
+            .await
+            .with_context(|| format!("after the example {}", name(example)))?;
     }
     ensure!(tried >= 4, "only {tried} examples were found");
     Ok(())
@@ -139,13 +157,17 @@ async fn surround(world: &Quiet, client: &Client) -> anyhow::Result<()> {
     create::<InClusterIPPool>(client, &pool).await?;
     let key = (NAMESPACE.to_owned(), DEMO.to_owned());
     let mut plan = plan(&key, "book", 1, 0, true);
-    plan.address_pools.iter_mut().for_each(|pool| pool.name = "machines-v4".to_owned());
+    plan.address_pools
+        .iter_mut()
+        .for_each(|pool| pool.name = "machines-v4".to_owned());
     plan.control_plane_instance_type = "small".to_owned();
     plan.worker_instance_type = "small".to_owned();
     plan.worker_market = "Spot".to_owned();
     let zone = "north-1a".to_owned();
-    plan.deployments =
-        vec![DeploymentPlan { failure_domain: zone, ..DeploymentPlan::new(DEMO, "workers", 2) }];
+    plan.deployments = vec![DeploymentPlan {
+        failure_domain: zone,
+        ..DeploymentPlan::new(DEMO, "workers", 2)
+    }];
     world.planned.set(plan.clone());
     nephele_fake_capi::create(client, &plan).await?;
     Ok(())
@@ -160,7 +182,8 @@ where
     object["apiVersion"] = json!(resource.api_version);
     object["kind"] = json!(resource.kind);
     let api = api::<K>(client, &object);
-    api.create(&Default::default(), &serde_json::from_value(object)?).await?;
+    api.create(&Default::default(), &serde_json::from_value(object)?)
+        .await?;
     Ok(())
 }
 
@@ -205,7 +228,9 @@ async fn scale(world: &Quiet, client: &Client, workers: u32, is_plain: bool) -> 
     if is_plain {
         let patch = json!({ "spec": { "topology": topology(workers) } });
         let clusters = Api::<Cluster>::namespaced(client.clone(), NAMESPACE);
-        clusters.patch(DEMO, &Default::default(), &kube::api::Patch::Merge(&patch)).await?;
+        clusters
+            .patch(DEMO, &Default::default(), &kube::api::Patch::Merge(&patch))
+            .await?;
     } else if let Some(mut plan) = world.planned.get(NAMESPACE, DEMO) {
         plan.scale_workers(workers);
         world.planned.set(plan);
@@ -225,9 +250,14 @@ pub(crate) async fn scenario(client: &Client, example: &Value) -> anyhow::Result
             "Passed" => return Ok(()),
             "Failed" | "Invalid" => {
                 let passed = conditions::find(&status.conditions, types::PASSED);
-                let said = passed.map(|condition| condition.message.clone()).unwrap_or_default();
-                let steps: BTreeMap<_, _> =
-                    status.steps.into_iter().map(|step| (step.name, (step.phase, step.message))).collect();
+                let said = passed
+                    .map(|condition| condition.message.clone())
+                    .unwrap_or_default();
+                let steps: BTreeMap<_, _> = status
+                    .steps
+                    .into_iter()
+                    .map(|step| (step.name, (step.phase, step.message)))
+                    .collect();
                 bail!("its phase is {}: {steps:#?}: {said}", status.phase);
             }
             _ => {}
@@ -239,7 +269,11 @@ pub(crate) async fn scenario(client: &Client, example: &Value) -> anyhow::Result
 pub(crate) async fn available(client: &Client) -> anyhow::Result<()> {
     let clusters = Api::<Cluster>::namespaced(client.clone(), NAMESPACE);
     let begun = Instant::now();
-    while !clusters.get_opt(DEMO).await?.is_some_and(|cluster| is_available(&cluster)) {
+    while !clusters
+        .get_opt(DEMO)
+        .await?
+        .is_some_and(|cluster| is_available(&cluster))
+    {
         ensure!(begun.elapsed() < WITHIN, "the cluster does not get available");
         sleep(LOOK_EVERY).await;
     }

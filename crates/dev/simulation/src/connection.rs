@@ -1,10 +1,14 @@
 //! The connection of one manager to the management API, with simulated failures.
 
-use std::collections::HashMap;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::body::Body;
 use futures::StreamExt as _;
@@ -138,9 +142,18 @@ impl Connection {
         }
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        (self.witness)(&Sent { identity: &self.identity, method: &method, path: &path });
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let kind = AWAY.iter().find(|(end, _)| method == Method::GET && path.ends_with(end));
+        (self.witness)(&Sent {
+            identity: &self.identity,
+            method: &method,
+            path: &path,
+        });
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let kind = AWAY
+            .iter()
+            .find(|(end, _)| method == Method::GET && path.ends_with(end));
         if let Some((_, list)) = kind.filter(|_| self.conditions.away.load(Ordering::Relaxed)) {
             return Ok(self.nothing(is_watch, list).await);
         }

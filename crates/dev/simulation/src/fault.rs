@@ -17,17 +17,24 @@ pub(crate) fn spec(operation: u8, effect: u8, percent: u8, count: u8, seconds: u
         Some(_) => Vec::new(),
         None => {
             let chosen = Verb::ALL.get(usize::from(operation)).map(|verb| verb.as_str());
-            chosen.into_iter().filter(|name| !is_of_machines && !is_late_read(name)).collect()
+            chosen
+                .into_iter()
+                .filter(|name| !is_of_machines && !is_late_read(name))
+                .collect()
         }
     };
     // Nothing in a world replaces a control plane machine whose instance is gone.
     let workers =
         json!({ "matchExpressions": [{ "key": labels::CONTROL_PLANE, "operator": "DoesNotExist" }] });
     // A machine that is gone is replaced at once, and its successor would be gone at once, too: thousands of times.
-    let ends_machines = ["vanish", "spotReclaim"].iter().any(|name| effect.get(name).is_some());
+    let ends_machines = ["vanish", "spotReclaim"]
+        .iter()
+        .any(|name| effect.get(name).is_some());
     let count = if ends_machines && count == 0 { 20 } else { count };
     // Some Faults are about one caller, and some come and go while they last.
-    let caller = Caller::ALL.get(usize::from(percent % 8)).filter(|_| !is_of_machines);
+    let caller = Caller::ALL
+        .get(usize::from(percent % 8))
+        .filter(|_| !is_of_machines);
     let schedule = percent.is_multiple_of(3).then(|| {
         let window = 1 + seconds / 8;
         json!({ "every": format!("{}s", 2 * window + 1), "for": format!("{window}s"), "offset": format!("{}s", count % 3) })
@@ -70,7 +77,10 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
     // Before, while and after machines boot.
     let retry_after = ["1s", "7s", "40s"][usize::from(seconds) % 3];
     if let Some(reason) = FailureReason::ALL.get(usize::from(number)) {
-        return (json!({ "fail": { "reason": reason, "retryAfter": retry_after } }), false);
+        return (
+            json!({ "fail": { "reason": reason, "retryAfter": retry_after } }),
+            false,
+        );
     }
     let on_machines = [
         json!({ "outage": { "retryAfter": "1s" } }),
@@ -115,7 +125,12 @@ fn effect(number: u8, seconds: u8) -> (Value, bool) {
     let of_addresses = of_addresses.map(|effect| json!({ "addresses": effect }));
     let newest =
         [json!({ "nodeRebootsAs": { "nameSuffix": "-2", "downFor": format!("{}s", seconds % 20) } })];
-    let mut on_machines = on_machines.into_iter().chain(holds).chain(newer).chain(of_addresses).chain(newest);
+    let mut on_machines = on_machines
+        .into_iter()
+        .chain(holds)
+        .chain(newer)
+        .chain(of_addresses)
+        .chain(newest);
     match on_machines.nth(usize::from(number) - FailureReason::ALL.len()) {
         Some(effect) => (effect, true),
         None if number.is_multiple_of(2) => (json!({ "delay": { "duration": "5s", "jitter": "1" } }), false),

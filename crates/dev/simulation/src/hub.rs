@@ -1,8 +1,6 @@
 //! Connections to workload clusters, through the managers that serve them.
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use http::{Request, Response};
@@ -32,10 +30,24 @@ impl Hub {
 
     /// Sends a request to a cluster, as its administrator.
     pub(crate) async fn reach(&self, port: u16, request: Request<Body>) -> io::Result<Response<Body>> {
-        let network = self.0.lock().iter().find(|network| network.ports().contains(&port)).cloned();
+        let network = self
+            .0
+            .lock()
+            .iter()
+            .find(|network| network.ports().contains(&port))
+            .cloned();
         let network = network.ok_or(io::ErrorKind::ConnectionRefused)?;
         let groups = vec!["system:masters".to_owned()];
-        network.request(port, UserInfo { name: "kubernetes-admin".to_owned(), groups }, request).await
+        network
+            .request(
+                port,
+                UserInfo {
+                    name: "kubernetes-admin".to_owned(),
+                    groups,
+                },
+                request,
+            )
+            .await
     }
 
     /// How the stand-in for Cluster API connects to clusters: through the port in their kubeconfig.

@@ -1,8 +1,10 @@
 //! What deleted clusters leave in memory, by the allocator's count.
 
-use std::env;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::{
+    env,
+    os::unix::process::CommandExt as _,
+    process::{Command, ExitCode},
+};
 
 use nephele_simulation::memory;
 use tikv_jemalloc_ctl::{epoch, opt, stats};
@@ -25,7 +27,11 @@ pub(crate) fn report(rounds: usize) -> anyhow::Result<ExitCode> {
         return Err(without_caches());
     }
     nephele_seeded_process::seed(0);
-    let allocated = || epoch::advance().and_then(|_| stats::allocated::read()).unwrap_or_default() as u64;
+    let allocated = || {
+        epoch::advance()
+            .and_then(|_| stats::allocated::read())
+            .unwrap_or_default() as u64
+    };
     let measured = memory::rounds(rounds, allocated).map_err(anyhow::Error::msg)?;
     let (first, limit) = if rounds > LOGS_ARE_FULL + 1 {
         (LOGS_ARE_FULL, LEFT_MAX)
@@ -37,14 +43,23 @@ pub(crate) fn report(rounds: usize) -> anyhow::Result<ExitCode> {
     let left = slope::of(&counted) / f64::from(memory::CLUSTERS);
     println!("{left:.0} bytes are left of a cluster, at most {limit:.0} may be: {measured:?}");
     let holds = measured[0] > 0 && left <= limit;
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Replaces this process by one whose threads have no caches of memory, because the allocator reads its settings only at
 /// the start. Returns why that failed.
 fn without_caches() -> anyhow::Error {
     let (name, value) = ALLOCATOR;
-    let again = |program| Command::new(program).args(env::args_os().skip(1)).env(name, value).exec();
+    let again = |program| {
+        Command::new(program)
+            .args(env::args_os().skip(1))
+            .env(name, value)
+            .exec()
+    };
     match (env::var_os(name), env::current_exe()) {
         (Some(_), _) => anyhow::anyhow!("{name} has to have {value}"),
         (None, Ok(program)) => again(program).into(),

@@ -3,20 +3,31 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch};
-use kube::core::GroupVersionKind;
-use kube::{Api, Client, ResourceExt as _};
-use nephele_api::core::Cluster;
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, ListParams, Patch},
+    core::GroupVersionKind,
+};
+use nephele_api::{
+    core::Cluster,
+    ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+};
 use nephele_yaml::{Bounds, Dialect};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::book::{DEMO, NAMESPACE, available, create, scenario};
-use crate::quiet::Quiet;
-use crate::world::paused_runtime;
+use crate::{
+    book::{DEMO, NAMESPACE, available, create, scenario},
+    quiet::Quiet,
+    world::paused_runtime,
+};
 
-const BOUNDS: Bounds = Bounds { text: 1 << 18, memory: 1 << 22, depth: 64, dialect: Dialect::Go };
+const BOUNDS: Bounds = Bounds {
+    text: 1 << 18,
+    memory: 1 << 22,
+    depth: 64,
+    dialect: Dialect::Go,
+};
 const LEASE: Duration = Duration::from_secs(36_000);
 /// The name of the MachineDeployment in the scenarios for clusters without a topology.
 const WORKERS: &str = "demo-workers";
@@ -46,7 +57,10 @@ macro_rules! library {
 /// With the first scenario that does not do so.
 pub fn library() -> Result<(), String> {
     let plain = Needs::default();
-    let cluster_api = Needs { cluster_api: true, ..plain };
+    let cluster_api = Needs {
+        cluster_api: true,
+        ..plain
+    };
     let scenarios = library! {
         "address-exhaustion": Needs { scalable: Some(1), pool: true, ..plain },
         "api-server-errors": plain,
@@ -82,7 +96,10 @@ async fn play(client: &Client, text: &str, needs: Needs) -> anyhow::Result<()> {
     if needs.cluster_api {
         let refusal = scenario(client, &read(text)?).await.err().context("it passed")?;
         let said = refusal.to_string();
-        ensure!(said.ends_with("which the stand-in for Cluster API does not have"), "it says: {said}");
+        ensure!(
+            said.ends_with("which the stand-in for Cluster API does not have"),
+            "it says: {said}"
+        );
         return Ok(());
     }
     if needs.pool {
@@ -106,13 +123,21 @@ async fn play(client: &Client, text: &str, needs: Needs) -> anyhow::Result<()> {
         let resource = ApiResource::from_gvk(&kind);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
         let deployments = api.list(&ListParams::default()).await?;
-        let name = deployments.iter().next().context("no MachineDeployment")?.name_any();
+        let name = deployments
+            .iter()
+            .next()
+            .context("no MachineDeployment")?
+            .name_any();
         let patch = json!({ "spec": { "replicas": workers } });
-        api.patch(&name, &Default::default(), &Patch::Merge(&patch)).await?;
+        api.patch(&name, &Default::default(), &Patch::Merge(&patch))
+            .await?;
         sleep(Duration::from_secs(120)).await;
         let scaled = api.get(&name).await?;
         let available = scaled.data["status"]["availableReplicas"].as_u64();
-        ensure!(available == Some(workers.into()), "{workers} workers were asked for: {available:?}");
+        ensure!(
+            available == Some(workers.into()),
+            "{workers} workers were asked for: {available:?}"
+        );
         text = text.replace(WORKERS, &name);
     }
     scenario(client, &read(&text)?).await
@@ -133,8 +158,10 @@ fn topology(needs: Needs) -> Value {
     // Scenarios look once in a second.
     let behaviour = json!({ "vm": { "provisioning": { "startupDuration": "5s" } } });
     let behaviours = ["controlPlaneBehaviour", "workerBehaviour"];
-    let mut variables: Vec<_> =
-        behaviours.iter().map(|name| json!({ "name": name, "value": behaviour })).collect();
+    let mut variables: Vec<_> = behaviours
+        .iter()
+        .map(|name| json!({ "name": name, "value": behaviour }))
+        .collect();
     if needs.zones {
         let zones = ["north-1a", "north-1b", "north-1c"].map(|name| json!({ "name": name }));
         variables.push(json!({ "name": "zones", "value": zones }));

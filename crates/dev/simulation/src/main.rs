@@ -8,9 +8,11 @@ mod seeds;
 mod slope;
 mod stories;
 
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -95,9 +97,10 @@ fn main() -> anyhow::Result<ExitCode> {
         alone::tell_story(seed)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (deed, seed, times) in
-        [(alone::REWIND, args.rewind, args.rewinds), (alone::RESTART, args.restart, args.restarts)]
-    {
+    for (deed, seed, times) in [
+        (alone::REWIND, args.rewind, args.rewinds),
+        (alone::RESTART, args.restart, args.restarts),
+    ] {
         if let Some(seed) = seed {
             deed.answer(seed)?;
             return Ok(ExitCode::SUCCESS);
@@ -137,7 +140,11 @@ fn main() -> anyhow::Result<ExitCode> {
     for (scenario, violation) in &failed.found {
         report(scenario, violation, args.shrink)?;
     }
-    Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failures == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 struct Results {
@@ -170,13 +177,20 @@ fn run_all(args: &Args) -> Results {
                     }
                     let ran = ran.fetch_add(1, Ordering::Relaxed) + 1;
                     if ran.is_multiple_of(PROGRESS_EVERY) {
-                        println!("{ran} of {} worlds, {} violations", args.seeds, found.lock().len());
+                        println!(
+                            "{ran} of {} worlds, {} violations",
+                            args.seeds,
+                            found.lock().len()
+                        );
                     }
                 }
             });
         }
     });
-    Results { ran: ran.into_inner(), found: found.into_inner() }
+    Results {
+        ran: ran.into_inner(),
+        found: found.into_inner(),
+    }
 }
 
 /// Runs a world again, with the same result.
@@ -186,11 +200,17 @@ fn again(scenario: &Scenario, first: Summary) -> Result<Summary, Violation> {
         return Ok(second);
     }
     let what = format!("two runs differ: {first:?} and {second:?}");
-    Err(Violation { step: scenario.steps.len(), what })
+    Err(Violation {
+        step: scenario.steps.len(),
+        what,
+    })
 }
 
 fn report(scenario: &Scenario, violation: &Violation, tries: usize) -> anyhow::Result<()> {
-    println!("\n{violation}\n{scenario}again: cargo xtask worlds --seeds 1 --from {}", scenario.seed);
+    println!(
+        "\n{violation}\n{scenario}again: cargo xtask worlds --seeds 1 --from {}",
+        scenario.seed
+    );
     if tries == 0 {
         return Ok(());
     }

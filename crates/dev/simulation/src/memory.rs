@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use kube::Api;
-use kube::api::DeleteParams;
+use kube::{Api, api::DeleteParams};
 use nephele_api::core::{Cluster, Machine};
 use tokio::time::{Instant, sleep};
 
-use crate::quiet::Quiet;
-use crate::world::{paused_runtime, plan};
+use crate::{
+    quiet::Quiet,
+    world::{paused_runtime, plan},
+};
 
 /// Clusters of a round, side by side.
 pub const CLUSTERS: u8 = 4;
@@ -50,13 +51,24 @@ impl Quiet {
         let machines: Api<Machine> = Api::default_namespaced(client.clone());
         let workers = u32::try_from(MACHINES - 1).unwrap_or(u32::MAX);
         for cluster in 0..CLUSTERS {
-            let plan = plan(&("default".to_owned(), format!("cluster-{cluster}")), "salt", 1, workers, true);
+            let plan = plan(
+                &("default".to_owned(), format!("cluster-{cluster}")),
+                "salt",
+                1,
+                workers,
+                true,
+            );
             self.planned.set(plan.clone());
-            nephele_fake_capi::create(&client, &plan).await.map_err(|error| error.to_string())?;
+            nephele_fake_capi::create(&client, &plan)
+                .await
+                .map_err(|error| error.to_string())?;
         }
         let wanted = usize::from(CLUSTERS) * MACHINES;
         until("every machine has a Node", async || {
-            let listed = machines.list(&Default::default()).await.map_err(|error| error.to_string())?;
+            let listed = machines
+                .list(&Default::default())
+                .await
+                .map_err(|error| error.to_string())?;
             let has_node = |machine: &&Machine| {
                 let status = machine.status.as_ref();
                 status.is_some_and(|status| status.node_ref.is_some())
@@ -66,10 +78,16 @@ impl Quiet {
         .await?;
         for cluster in 0..CLUSTERS {
             let name = format!("cluster-{cluster}");
-            clusters.delete(&name, &DeleteParams::default()).await.map_err(|error| error.to_string())?;
+            clusters
+                .delete(&name, &DeleteParams::default())
+                .await
+                .map_err(|error| error.to_string())?;
         }
         until("every cluster is gone", async || {
-            let listed = clusters.list(&Default::default()).await.map_err(|error| error.to_string())?;
+            let listed = clusters
+                .list(&Default::default())
+                .await
+                .map_err(|error| error.to_string())?;
             Ok(listed.items.is_empty())
         })
         .await?;

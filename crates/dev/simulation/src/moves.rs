@@ -1,13 +1,18 @@
 //! `clusterctl move`: every object is created on another management cluster, and then removed from the first one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
-use kube::{Resource as _, ResourceExt as _};
+use k8s_openapi::{
+    api::core::v1::Secret, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Resource as _, ResourceExt as _,
+    api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
 use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
 use nephele_testkit::ManagementApi;
 use rand::RngExt as _;
@@ -21,7 +26,10 @@ pub(crate) type Uids = BTreeMap<String, String>;
 
 /// Whether an object is being deleted: clusterctl moves nothing then.
 pub(crate) async fn is_deleting(api: &ManagementApi) -> bool {
-    objects(api).await.iter().any(|(_, object)| object.metadata.deletion_timestamp.is_some())
+    objects(api)
+        .await
+        .iter()
+        .any(|(_, object)| object.metadata.deletion_timestamp.is_some())
 }
 
 /// Creates the objects of one management cluster on another, owners first, as clusterctl does: without their status,
@@ -51,7 +59,9 @@ pub(crate) async fn copy(seed: u64, from: &ManagementApi, to: &ManagementApi) ->
             metadata.creation_timestamp = None;
             metadata.generation = None;
             metadata.managed_fields = None;
-            let created = api(to, &resource, &object).create(&PostParams::default(), &object).await;
+            let created = api(to, &resource, &object)
+                .create(&PostParams::default(), &object)
+                .await;
             uids.insert(uid, created.expect("it is taken").uid().expect("it was created"));
         }
         assert!(later.len() < before, "owners are no circle");
@@ -76,7 +86,9 @@ pub(crate) async fn remove(seed: u64, from: &ManagementApi, uids: &Uids) {
         let metadata = json!({ "annotations": { DELETE_FOR_MOVE_ANNOTATION: "" }, "finalizers": null });
         let patch = json!({ "metadata": metadata });
         // The object may have been deleted with its owner.
-        let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        let _ = api
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await;
         let _ = api.delete(&name, &DeleteParams::default()).await;
     }
 }
@@ -94,18 +106,30 @@ async fn pause(seed: u64, what: &str, object: &DynamicObject) {
 /// The namespaced objects of all kinds that have a CRD, and the Secrets.
 async fn objects(api: &ManagementApi) -> Vec<(ApiResource, DynamicObject)> {
     let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
-    let definitions = definitions.list(&Default::default()).await.expect("an answer").items;
-    let namespaced = definitions.into_iter().filter(|definition| definition.spec.scope == "Namespaced");
+    let definitions = definitions
+        .list(&Default::default())
+        .await
+        .expect("an answer")
+        .items;
+    let namespaced = definitions
+        .into_iter()
+        .filter(|definition| definition.spec.scope == "Namespaced");
     let mut resources = vec![ApiResource::erase::<Secret>(&())];
     resources.extend(namespaced.map(|definition| {
         let spec = definition.spec;
-        let stored = spec.versions.iter().find(|version| version.storage).expect("one is stored");
+        let stored = spec
+            .versions
+            .iter()
+            .find(|version| version.storage)
+            .expect("one is stored");
         let kind = GroupVersionKind::gvk(&spec.group, &stored.name, &spec.names.kind);
         ApiResource::from_gvk_with_plural(&kind, &spec.names.plural)
     }));
     let mut all = Vec::new();
     for resource in resources {
-        let listed = Api::<DynamicObject>::all_with(api.client(), &resource).list(&Default::default()).await;
+        let listed = Api::<DynamicObject>::all_with(api.client(), &resource)
+            .list(&Default::default())
+            .await;
         let listed = listed.expect("an answer").items.into_iter();
         all.extend(listed.map(|object| (resource.clone(), object)));
     }

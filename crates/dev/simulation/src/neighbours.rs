@@ -1,15 +1,17 @@
 //! Two managers with disjoint watch filters in one management cluster, at the same time: no status has two writers, and what
 //! has no label of either has none.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::Method;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, Scenario, SimulatedCloud};
-use nephele_api::core::Cluster;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use nephele_api::{
+    cloud::v1alpha1::{ClusterFault, Fault, Scenario, SimulatedCloud},
+    core::Cluster,
+};
 use nephele_controller::PAUSED_ANNOTATION;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_testkit::ManagementApi;
@@ -19,15 +21,17 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Conditions, Connection, Sent, Witness};
-use crate::fault;
-use crate::hub::Hub;
-use crate::process::{EVEN, ODD, Process, Settings};
-use crate::scenario::{Scope, draws_about};
-use crate::script;
-use crate::settled::is_available;
-use crate::time::WorldClock;
-use crate::world::{create_pools, management_api, paused_runtime, plan, play_cluster_api, watch_label};
+use crate::{
+    connection::{Conditions, Connection, Sent, Witness},
+    fault,
+    hub::Hub,
+    process::{EVEN, ODD, Process, Settings},
+    scenario::{Scope, draws_about},
+    script,
+    settled::is_available,
+    time::WorldClock,
+    world::{create_pools, management_api, paused_runtime, plan, play_cluster_api, watch_label},
+};
 
 /// Until the Faults with a time are over, and what they did is written.
 const CALMS_DOWN: Duration = Duration::from_secs(300);
@@ -89,7 +93,17 @@ impl World {
         play_cluster_api(&api, &planned, &hub, &clock, fake_capi.clone());
         let managers = Vec::new();
         let written = Arc::default();
-        let mut world = Self { clock, api, hub, planned, fake_capi, managers, written, started: 0, made: 0 };
+        let mut world = Self {
+            clock,
+            api,
+            hub,
+            planned,
+            fake_capi,
+            managers,
+            written,
+            started: 0,
+            made: 0,
+        };
         world.start_manager(seed, Scope::LabelledEven);
         world.start_manager(seed, Scope::LabelledOdd);
         world
@@ -100,19 +114,30 @@ impl World {
         let identity = format!("manager-{}", self.started);
         let written = Arc::clone(&self.written);
         let witness: Witness = Arc::new(move |sent| written.lock().note(scope, sent));
-        let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
+        let conditions = Conditions {
+            trouble: Arc::default(),
+            away: Arc::default(),
+        };
         let server = self.api.server().clone();
         let connection = Connection::new(server, seed, identity.clone(), conditions, witness);
-        let settings = Settings { scope, shares_ports: false, quota: 0, disk: None, lease: None };
+        let settings = Settings {
+            scope,
+            shares_ports: false,
+            quota: 0,
+            disk: None,
+            lease: None,
+        };
         let manager = Process::start(connection, identity, &self.clock, settings);
         self.managers.push((scope, manager));
-        self.hub.set(self.managers.iter().map(|(_, manager)| manager.network.clone()));
+        self.hub
+            .set(self.managers.iter().map(|(_, manager)| manager.network.clone()));
     }
 
     async fn live(&mut self, seed: u64) -> Result<(), String> {
         let mut draws = draws_about(seed, &["neighbours"], 0);
         for namespace in [EVEN, ODD] {
-            self.create_cluster(seed, namespace, draws.random_ratio(1, 2)).await;
+            self.create_cluster(seed, namespace, draws.random_ratio(1, 2))
+                .await;
         }
         for _ in 0..draws.random_range(6..14) {
             let namespace = if draws.random_ratio(1, 2) { EVEN } else { ODD };
@@ -120,7 +145,13 @@ impl World {
             let mut spec = || {
                 let effect = draws.random_range(0..fault::EFFECTS);
                 let percent = draws.random_range(10..101);
-                fault::spec(draws.random_range(0..12), effect, percent, draws.random_range(0..9), 60)
+                fault::spec(
+                    draws.random_range(0..12),
+                    effect,
+                    percent,
+                    draws.random_range(0..9),
+                    60,
+                )
             };
             let spec = spec();
             match draws.random_range(0..8_u8) {
@@ -131,8 +162,11 @@ impl World {
                 5 => self.create_script(namespace, &spec).await,
                 6 => self.pause_faults(namespace, draws.random_ratio(1, 2)).await,
                 _ => {
-                    let scope =
-                        if draws.random_ratio(1, 2) { Scope::LabelledEven } else { Scope::LabelledOdd };
+                    let scope = if draws.random_ratio(1, 2) {
+                        Scope::LabelledEven
+                    } else {
+                        Scope::LabelledOdd
+                    };
                     self.restart(seed, scope).await;
                 }
             }
@@ -154,7 +188,9 @@ impl World {
         let mut after = self.written.lock().counts.clone();
         after.retain(|path, count| before.get(path) != Some(count));
         if !after.is_empty() {
-            return Err(format!("while nothing happened, these statuses were written: {after:?}"));
+            return Err(format!(
+                "while nothing happened, these statuses were written: {after:?}"
+            ));
         }
         let unlabelled = self.faults(EVEN).get(&unlabelled).await.expect("it is there");
         if let Some(status) = unlabelled.status {
@@ -177,17 +213,26 @@ impl World {
         let key = (namespace.to_owned(), format!("of-{namespace}"));
         let plan = plan(&key, &format!("{seed}/{namespace}"), 1, 2, pooled);
         self.planned.set(plan.clone());
-        nephele_fake_capi::create(&self.api.client(), &plan).await.expect("objects are taken");
+        nephele_fake_capi::create(&self.api.client(), &plan)
+            .await
+            .expect("objects are taken");
     }
 
     /// Returns its name.
     async fn create_fault(&mut self, namespace: &str, labelled: &str, spec: &Value) -> String {
         self.made += 1;
         let name = format!("fault-{}", self.made);
-        let labels = if labelled.is_empty() { BTreeMap::new() } else { watch_label(labelled) };
+        let labels = if labelled.is_empty() {
+            BTreeMap::new()
+        } else {
+            watch_label(labelled)
+        };
         let object = json!({ "metadata": { "name": name, "labels": labels }, "spec": spec });
         let object = serde_json::from_value(object).expect("a Fault");
-        self.faults(namespace).create(&PostParams::default(), &object).await.expect("faults are taken");
+        self.faults(namespace)
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("faults are taken");
         name
     }
 
@@ -196,7 +241,9 @@ impl World {
         let metadata = json!({ "name": format!("fault-{}", self.made), "labels": watch_label(labelled) });
         let object = serde_json::from_value(json!({ "metadata": metadata, "spec": spec }));
         let api: Api<ClusterFault> = Api::all(self.api.client());
-        api.create(&PostParams::default(), &object.expect("a ClusterFault")).await.expect("it is taken");
+        api.create(&PostParams::default(), &object.expect("a ClusterFault"))
+            .await
+            .expect("it is taken");
     }
 
     async fn change_cloud(&self, namespace: &str, machines: u8) {
@@ -206,7 +253,9 @@ impl World {
         let object = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a cloud");
         if api.create(&PostParams::default(), &object).await.is_err() {
             let patch = Patch::Merge(json!({ "spec": spec }));
-            api.patch("default", &PatchParams::default(), &patch).await.expect("it is there");
+            api.patch("default", &PatchParams::default(), &patch)
+                .await
+                .expect("it is there");
         }
     }
 
@@ -217,7 +266,9 @@ impl World {
         let object = json!({ "metadata": metadata, "spec": script::spec(spec, 2, 5) });
         let object: Scenario = serde_json::from_value(object).expect("a Scenario");
         let api: Api<Scenario> = Api::namespaced(self.api.client(), namespace);
-        api.create(&PostParams::default(), &object).await.expect("scenarios are taken");
+        api.create(&PostParams::default(), &object)
+            .await
+            .expect("scenarios are taken");
     }
 
     /// Pauses all Faults of a namespace, or resumes them.
@@ -227,7 +278,9 @@ impl World {
         let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
         for object in api.list(&ListParams::default()).await.expect("a list") {
             // A Scenario may have ended it.
-            let _ = api.patch(&object.name_any(), &PatchParams::default(), &patch).await;
+            let _ = api
+                .patch(&object.name_any(), &PatchParams::default(), &patch)
+                .await;
         }
     }
 
@@ -247,9 +300,15 @@ impl World {
         let all = DeleteParams::default();
         let any = ListParams::default();
         let cluster_faults: Api<ClusterFault> = Api::all(self.api.client());
-        cluster_faults.delete_collection(&all, &any).await.expect("they are deleted");
+        cluster_faults
+            .delete_collection(&all, &any)
+            .await
+            .expect("they are deleted");
         for namespace in [EVEN, ODD] {
-            self.faults(namespace).delete_collection(&all, &any).await.expect("they are deleted");
+            self.faults(namespace)
+                .delete_collection(&all, &any)
+                .await
+                .expect("they are deleted");
             let clouds: Api<SimulatedCloud> = Api::namespaced(self.api.client(), namespace);
             let patch = Patch::Merge(json!({ "spec": { "quotas": null } }));
             let _ = clouds.patch("default", &PatchParams::default(), &patch).await;
@@ -262,7 +321,9 @@ impl World {
         loop {
             let clusters = Api::<Cluster>::all(self.api.client());
             let clusters = clusters.list(&ListParams::default()).await.expect("a list");
-            let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else { return Ok(()) };
+            let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else {
+                return Ok(());
+            };
             if begun.elapsed() > SETTLES_WITHIN {
                 let status = missing.status.as_ref().map(|status| &status.conditions);
                 return Err(format!("{} is not available: {status:?}", missing.name_any()));
@@ -286,8 +347,10 @@ impl Written {
         }
         let writer = *self.writers.entry(sent.path.to_owned()).or_insert(scope);
         if writer != scope {
-            let what =
-                format!("{} is written by the manager of {writer:?} and by that of {scope:?}", sent.path);
+            let what = format!(
+                "{} is written by the manager of {writer:?} and by that of {scope:?}",
+                sent.path
+            );
             self.violation.get_or_insert(what);
         }
     }

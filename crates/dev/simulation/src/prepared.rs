@@ -1,8 +1,10 @@
 //! What all worlds share, and what costs a process more than a quarter of a world: the definitions of the kinds, and the key
 //! pairs of clusters. The process that starts worlds makes it once.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -26,7 +28,10 @@ impl Prepared {
     /// What this process has, or makes now.
     #[must_use]
     pub fn of_this_process() -> Self {
-        Self { definitions: definitions().clone(), key_pairs: Pairs::clone(&key_pairs()) }
+        Self {
+            definitions: definitions().clone(),
+            key_pairs: Pairs::clone(&key_pairs()),
+        }
     }
 
     /// Takes it over, unless this process has made it already.
@@ -46,7 +51,10 @@ pub(crate) fn key_pairs() -> Arc<Pairs> {
         let pair = |purpose: &str| {
             let authority = Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, begin, end);
             let authority = authority.expect("an authority can be made");
-            let data = [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())];
+            let data = [
+                ("tls.crt", authority.certificate_pem()),
+                ("tls.key", authority.key_pem()),
+            ];
             let data = data.map(|(name, pem)| (name.to_owned(), ByteString(pem.into_bytes())));
             (purpose.to_owned(), data.into())
         };

@@ -1,7 +1,6 @@
 //! A manager in a world: the product, assembled as in its own process.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use nephele_apiserver::{Key, Store};
@@ -13,9 +12,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Connection;
-use crate::scenario::Scope;
-use crate::time::WorldClock;
+use crate::{connection::Connection, scenario::Scope, time::WorldClock};
 
 /// The namespace of clusters with even numbers, and the value of their watch filter's label.
 pub(crate) const EVEN: &str = "default";
@@ -28,7 +25,11 @@ const LEASE: (&str, &str) = ("default", "nephele");
 pub(crate) fn holder(store: &Store) -> String {
     let lease = store.get(&Key::new("coordination.k8s.io", "leases", LEASE.0, LEASE.1));
     let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].take());
-    holder.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+    holder
+        .as_ref()
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The ports of workload clusters: fewer than a world creates clusters in total.
@@ -70,7 +71,13 @@ impl Process {
         clock: &WorldClock,
         settings: Settings,
     ) -> Self {
-        let Settings { scope, shares_ports, quota, disk, lease } = settings;
+        let Settings {
+            scope,
+            shares_ports,
+            quota,
+            disk,
+            lease,
+        } = settings;
         let (namespace, watch_filter) = match scope {
             Scope::All => (String::new(), String::new()),
             Scope::Even => (EVEN.to_owned(), String::new()),
@@ -79,9 +86,17 @@ impl Process {
             Scope::Nothing => (String::new(), "unnamed".to_owned()),
         };
         let sees_some = matches!(scope, Scope::Even | Scope::LabelledEven);
-        let ports = if sees_some && !shares_ports { PORTS_OF_SOME_CLUSTERS } else { PORTS };
+        let ports = if sees_some && !shares_ports {
+            PORTS_OF_SOME_CLUSTERS
+        } else {
+            PORTS
+        };
         let defaults = Options::default();
-        let times = (defaults.lease_duration, defaults.renew_deadline, defaults.retry_period);
+        let times = (
+            defaults.lease_duration,
+            defaults.renew_deadline,
+            defaults.retry_period,
+        );
         let (lease_duration, renew_deadline, retry_period) =
             lease.map_or(times, |lease| (lease, lease / 3 * 2, lease / 8));
         let options = Options {
@@ -106,15 +121,25 @@ impl Process {
             identity: identity.clone(),
             ..defaults
         };
-        let config = Config::new(options).expect("these options are a configuration").with_stand_in();
+        let config = Config::new(options)
+            .expect("these options are a configuration")
+            .with_stand_in();
         let manager = Manager::build_with(config, Clients::one(connection.client()), Registry::new());
         let network = InProcess::keeping_on(disk.unwrap_or_default());
-        let manager =
-            manager.expect("nothing to listen on").within(clock.clock(), Network::InProcess(network.clone()));
+        let manager = manager
+            .expect("nothing to listen on")
+            .within(clock.clock(), Network::InProcess(network.clone()));
         let shutdown = CancellationToken::new();
         let routes = manager.cloud_routes();
         let task = tokio::spawn(manager.run(shutdown.clone()));
-        Self { identity, connection, network, routes, shutdown, task }
+        Self {
+            identity,
+            connection,
+            network,
+            routes,
+            shutdown,
+            task,
+        }
     }
 
     /// Whether it has ended by itself, as a manager does that lost its lease. Its supervisor then starts another one.

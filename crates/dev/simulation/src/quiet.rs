@@ -1,7 +1,6 @@
 //! A world without trouble, with one manager at a time.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use nephele_fake_capi::{Plan, PlannedClusters};
@@ -9,12 +8,14 @@ use nephele_state::MemoryDisk;
 use nephele_testkit::ManagementApi;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Conditions, Connection};
-use crate::hub::Hub;
-use crate::process::{Process, Settings};
-use crate::scenario::Scope;
-use crate::time::WorldClock;
-use crate::world::{create_pools, management_api, play_cluster_api};
+use crate::{
+    connection::{Conditions, Connection},
+    hub::Hub,
+    process::{Process, Settings},
+    scenario::Scope,
+    time::WorldClock,
+    world::{create_pools, management_api, play_cluster_api},
+};
 
 /// The world.
 pub(crate) struct Quiet {
@@ -54,7 +55,16 @@ impl Quiet {
             lease: Some(lease),
         };
         let managers = Vec::new();
-        let mut world = Self { api, planned, hub, clock, settings, fake_capi, managers, started: 0 };
+        let mut world = Self {
+            api,
+            planned,
+            hub,
+            clock,
+            settings,
+            fake_capi,
+            managers,
+            started: 0,
+        };
         world.start_manager();
         world
     }
@@ -66,10 +76,18 @@ impl Quiet {
             1 => "manager".to_owned(),
             number => format!("manager-{number}"),
         };
-        let conditions = Conditions { trouble: Arc::default(), away: Arc::default() };
+        let conditions = Conditions {
+            trouble: Arc::default(),
+            away: Arc::default(),
+        };
         let server = self.api.server().clone();
         let connection = Connection::new(server, 0, identity.clone(), conditions, Arc::new(|_| {}));
-        self.managers.push(Process::start(connection, identity, &self.clock, self.settings.clone()));
+        self.managers.push(Process::start(
+            connection,
+            identity,
+            &self.clock,
+            self.settings.clone(),
+        ));
         self.show_managers();
     }
 
@@ -77,11 +95,16 @@ impl Quiet {
     pub(crate) async fn end_manager(&mut self, crashes: bool) {
         let manager = self.managers.remove(0);
         self.show_managers();
-        if crashes { manager.kill().await } else { manager.stop().await }
+        if crashes {
+            manager.kill().await
+        } else {
+            manager.stop().await
+        }
     }
 
     fn show_managers(&self) {
-        self.hub.set(self.managers.iter().map(|manager| manager.network.clone()));
+        self.hub
+            .set(self.managers.iter().map(|manager| manager.network.clone()));
     }
 
     /// The routes of the manager's cloud.

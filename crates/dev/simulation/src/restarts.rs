@@ -7,21 +7,26 @@
 //!
 //! What changes in the twin too has not changed because of the restart.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::body::{Body, to_bytes};
 use http::Request;
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, SimulatedCloud};
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
-use nephele_api::labels;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use nephele_api::{
+    cloud::v1alpha1::{ClusterFault, Fault, SimulatedCloud},
+    conditions::{self, reasons, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryMachine, termination::TERMINATE_ANNOTATION},
+    labels,
+};
 use nephele_apiserver::{GroupResource, Object, Store};
 use nephele_controller::{Kind as ReadableKind, PAUSED_ANNOTATION, Readable};
 use rand::RngExt as _;
@@ -29,12 +34,14 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::fault;
-use crate::process::{EVEN, holder};
-use crate::quiet::Quiet;
-use crate::scenario::draws_about;
-use crate::settled::is_available;
-use crate::world::{paused_runtime, plan};
+use crate::{
+    fault,
+    process::{EVEN, holder},
+    quiet::Quiet,
+    scenario::draws_about,
+    settled::is_available,
+    world::{paused_runtime, plan},
+};
 
 const LEASE: Duration = Duration::from_secs(15);
 /// What does not change for so long is at rest.
@@ -86,9 +93,15 @@ pub fn restarts(seed: u64) -> Result<(), String> {
         let by_itself: BTreeSet<_> = live(seed, round)?.into_keys().collect();
         changed.retain(|key, _| key.0 != round || !by_itself.contains(key));
     }
-    let told: Vec<_> =
-        changed.iter().map(|((round, key), what)| format!("restart {round}: {key} {what}")).collect();
-    if told.is_empty() { Ok(()) } else { Err(told.join("\n")) }
+    let told: Vec<_> = changed
+        .iter()
+        .map(|((round, key), what)| format!("restart {round}: {key} {what}"))
+        .collect();
+    if told.is_empty() {
+        Ok(())
+    } else {
+        Err(told.join("\n"))
+    }
 }
 
 /// What was at rest and has changed: the round, what it was, and the change.
@@ -102,8 +115,15 @@ fn live(seed: u64, twin_from: usize) -> Result<Changed, String> {
         let keeps_state = draws.random_ratio(1, 2);
         let deletion = ["0s", "20s", "20m"][draws.random_range(0..3_usize)];
         let quiet = Quiet::with_disk(LEASE, keeps_state).await;
-        let mut world =
-            World { quiet, draws, keeps_state, twin_from, deletion, made: 0, changed: Changed::new() };
+        let mut world = World {
+            quiet,
+            draws,
+            keeps_state,
+            twin_from,
+            deletion,
+            made: 0,
+            changed: Changed::new(),
+        };
         let outcome = world.live(seed).await;
         world.quiet.stop().await;
         outcome.map(|()| world.changed)
@@ -161,7 +181,9 @@ impl World {
             5 => {
                 let object = serde_json::from_value(self.new_fault()).expect("a ClusterFault");
                 let api: Api<ClusterFault> = Api::all(self.quiet.api.client());
-                api.create(&PostParams::default(), &object).await.expect("it is taken");
+                api.create(&PostParams::default(), &object)
+                    .await
+                    .expect("it is taken");
             }
             6 | 7 => self.change_cloud().await,
             8 => {
@@ -171,24 +193,35 @@ impl World {
                 self.quiet.planned.set(plan);
             }
             9 | 10 => {
-                let Some(name) = self.any::<Machine>(is_worker).await else { return };
-                let _ = self.api::<Machine>().delete(&name, &DeleteParams::default()).await;
+                let Some(name) = self.any::<Machine>(is_worker).await else {
+                    return;
+                };
+                let _ = self
+                    .api::<Machine>()
+                    .delete(&name, &DeleteParams::default())
+                    .await;
             }
             11 => {
-                let Some(name) = self.any::<InMemoryMachine>(is_worker).await else { return };
+                let Some(name) = self.any::<InMemoryMachine>(is_worker).await else {
+                    return;
+                };
                 let annotations = json!({ TERMINATE_ANNOTATION: "" });
                 self.patch::<InMemoryMachine>(&name, &json!({ "metadata": { "annotations": annotations } }))
                     .await;
             }
             12 => {
                 let paused = self.draws.random_ratio(1, 2).then_some(true);
-                self.patch::<Cluster>(CLUSTER, &json!({ "spec": { "paused": paused } })).await;
+                self.patch::<Cluster>(CLUSTER, &json!({ "spec": { "paused": paused } }))
+                    .await;
             }
             13 => {
-                let Some(name) = self.any::<Fault>(|_| true).await else { return };
+                let Some(name) = self.any::<Fault>(|_| true).await else {
+                    return;
+                };
                 let paused = self.draws.random_ratio(1, 2).then_some("");
                 let annotations = json!({ PAUSED_ANNOTATION: paused });
-                self.patch::<Fault>(&name, &json!({ "metadata": { "annotations": annotations } })).await;
+                self.patch::<Fault>(&name, &json!({ "metadata": { "annotations": annotations } }))
+                    .await;
             }
             14 => {
                 let name = self.any::<Fault>(|_| true).await;
@@ -201,7 +234,9 @@ impl World {
                 }
             }
             _ => {
-                let Some(name) = self.any::<Fault>(|_| true).await else { return };
+                let Some(name) = self.any::<Fault>(|_| true).await else {
+                    return;
+                };
                 let _ = self.api::<Fault>().delete(&name, &DeleteParams::default()).await;
             }
         }
@@ -230,11 +265,17 @@ impl World {
             draws.random_range(0..12),
             draws.random_range(0..fault::EFFECTS),
             draws.random_range(30..=101),
-            if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..4) },
+            if draws.random_ratio(1, 2) {
+                0
+            } else {
+                draws.random_range(1..4)
+            },
             draws.random_range(0..60),
         );
         // Clusters do not become available again while one of these is in force.
-        let stops = ["noLeader", "down", "hold"].iter().any(|name| spec["effect"].to_string().contains(name));
+        let stops = ["noLeader", "down", "hold"]
+            .iter()
+            .any(|name| spec["effect"].to_string().contains(name));
         let budget = spec["budget"].as_object_mut().expect("an object");
         if stops && draws.random_ratio(1, 2) {
             budget.insert("for".to_owned(), json!("30s"));
@@ -247,7 +288,9 @@ impl World {
     async fn change_cloud(&mut self) {
         let draws = &mut self.draws;
         let rate = draws.random_ratio(1, 2).then(|| draws.random_range(1..6_u8));
-        let lag = draws.random_ratio(1, 2).then(|| format!("{}s", draws.random_range(1..60_u8)));
+        let lag = draws
+            .random_ratio(1, 2)
+            .then(|| format!("{}s", draws.random_range(1..60_u8)));
         let machines = draws.random_ratio(1, 3).then(|| draws.random_range(1..12_u8));
         let paused = draws.random_ratio(1, 6);
         let spec = json!({
@@ -258,9 +301,11 @@ impl World {
             "leakedInstances": "Keep",
         });
         if self.any::<SimulatedCloud>(|_| true).await.is_none() {
-            self.create::<SimulatedCloud>(&json!({ "metadata": { "name": "default" }, "spec": {} })).await;
+            self.create::<SimulatedCloud>(&json!({ "metadata": { "name": "default" }, "spec": {} }))
+                .await;
         }
-        self.patch::<SimulatedCloud>("default", &json!({ "spec": spec })).await;
+        self.patch::<SimulatedCloud>("default", &json!({ "spec": spec }))
+            .await;
     }
 
     /// Time passes. Returns what did not change meanwhile.
@@ -275,12 +320,16 @@ impl World {
         }
         let mut objects = self.versions();
         let silent = self.silent(&answers);
-        let asking: BTreeSet<_> =
-            objects.values().filter(|object| asks_again(object)).map(|object| cluster(object)).collect();
+        let asking: BTreeSet<_> = objects
+            .values()
+            .filter(|object| asks_again(object))
+            .map(|object| cluster(object))
+            .collect();
         let asking_namespaces: BTreeSet<_> = asking.iter().map(|(namespace, _)| namespace.clone()).collect();
         objects.retain(|key, object| {
-            let is_same =
-                before.get(key).is_some_and(|before| before.resource_version == object.resource_version);
+            let is_same = before
+                .get(key)
+                .is_some_and(|before| before.resource_version == object.resource_version);
             let cluster = cluster(object);
             // What a machine that asks again changes when it is let in.
             let may_change = is_of(key, &OF_CLUSTER_API)
@@ -290,7 +339,12 @@ impl World {
         });
         let on_the_way = self.on_the_way(&objects);
         answers.retain(|port, _| !on_the_way.contains(port));
-        AtRest { objects, answers, hits: self.hits(), taken: self.taken() }
+        AtRest {
+            objects,
+            answers,
+            hits: self.hits(),
+            taken: self.taken(),
+        }
     }
 
     /// The ports of clusters with a machine that is not at rest: its Node is still to come, or to go.
@@ -312,9 +366,15 @@ impl World {
     fn silent(&self, answers: &BTreeMap<u16, Value>) -> BTreeSet<(String, String)> {
         let clusters = versions(self.quiet.api.server().store(), &[IN_MEMORY_CLUSTERS]);
         let answers = |object: &Object| {
-            port(object).and_then(|port| answers.get(&port)).is_some_and(|answer| answer["status"] == 200)
+            port(object)
+                .and_then(|port| answers.get(&port))
+                .is_some_and(|answer| answer["status"] == 200)
         };
-        clusters.values().filter(|object| !answers(object)).map(|object| cluster(object)).collect()
+        clusters
+            .values()
+            .filter(|object| !answers(object))
+            .map(|object| cluster(object))
+            .collect()
     }
 
     /// The manager ends, and another one takes over.
@@ -357,7 +417,11 @@ impl World {
             let hits = self.hits();
             for (key, before) in &at_rest.hits {
                 if hits.get(key).is_some_and(|now| now < before) {
-                    self.note(round, key, format!("counted {before} hits and counts {}", hits[key]));
+                    self.note(
+                        round,
+                        key,
+                        format!("counted {before} hits and counts {}", hits[key]),
+                    );
                 }
             }
             let taken = self.taken();
@@ -404,7 +468,9 @@ impl World {
             let concerns =
                 |of: &str| of == key || of.starts_with("faults ") || of.starts_with("inmemorymachines ");
             let objects = now.iter().filter(|(of, _)| concerns(of));
-            let objects: Vec<_> = objects.map(|(key, object)| format!("{key} {}", content(object))).collect();
+            let objects: Vec<_> = objects
+                .map(|(key, object)| format!("{key} {}", content(object)))
+                .collect();
             tracing::debug!(round, key, what, "Changed:\n{}", objects.join("\n"));
         }
         self.changed.entry((round, key.to_owned())).or_insert(what);
@@ -426,7 +492,10 @@ impl World {
     fn hits(&self) -> BTreeMap<String, u64> {
         let faults = versions(self.quiet.api.server().store(), &[FAULTS]);
         let hits = |object: &Arc<Object>| object.value()["status"]["hits"].as_u64();
-        faults.iter().filter_map(|(key, object)| Some((key.clone(), hits(object)?))).collect()
+        faults
+            .iter()
+            .filter_map(|(key, object)| Some((key.clone(), hits(object)?)))
+            .collect()
     }
 
     /// How many machines each cloud has, and how much of each limit is used.
@@ -435,10 +504,18 @@ impl World {
         let mut taken = BTreeMap::new();
         for (key, object) in clouds {
             let status = object.value()["status"].take();
-            taken.extend(status["instances"].as_i64().map(|number| (format!("{key}: instances"), number)));
+            taken.extend(
+                status["instances"]
+                    .as_i64()
+                    .map(|number| (format!("{key}: instances"), number)),
+            );
             for usage in status["usage"].as_array().into_iter().flatten() {
                 let limit = usage["name"].as_str().unwrap_or_default();
-                taken.extend(usage["used"].as_i64().map(|used| (format!("{key}: {limit} used"), used)));
+                taken.extend(
+                    usage["used"]
+                        .as_i64()
+                        .map(|used| (format!("{key}: {limit} used"), used)),
+                );
             }
         }
         taken
@@ -456,7 +533,9 @@ impl World {
     }
 
     async fn answer(&self, port: u16) -> Value {
-        let request = Request::get("/api/v1/nodes").body(Body::empty()).expect("a request");
+        let request = Request::get("/api/v1/nodes")
+            .body(Body::empty())
+            .expect("a request");
         let answer = timeout(Duration::from_millis(1), self.quiet.hub.reach(port, request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
@@ -464,9 +543,14 @@ impl World {
             Err(_) => return "nothing at once".into(),
         };
         let status = response.status().as_u16();
-        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
+        let bytes = to_bytes(response.into_body(), usize::MAX)
+            .await
+            .unwrap_or_default();
         let mut list: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let nodes = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let nodes = list["items"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default();
         let nodes: Vec<_> = nodes.into_iter().map(|node| self.node(node)).collect();
         json!({ "status": status, "nodes": nodes })
     }
@@ -496,21 +580,39 @@ impl World {
         let all = DeleteParams::default();
         let any = ListParams::default();
         let cluster_faults: Api<ClusterFault> = Api::all(self.quiet.api.client());
-        cluster_faults.delete_collection(&all, &any).await.expect("they are deleted");
-        self.api::<Fault>().delete_collection(&all, &any).await.expect("they are deleted");
+        cluster_faults
+            .delete_collection(&all, &any)
+            .await
+            .expect("they are deleted");
+        self.api::<Fault>()
+            .delete_collection(&all, &any)
+            .await
+            .expect("they are deleted");
         let lifted = json!({ "quotas": null, "api": null, "latency": null, "clock": null, "leakedInstances": "Delete" });
-        self.patch::<SimulatedCloud>("default", &json!({ "spec": lifted })).await;
-        self.patch::<Cluster>(CLUSTER, &json!({ "spec": { "paused": null } })).await;
+        self.patch::<SimulatedCloud>("default", &json!({ "spec": lifted }))
+            .await;
+        self.patch::<Cluster>(CLUSTER, &json!({ "spec": { "paused": null } }))
+            .await;
     }
 
     /// Waits until all clusters are available.
     async fn settle(&self) -> Result<(), String> {
         let begun = Instant::now();
         loop {
-            let clusters = self.api::<Cluster>().list(&ListParams::default()).await.expect("a list");
-            let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else { return Ok(()) };
+            let clusters = self
+                .api::<Cluster>()
+                .list(&ListParams::default())
+                .await
+                .expect("a list");
+            let Some(missing) = clusters.iter().find(|cluster| !is_available(cluster)) else {
+                return Ok(());
+            };
             if begun.elapsed() > SETTLES_WITHIN {
-                return Err(format!("{} is not available: {}", missing.name_any(), self.waiting().await));
+                return Err(format!(
+                    "{} is not available: {}",
+                    missing.name_any(),
+                    self.waiting().await
+                ));
             }
             sleep(ASK_EVERY).await;
         }
@@ -518,7 +620,11 @@ impl World {
 
     /// What machines that are not ready say.
     async fn waiting(&self) -> String {
-        let machines = self.api::<InMemoryMachine>().list(&ListParams::default()).await.expect("a list");
+        let machines = self
+            .api::<InMemoryMachine>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         let waiting = machines.iter().filter_map(|machine| {
             let conditions = &machine.status.as_ref()?.conditions;
             let ready = conditions::find(conditions, types::READY)?;
@@ -551,12 +657,18 @@ impl World {
 
     async fn create<K: Namespaced>(&self, object: &Value) {
         let object: K = serde_json::from_value(object.clone()).expect("an object of the kind");
-        self.api::<K>().create(&PostParams::default(), &object).await.expect("it is taken");
+        self.api::<K>()
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("it is taken");
     }
 
     async fn patch<K: Namespaced>(&self, name: &str, patch: &Value) {
         // The object may be gone.
-        let _ = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let _ = self
+            .api::<K>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
     }
 }
 
@@ -580,7 +692,9 @@ struct AtRest {
 
 /// Whether the object with this key is of one of these kinds.
 fn is_of(key: &str, kinds: &[Kind]) -> bool {
-    kinds.iter().any(|(_, resource)| key.split(' ').next() == Some(*resource))
+    kinds
+        .iter()
+        .any(|(_, resource)| key.split(' ').next() == Some(*resource))
 }
 
 /// The port of an InMemoryCluster.
@@ -592,7 +706,9 @@ fn port(object: &Object) -> Option<u16> {
 /// The namespace and name of the cluster that an object belongs to, or is.
 fn cluster(object: &Object) -> (String, String) {
     let value = object.value();
-    let name = value["metadata"]["labels"][labels::CLUSTER_NAME].as_str().unwrap_or(&object.name);
+    let name = value["metadata"]["labels"][labels::CLUSTER_NAME]
+        .as_str()
+        .unwrap_or(&object.name);
     (object.namespace.to_string(), name.to_owned())
 }
 
@@ -602,7 +718,12 @@ fn asks_again(object: &Object) -> bool {
     let status = object.value()["status"].take();
     let asks = |condition: &Value| {
         let reason = condition["reason"].as_str().unwrap_or_default();
-        [reasons::QUOTA_EXCEEDED, reasons::THROTTLED, "InsufficientCapacity"].contains(&reason)
+        [
+            reasons::QUOTA_EXCEEDED,
+            reasons::THROTTLED,
+            "InsufficientCapacity",
+        ]
+        .contains(&reason)
     };
     status["waiting"].as_i64() > Some(0) || status["conditions"].as_array().into_iter().flatten().any(asks)
 }
@@ -616,7 +737,10 @@ fn versions(store: &Store, kinds: &[Kind]) -> BTreeMap<String, Arc<Object>> {
     let listed = kinds.iter().flat_map(|(group, resource)| {
         let objects = store.list(&GroupResource::new(group, resource), None).objects;
         objects.into_iter().map(move |object| {
-            (format!("{resource} {}/{} {}", object.namespace, object.name, object.uid), object)
+            (
+                format!("{resource} {}/{} {}", object.namespace, object.name, object.uid),
+                object,
+            )
         })
     });
     listed.collect()
@@ -626,9 +750,14 @@ fn content(object: &Object) -> Value {
     let mut content = without_version(object.value());
     if content["kind"] == "Cluster" {
         // While there is no manager, the API server of a cluster does not answer, and Cluster API says so.
-        let conditions = content["status"]["conditions"].as_array_mut().into_iter().flatten();
+        let conditions = content["status"]["conditions"]
+            .as_array_mut()
+            .into_iter()
+            .flatten();
         let is_of_connection = |condition: &&mut Value| {
-            ["Available", "RemoteConnectionProbe"].iter().any(|kind| condition["type"] == *kind)
+            ["Available", "RemoteConnectionProbe"]
+                .iter()
+                .any(|kind| condition["type"] == *kind)
         };
         for condition in conditions.filter(is_of_connection) {
             condition["lastTransitionTime"] = Value::Null;
@@ -665,7 +794,11 @@ fn difference(path: &str, before: &Value, now: &Value) -> Option<String> {
                 name.unwrap_or("nameless").to_owned()
             };
             let names = |list: &[Value]| list.iter().map(name).collect::<Vec<_>>();
-            Some(format!("has {path} {:?}, and before {:?}", names(other), names(one)))
+            Some(format!(
+                "has {path} {:?}, and before {:?}",
+                names(other),
+                names(one)
+            ))
         }
         _ => (before != now).then(|| format!("has {path} {now}, and before {before}")),
     }

@@ -1,27 +1,33 @@
 //! A world goes back to a checkpoint: it has the clusters, machines and objects again that it had then, whatever happened
 //! since, and continues from there.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::{
+    Router,
+    body::{Body, Bytes, to_bytes},
+};
 use http::{Method, Request, StatusCode};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::ipam::v1beta2::IPAddressClaim;
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
+};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, SimulatedCloud},
+    core::{Cluster, Machine},
+    ipam::v1beta2::IPAddressClaim,
+};
 use nephele_checkpoint::{Checkpoint, Restore, Workloads};
 use rand::RngExt as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
-use crate::quiet::Quiet;
-use crate::scenario::draws_about;
-use crate::world::paused_runtime;
+use crate::{quiet::Quiet, scenario::draws_about, world::paused_runtime};
 
 const LEASE: Duration = Duration::from_secs(3600);
 /// Until a world has what it was asked for: some machines, one after the other, and the longest backoff.
@@ -69,7 +75,10 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<()> {
     claim(&client).await?;
     let mut wanted = BTreeMap::new();
     for number in 0..draws.random_range(1..=3_u8) {
-        let size = (if draws.random_ratio(1, 3) { 3 } else { 1 }, draws.random_range(0..=3));
+        let size = (
+            if draws.random_ratio(1, 3) { 3 } else { 1 },
+            draws.random_range(0..=3),
+        );
         create(&client, number, size).await?;
         wanted.insert(name(number), size);
     }
@@ -116,22 +125,41 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<()> {
 
 /// The claim that the Fault holds waits for that Fault alone.
 async fn released(client: &Client) -> anyhow::Result<()> {
-    Api::<Fault>::namespaced(client.clone(), NAMESPACE).delete(HOLDS, &DeleteParams::default()).await?;
+    Api::<Fault>::namespaced(client.clone(), NAMESPACE)
+        .delete(HOLDS, &DeleteParams::default())
+        .await?;
     sleep(LATE).await;
-    let held = Api::<IPAddressClaim>::namespaced(client.clone(), NAMESPACE).get(HELD).await?;
-    ensure!(held.address_name().is_some(), "without the Fault, the claim has no address: {held:?}");
+    let held = Api::<IPAddressClaim>::namespaced(client.clone(), NAMESPACE)
+        .get(HELD)
+        .await?;
+    ensure!(
+        held.address_name().is_some(),
+        "without the Fault, the claim has no address: {held:?}"
+    );
     Ok(())
 }
 
 /// What was at the checkpoint is there again, and what came later is not. What was under way may have gone on.
 fn same(before: &Facts, after: &Facts) -> anyhow::Result<()> {
     ensure!(before.claims == after.claims, "claims: {before:#?}\n{after:#?}");
-    ensure!(before.endpoints == after.endpoints, "endpoints: {before:#?}\n{after:#?}");
-    let lost = before.machines.iter().find(|(name, id)| after.machines.get(*name) != Some(*id));
+    ensure!(
+        before.endpoints == after.endpoints,
+        "endpoints: {before:#?}\n{after:#?}"
+    );
+    let lost = before
+        .machines
+        .iter()
+        .find(|(name, id)| after.machines.get(*name) != Some(*id));
     ensure!(lost.is_none(), "machine {lost:?} is another one: {after:#?}");
-    let lost = before.objects.iter().find(|(key, uid)| after.objects.get(*key) != Some(*uid));
+    let lost = before
+        .objects
+        .iter()
+        .find(|(key, uid)| after.objects.get(*key) != Some(*uid));
     ensure!(lost.is_none(), "object {lost:?} is another one: {after:#?}");
-    let late = after.objects.keys().find(|(_, kind, name)| *kind == "configmaps" && name == "after");
+    let late = after
+        .objects
+        .keys()
+        .find(|(_, kind, name)| *kind == "configmaps" && name == "after");
     ensure!(late.is_none(), "{late:?} is from after the checkpoint");
     Ok(())
 }
@@ -139,11 +167,17 @@ fn same(before: &Facts, after: &Facts) -> anyhow::Result<()> {
 fn facts(checkpoint: &Checkpoint) -> Facts {
     let mut facts = Facts::default();
     for object in &checkpoint.objects {
-        let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
+        let kind = object
+            .types
+            .as_ref()
+            .map(|types| types.kind.as_str())
+            .unwrap_or_default();
         let spec = &object.data["spec"];
         match kind {
             "InMemoryCluster" => {
-                facts.endpoints.insert(object.name_any(), spec["controlPlaneEndpoint"].clone());
+                facts
+                    .endpoints
+                    .insert(object.name_any(), spec["controlPlaneEndpoint"].clone());
             }
             "IPAddressClaim" => {
                 let is_bound = !object.data["status"]["addressRef"].is_null();
@@ -165,8 +199,13 @@ fn facts(checkpoint: &Checkpoint) -> Facts {
                 "configmaps" if text("namespace") == NAMESPACE => "configmaps",
                 _ => continue,
             };
-            let uid = record["object"]["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-            facts.objects.insert((cluster_name.to_owned(), kind, text("name")), uid);
+            let uid = record["object"]["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            facts
+                .objects
+                .insert((cluster_name.to_owned(), kind, text("name")), uid);
         }
     }
     facts
@@ -183,7 +222,8 @@ async fn surround(client: &Client, has_cloud: bool, has_fault: bool) -> anyhow::
     if has_cloud {
         let cloud = json!({"metadata": {"name": "default"}, "spec": {"clock": {"rate": "3"}}});
         let api = Api::<SimulatedCloud>::namespaced(client.clone(), NAMESPACE);
-        api.create(&Default::default(), &serde_json::from_value(cloud)?).await?;
+        api.create(&Default::default(), &serde_json::from_value(cloud)?)
+            .await?;
     }
     if has_fault {
         let fault = json!({
@@ -194,7 +234,8 @@ async fn surround(client: &Client, has_cloud: bool, has_fault: bool) -> anyhow::
             },
         });
         let api = Api::<Fault>::namespaced(client.clone(), NAMESPACE);
-        api.create(&Default::default(), &serde_json::from_value(fault)?).await?;
+        api.create(&Default::default(), &serde_json::from_value(fault)?)
+            .await?;
     }
     Ok(())
 }
@@ -206,19 +247,24 @@ async fn claim(client: &Client) -> anyhow::Result<()> {
         "spec": {"effect": {"addresses": {"exhausted": {}}}, "budget": {"count": 1}},
     });
     let api = Api::<Fault>::namespaced(client.clone(), NAMESPACE);
-    api.create(&Default::default(), &serde_json::from_value(fault)?).await?;
+    api.create(&Default::default(), &serde_json::from_value(fault)?)
+        .await?;
     sleep(LATE).await;
     let claims = Api::<IPAddressClaim>::namespaced(client.clone(), NAMESPACE);
     for name in [HELD, "second"] {
         let pool =
             json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "machines"});
         let object = json!({"metadata": {"name": name}, "spec": {"poolRef": pool}});
-        claims.create(&Default::default(), &serde_json::from_value(object)?).await?;
+        claims
+            .create(&Default::default(), &serde_json::from_value(object)?)
+            .await?;
         sleep(LATE).await;
     }
     let bound = claims.list(&ListParams::default()).await?.into_iter();
-    let bound: Vec<_> =
-        bound.filter(|claim| claim.address_name().is_some()).map(|claim| claim.name_any()).collect();
+    let bound: Vec<_> = bound
+        .filter(|claim| claim.address_name().is_some())
+        .map(|claim| claim.name_any())
+        .collect();
     ensure!(bound == ["second"], "{bound:?} have addresses");
     Ok(())
 }
@@ -245,13 +291,16 @@ async fn create(client: &Client, number: u8, size: Size) -> anyhow::Result<()> {
     });
     let resource = kube::core::ApiResource::erase::<Cluster>(&());
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), NAMESPACE, &resource);
-    api.create(&Default::default(), &serde_json::from_value(cluster)?).await?;
+    api.create(&Default::default(), &serde_json::from_value(cluster)?)
+        .await?;
     Ok(())
 }
 
 async fn scale(client: &Client, name: &str, size: Size) -> anyhow::Result<()> {
     let patch = json!({ "spec": { "topology": topology(size) } });
-    clusters(client).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    clusters(client)
+        .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await?;
     Ok(())
 }
 
@@ -277,8 +326,12 @@ async fn missing(client: &Client, wanted: &BTreeMap<String, Size>) -> anyhow::Re
     let machines = machines.list(&ListParams::default()).await?.items;
     for (name, (control_plane, workers)) in wanted {
         let phase = |machine: &Machine| machine.status.as_ref().map(|status| status.phase.clone());
-        let of_cluster = machines.iter().filter(|machine| machine.spec.cluster_name == *name);
-        let phases: Vec<_> = of_cluster.map(|machine| phase(machine).unwrap_or_default()).collect();
+        let of_cluster = machines
+            .iter()
+            .filter(|machine| machine.spec.cluster_name == *name);
+        let phases: Vec<_> = of_cluster
+            .map(|machine| phase(machine).unwrap_or_default())
+            .collect();
         let is_complete = phases.len() == (control_plane + workers) as usize;
         if !is_complete || phases.iter().any(|phase| phase != "Running") {
             return Ok(Some(format!("{name} has machines {phases:?}")));
@@ -295,10 +348,15 @@ async fn note(world: &Quiet, wanted: &BTreeMap<String, Size>, text: &str) -> any
         let port = u16::try_from(endpoint.port).context("it has an endpoint")?;
         let note = json!({"metadata": {"name": text}}).to_string();
         let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-        let request =
-            Request::post(path).header("content-type", "application/json").body(Body::from(note))?;
+        let request = Request::post(path)
+            .header("content-type", "application/json")
+            .body(Body::from(note))?;
         let answer = world.hub.reach(port, request).await?;
-        ensure!(answer.status() == StatusCode::CREATED, "{name} answers {}", answer.status());
+        ensure!(
+            answer.status() == StatusCode::CREATED,
+            "{name} answers {}",
+            answer.status()
+        );
     }
     Ok(())
 }
@@ -323,7 +381,11 @@ impl OfRouter {
 impl OfRouter {
     async fn get(&self, path: &str) -> anyhow::Result<Vec<u8>> {
         let (status, body) = self.ask(Method::GET, path, Body::empty()).await?;
-        ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
+        ensure!(
+            status.is_success(),
+            "{status}: {}",
+            String::from_utf8_lossy(&body)
+        );
         Ok(body)
     }
 }
@@ -336,9 +398,13 @@ impl Workloads for OfRouter {
     }
 
     async fn names(&self, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
-        let lines = self.get(&format!("/checkpoint?namespace={namespace}&names=true")).await?;
+        let lines = self
+            .get(&format!("/checkpoint?namespace={namespace}&names=true"))
+            .await?;
         let lines = serde_json::Deserializer::from_slice(&lines).into_iter::<Value>();
-        lines.map(|line| Ok(line?["name"].as_str().unwrap_or_default().to_owned())).collect()
+        lines
+            .map(|line| Ok(line?["name"].as_str().unwrap_or_default().to_owned()))
+            .collect()
     }
 
     async fn put_back(&self, lines: Bytes) -> anyhow::Result<bool> {

@@ -248,7 +248,11 @@ impl Scenario {
         // With kept state a narrow scope can lose something.
         let keeps_state = draws.random_ratio(1, 2) || matches!(theme, Theme::Scopes | Theme::Restores);
         let shares_ports = draws.random_ratio(1, 4);
-        let quota = if draws.random_ratio(1, 5) { draws.random_range(2..12) } else { 0 };
+        let quota = if draws.random_ratio(1, 5) {
+            draws.random_range(2..12)
+        } else {
+            0
+        };
         let mut steps: Vec<Step> = (0..2).map(|_| create(&mut draws)).collect();
         if theme == Theme::Anything {
             let count = draws.random_range(6..20);
@@ -262,23 +266,44 @@ impl Scenario {
         }
         steps.push(Step::Restart(Scope::All));
         steps.push(Step::Settle);
-        Self { seed, trouble, standby, keeps_state, shares_ports, quota, steps }
+        Self {
+            seed,
+            trouble,
+            standby,
+            keeps_state,
+            shares_ports,
+            quota,
+            steps,
+        }
     }
 }
 
 /// A series of steps that is only useful in this order.
 fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
     let cluster = draws.random_range(0..CLUSTERS);
-    let pause =
-        if draws.random_ratio(1, 2) { Step::Settle } else { Step::Wait(draws.random_range(1..40_000)) };
+    let pause = if draws.random_ratio(1, 2) {
+        Step::Settle
+    } else {
+        Step::Wait(draws.random_range(1..40_000))
+    };
     match theme {
         Theme::Anything => Vec::new(),
         Theme::Scopes => {
             let scope = [Scope::Even, Scope::LabelledEven, Scope::Nothing][draws.random_range(0..3_usize)];
             let notes = (0..CLUSTERS).map(Step::Note);
             // Half of these pauses are longer than the time after which missing objects count as deleted.
-            let pause = if draws.random_ratio(1, 2) { pause } else { Step::Wait(700_000) };
-            let narrow = [Step::Restart(scope), step(draws), pause, Step::Restart(Scope::All), Step::Settle];
+            let pause = if draws.random_ratio(1, 2) {
+                pause
+            } else {
+                Step::Wait(700_000)
+            };
+            let narrow = [
+                Step::Restart(scope),
+                step(draws),
+                pause,
+                Step::Restart(Scope::All),
+                Step::Settle,
+            ];
             [Step::Settle].into_iter().chain(notes).chain(narrow).collect()
         }
         Theme::Restores => {
@@ -289,32 +314,67 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
         }
         Theme::Pauses => {
             let restarted = [Step::Restart(Scope::All), create(draws), create(draws), pause];
-            let paused = [Step::Settle, Step::Pause(cluster), Step::Pause(draws.random_range(0..CLUSTERS))];
-            paused.into_iter().chain(restarted).chain([Step::Unpause(cluster)]).collect()
+            let paused = [
+                Step::Settle,
+                Step::Pause(cluster),
+                Step::Pause(draws.random_range(0..CLUSTERS)),
+            ];
+            paused
+                .into_iter()
+                .chain(restarted)
+                .chain([Step::Unpause(cluster)])
+                .collect()
         }
         Theme::Leaders => {
-            let busy = [create(draws), step(draws), Step::Wait(draws.random_range(1..15_000))];
+            let busy = [
+                create(draws),
+                step(draws),
+                Step::Wait(draws.random_range(1..15_000)),
+            ];
             // About the time until another manager becomes the leader.
             let end = match draws.random_range(0..4_u8) {
                 0 => Step::Restart(Scope::All),
                 _ => Step::Freeze(draws.random_range(12_000..24_000)),
             };
-            busy.into_iter().chain([end, Step::Wait(draws.random_range(15_000..60_000))]).collect()
+            busy.into_iter()
+                .chain([end, Step::Wait(draws.random_range(15_000..60_000))])
+                .collect()
         }
         Theme::Names => {
             let again = create_as(cluster, draws);
-            vec![create_as(cluster, draws), Step::Settle, Step::Delete(cluster), Step::Settle, again, pause]
+            vec![
+                create_as(cluster, draws),
+                Step::Settle,
+                Step::Delete(cluster),
+                Step::Settle,
+                again,
+                pause,
+            ]
         }
         Theme::Sizes => {
             let workers = draws.random_range(20..38);
-            let large =
-                Step::Create { cluster, control_plane: 3, workers, pooled: false, machine_pool: None };
+            let large = Step::Create {
+                cluster,
+                control_plane: 3,
+                workers,
+                pooled: false,
+                machine_pool: None,
+            };
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
         }
         Theme::Faults => story_of_faults(cluster, pause, draws),
         Theme::Limits => {
-            let begin = [limit(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
-            let busy = [Step::Wait(draws.random_range(1..40_000)), limit(cluster, draws), step(draws)];
+            let begin = [
+                limit(cluster, draws),
+                create_as(cluster, draws),
+                create(draws),
+                step(draws),
+            ];
+            let busy = [
+                Step::Wait(draws.random_range(1..40_000)),
+                limit(cluster, draws),
+                step(draws),
+            ];
             let end = match draws.random_range(0..5_u8) {
                 0 => Step::Restart(Scope::All),
                 1 => Step::Kill,
@@ -322,7 +382,11 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
                 3 => Step::Replace(cluster),
                 _ => limit(cluster, draws),
             };
-            begin.into_iter().chain(busy).chain([end, step(draws), pause]).collect()
+            begin
+                .into_iter()
+                .chain(busy)
+                .chain([end, step(draws), pause])
+                .collect()
         }
         Theme::Clocks => story_of_clocks(cluster, pause, draws),
         Theme::Moves => {
@@ -366,12 +430,24 @@ fn story_of_faults(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step
         2 => Step::Replace(cluster),
         _ => Step::Delete(cluster),
     };
-    begin.into_iter().chain([pause, end, step(draws), Step::Wait(draws.random_range(1..90_000))]).collect()
+    begin
+        .into_iter()
+        .chain([pause, end, step(draws), Step::Wait(draws.random_range(1..90_000))])
+        .collect()
 }
 
 fn story_of_clocks(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {
-    let begin = [clock(cluster, draws), create_as(cluster, draws), create(draws), step(draws)];
-    let busy = [script(cluster, draws), Step::Wait(draws.random_range(1..40_000)), step(draws)];
+    let begin = [
+        clock(cluster, draws),
+        create_as(cluster, draws),
+        create(draws),
+        step(draws),
+    ];
+    let busy = [
+        script(cluster, draws),
+        Step::Wait(draws.random_range(1..40_000)),
+        step(draws),
+    ];
     let end = match draws.random_range(0..4_u8) {
         0 => Step::Restart(Scope::All),
         1 => Step::Kill,
@@ -379,7 +455,11 @@ fn story_of_clocks(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step
         _ => clock(cluster, draws),
     };
     let wait = Step::Wait(draws.random_range(1..40_000));
-    begin.into_iter().chain(busy).chain([end, wait, clock(cluster, draws), step(draws), pause]).collect()
+    begin
+        .into_iter()
+        .chain(busy)
+        .chain([end, wait, clock(cluster, draws), step(draws), pause])
+        .collect()
 }
 
 fn create(draws: &mut ChaCha8Rng) -> Step {
@@ -402,8 +482,16 @@ fn fault(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
         cluster,
         operation: draws.random_range(0..14),
         effect: draws.random_range(0..EFFECTS),
-        percent: if draws.random_ratio(1, 2) { 100 } else { draws.random_range(10..90) },
-        count: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..9) },
+        percent: if draws.random_ratio(1, 2) {
+            100
+        } else {
+            draws.random_range(10..90)
+        },
+        count: if draws.random_ratio(1, 2) {
+            0
+        } else {
+            draws.random_range(1..9)
+        },
         seconds: draws.random_range(1..120),
     }
 }
@@ -436,7 +524,11 @@ fn clock(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
         paused: draws.random_ratio(1, 3),
         steps: draws.random_range(0..6),
         ahead: draws.random_range(0..60),
-        deletion: if draws.random_ratio(1, 2) { 0 } else { draws.random_range(1..60) },
+        deletion: if draws.random_ratio(1, 2) {
+            0
+        } else {
+            draws.random_range(1..60)
+        },
         seed: draws.random_ratio(1, 4).then(|| draws.random_range(0..4)),
     }
 }
@@ -469,7 +561,10 @@ fn lost_creation(cluster: u8, draws: &mut ChaCha8Rng) -> Step {
 }
 
 fn index_of<T: PartialEq>(value: &T, values: &[T]) -> u8 {
-    let index = values.iter().position(|other| other == value).expect("a Fault can name it");
+    let index = values
+        .iter()
+        .position(|other| other == value)
+        .expect("a Fault can name it");
     u8::try_from(index).expect("there are few")
 }
 
@@ -478,14 +573,26 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
     let other = draws.random_range(0..7);
     match draws.random_range(0..45_u8) {
         0..6 => create(draws),
-        6..8 => Step::Scale { cluster, workers: other },
-        8 => Step::ScalePool { cluster, machines: other },
+        6..8 => Step::Scale {
+            cluster,
+            workers: other,
+        },
+        8 => Step::ScalePool {
+            cluster,
+            machines: other,
+        },
         9..11 => Step::Upgrade(cluster),
         11..14 => Step::Delete(cluster),
         14..17 => Step::Pause(cluster),
         17..19 => Step::Unpause(cluster),
-        19..21 => Step::Terminate { cluster, worker: other },
-        21 => Step::Strip { cluster, worker: other },
+        19..21 => Step::Terminate {
+            cluster,
+            worker: other,
+        },
+        21 => Step::Strip {
+            cluster,
+            worker: other,
+        },
         22..25 => Step::Note(cluster),
         25..28 => Step::Restart(match draws.random_range(0..6_u8) {
             0..3 => Scope::All,
@@ -515,10 +622,24 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, trouble, standby, keeps_state, shares_ports, quota, steps } = self;
-        write!(f, "seed {seed}, trouble {trouble}, standby {standby}, keeps state {keeps_state}, ")?;
+        let Self {
+            seed,
+            trouble,
+            standby,
+            keeps_state,
+            shares_ports,
+            quota,
+            steps,
+        } = self;
+        write!(
+            f,
+            "seed {seed}, trouble {trouble}, standby {standby}, keeps state {keeps_state}, "
+        )?;
         writeln!(f, "shares ports {shares_ports}, quota {quota}")?;
-        steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number:2} {step:?}"))
+        steps
+            .iter()
+            .enumerate()
+            .try_for_each(|(number, step)| writeln!(f, "  {number:2} {step:?}"))
     }
 }
 
@@ -527,7 +648,10 @@ pub(crate) fn draws_about(seed: u64, about: &[&str], number: u64) -> ChaCha8Rng 
     // FNV-1a: the same on every machine and in every version.
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let words = about.iter().flat_map(|word| word.bytes().chain([0]));
-    let hash = words.chain(number.to_be_bytes()).chain(seed.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325, fold);
+    let hash = words
+        .chain(number.to_be_bytes())
+        .chain(seed.to_be_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, fold);
     let mut draws = ChaCha8Rng::seed_from_u64(hash);
     // Skips the first word, so that no reader has to check whether the first words of similar seeds are independent.
     let _ = draws.next_u32();
@@ -544,7 +668,10 @@ mod tests {
             let scenario = Scenario::of(seed);
             assert_eq!(scenario, Scenario::of(seed));
             let text = serde_json::to_string(&scenario).expect("data is JSON");
-            assert_eq!(serde_json::from_str::<Scenario>(&text).expect("read back"), scenario);
+            assert_eq!(
+                serde_json::from_str::<Scenario>(&text).expect("read back"),
+                scenario
+            );
         }
         assert_ne!(Scenario::of(1).steps, Scenario::of(2).steps);
     }
@@ -553,7 +680,11 @@ mod tests {
     fn draws_depend_on_what_they_are_about_alone() {
         let draw = |seed, about: &[&str], number| draws_about(seed, about, number).next_u64();
         assert_eq!(draw(1, &["get", "a"], 0), draw(1, &["get", "a"], 0));
-        let others = [draw(2, &["get", "a"], 0), draw(1, &["geta", ""], 0), draw(1, &["get", "a"], 1)];
+        let others = [
+            draw(2, &["get", "a"], 0),
+            draw(1, &["geta", ""], 0),
+            draw(1, &["get", "a"], 1),
+        ];
         assert!(!others.contains(&draw(1, &["get", "a"], 0)));
     }
 }

@@ -33,43 +33,70 @@ pub(crate) fn spec(fault: &Value, rounds: u8, seconds: u8) -> Value {
 /// What is left to do for the scripts of namespaces that are reconciled: those that are not over, and Faults of those that are.
 /// Where nothing troubles managers, they `have_to_pass`.
 pub(crate) fn unfinished(seen: &Seen, is_in_scope: impl Fn(&str) -> bool, have_to_pass: bool) -> Vec<String> {
-    let scripts = seen.scripts.iter().filter(|script| is_in_scope(&script.namespace().unwrap_or_default()));
+    let scripts = seen
+        .scripts
+        .iter()
+        .filter(|script| is_in_scope(&script.namespace().unwrap_or_default()));
     let unfinished = scripts.filter_map(|script| {
         let status = script.status.clone().unwrap_or_default();
-        let faults: Vec<_> =
-            seen.faults.iter().filter(|fault| is_of(fault, script)).map(|fault| fault.name_any()).collect();
+        let faults: Vec<_> = seen
+            .faults
+            .iter()
+            .filter(|fault| is_of(fault, script))
+            .map(|fault| fault.name_any())
+            .collect();
         match status.phase.as_str() {
             "Failed" if have_to_pass => {
                 let failed = status.steps.iter().find(|step| step.phase == "Failed");
-                Some(format!("the Scenario {} has failed: {failed:?}", script.name_any()))
+                Some(format!(
+                    "the Scenario {} has failed: {failed:?}",
+                    script.name_any()
+                ))
             }
             "Passed" | "Failed" if faults.is_empty() => None,
-            phase => {
-                Some(format!("the Scenario {} is {phase:?} and has the Faults {faults:?}", script.name_any()))
-            }
+            phase => Some(format!(
+                "the Scenario {} is {phase:?} and has the Faults {faults:?}",
+                script.name_any()
+            )),
         }
     });
     unfinished.collect()
 }
 
 fn is_of(fault: &Fault, script: &Arc<Scenario>) -> bool {
-    fault.owner_references().iter().any(|owner| Some(&owner.uid) == script.metadata.uid.as_ref())
+    fault
+        .owner_references()
+        .iter()
+        .any(|owner| Some(&owner.uid) == script.metadata.uid.as_ref())
 }
 
 /// What is wrong with the steps of a script. `before` are those of an earlier look; `counts_on` says that nothing else
 /// has set the clock.
 pub(crate) fn wrong(before: &[StepStatus], steps: &[StepStatus], counts_on: bool) -> Option<String> {
-    let undone = before.iter().zip(steps).find(|(before, step)| is_undone(before, step));
+    let undone = before
+        .iter()
+        .zip(steps)
+        .find(|(before, step)| is_undone(before, step));
     if let Some((before, step)) = undone {
         return Some(format!("a step goes back: {step:?}, and before {before:?}"));
     }
-    for (index, step) in steps.iter().enumerate().filter(|(_, step)| step.started.is_some()) {
+    for (index, step) in steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.started.is_some())
+    {
         let mut earlier = steps[..index].iter().filter(|other| is_before(other, step));
         if let Some(open) = earlier.find(|other| other.phase != "Passed") {
-            return Some(format!("{} has begun, and {} is {}", step.name, open.name, open.phase));
+            return Some(format!(
+                "{} has begun, and {} is {}",
+                step.name, open.name, open.phase
+            ));
         }
     }
-    let counts: Vec<_> = steps.iter().filter_map(|step| step.clock.as_ref()?.steps).collect();
+    let counts: Vec<_> = steps
+        .iter()
+        .filter_map(|step| step.clock.as_ref()?.steps)
+        .collect();
     let total = |step: &StepStatus| Some(step.clock.as_ref()?.ahead.as_ref()?.get());
     let totals: Vec<_> = steps.iter().filter_map(total).collect();
     let grow = counts.is_sorted_by(|one, next| one < next) && totals.is_sorted_by(|one, next| one < next);
@@ -121,12 +148,31 @@ mod tests {
             "Pending" => json!({ "name": name, "phase": phase }),
             phase => json!({ "name": name, "phase": phase, "started": at }),
         };
-        let [a, b, after] = ["meanwhile/faults/a/step-1", "meanwhile/clock/1/step-1", "after/1/step-1"];
-        let good = steps(json!([step(a, "Running"), step(b, "Running"), step(after, "Pending")]));
+        let [a, b, after] = [
+            "meanwhile/faults/a/step-1",
+            "meanwhile/clock/1/step-1",
+            "after/1/step-1",
+        ];
+        let good = steps(json!([
+            step(a, "Running"),
+            step(b, "Running"),
+            step(after, "Pending")
+        ]));
         assert_eq!(wrong(&[], &good, true), None);
-        let early = steps(json!([step(a, "Passed"), step(b, "Running"), step(after, "Running")]));
-        assert_eq!(wrong(&good, &early, true), Some(format!("{after} has begun, and {b} is Running")));
-        let back = steps(json!([step(a, "Pending"), step(b, "Running"), step(after, "Pending")]));
+        let early = steps(json!([
+            step(a, "Passed"),
+            step(b, "Running"),
+            step(after, "Running")
+        ]));
+        assert_eq!(
+            wrong(&good, &early, true),
+            Some(format!("{after} has begun, and {b} is Running"))
+        );
+        let back = steps(json!([
+            step(a, "Pending"),
+            step(b, "Running"),
+            step(after, "Pending")
+        ]));
         assert!(wrong(&good, &back, true).is_some_and(|what| what.starts_with("a step goes back")));
         let counted = |count: i64| {
             let mut step = step(b, "Passed");

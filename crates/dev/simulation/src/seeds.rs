@@ -1,7 +1,9 @@
 //! Runs something for many seeds, some at a time.
 
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::Mutex;
 
@@ -39,14 +41,22 @@ pub(crate) fn until_it_goes_badly<E: Send>(
             });
         }
     });
-    Ran { well: well.into_inner(), badly: badly.into_inner() }
+    Ran {
+        well: well.into_inner(),
+        badly: badly.into_inner(),
+    }
 }
 
 /// Does it for worlds of so many seeds, and prints the first one that it goes badly for.
 pub(crate) fn all(deed: Deed, times: u64, from: u64, jobs: u64) -> ExitCode {
     let Ran { well, badly } = until_it_goes_badly(from, times, jobs, |seed| deed.alone(seed));
     println!("{well} worlds {}", deed.done);
-    let Some((seed, what)) = badly else { return ExitCode::SUCCESS };
-    println!("seed {seed}: {what}\nagain: cargo xtask worlds {}s 1 --from {seed}", deed.argument);
+    let Some((seed, what)) = badly else {
+        return ExitCode::SUCCESS;
+    };
+    println!(
+        "seed {seed}: {what}\nagain: cargo xtask worlds {}s 1 --from {seed}",
+        deed.argument
+    );
     ExitCode::FAILURE
 }

@@ -1,18 +1,21 @@
 //! Whether a world has reached the state that was asked for. Pure functions of the objects that clients can see.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_api::labels;
+use nephele_api::{
+    cloud::v1alpha1::SimulatedCloud,
+    conditions::{self, reasons, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+    labels,
+};
 
-use crate::audit::{ClusterKey, Seen, cluster_of, endpoint, has_begun, is_ready, key_of};
-use crate::scenario::{Scenario, Scope};
+use crate::{
+    audit::{ClusterKey, Seen, cluster_of, endpoint, has_begun, is_ready, key_of},
+    scenario::{Scenario, Scope},
+};
 
 /// The state of a cluster that a user asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +42,14 @@ pub(crate) fn is_available(cluster: &Cluster) -> bool {
 
 /// The differences between the state that was asked for and the state that is seen; empty when there are none.
 pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: Scope) -> Vec<String> {
-    let cluster = seen.clusters.iter().find(|cluster| key_of(&***cluster) == asked.key);
-    let infrastructure = seen.infrastructure.iter().find(|object| key_of(&***object) == asked.key);
+    let cluster = seen
+        .clusters
+        .iter()
+        .find(|cluster| key_of(&***cluster) == asked.key);
+    let infrastructure = seen
+        .infrastructure
+        .iter()
+        .find(|object| key_of(&***object) == asked.key);
     let owner = infrastructure.and_then(|object| owner_of_port(object, seen, scope));
     let mut missing = match cluster {
         // Nothing is written to a paused cluster, and without its port it cannot be served.
@@ -62,7 +71,10 @@ pub(crate) fn unsettled(asked: &Asked, seen: &Seen, scenario: &Scenario, scope: 
         missing.extend(lost.map(|note| format!("ConfigMap {note} was written and is gone")));
     }
     let (namespace, name) = &asked.key;
-    missing.into_iter().map(|what| format!("{namespace}/{name}: {what}")).collect()
+    missing
+        .into_iter()
+        .map(|what| format!("{namespace}/{name}: {what}"))
+        .collect()
 }
 
 /// What a cloud counts wrongly: leaked instances or load balancers, although it was told to delete them, or more or fewer
@@ -75,7 +87,9 @@ pub(crate) fn miscounted(
     let namespace = cloud.namespace().unwrap_or_default();
     let status = cloud.status.clone().unwrap_or_default();
     let machines = seen.instances.iter().filter(|object| has_begun(object));
-    let machines = machines.filter(|object| object.namespace().as_ref() == Some(&namespace)).count() as i64;
+    let machines = machines
+        .filter(|object| object.namespace().as_ref() == Some(&namespace))
+        .count() as i64;
     let listed = status.leaked_instances.len() + status.leaked_load_balancers.len();
     let counted = (status.instances, status.leaked, listed);
     (counted != (Some(machines), Some(0), 0) && !is_still(&namespace)).then(|| {
@@ -89,7 +103,12 @@ pub(crate) fn miscounted(
 fn owner_of_port<'a>(object: &InMemoryCluster, seen: &'a Seen, scope: Scope) -> Option<&'a InMemoryCluster> {
     let port = endpoint(object)?;
     let turn = |object: &InMemoryCluster| {
-        (!object.is_provisioned(), object.creation_timestamp(), object.namespace(), object.name_any())
+        (
+            !object.is_provisioned(),
+            object.creation_timestamp(),
+            object.namespace(),
+            object.name_any(),
+        )
     };
     let mut others = seen.infrastructure.iter().map(|other| &**other);
     others.find(|other| {
@@ -107,7 +126,10 @@ pub(crate) fn shares_endpoint(object: &InMemoryCluster, seen: &Seen) -> bool {
 
 /// The problem of a cluster that does not report that another cluster has its port.
 fn without_port(object: Option<&InMemoryCluster>) -> Vec<String> {
-    let conditions = object.and_then(|object| object.status.clone()).unwrap_or_default().conditions;
+    let conditions = object
+        .and_then(|object| object.status.clone())
+        .unwrap_or_default()
+        .conditions;
     let available = conditions::find(&conditions, types::LOAD_BALANCER_AVAILABLE);
     if available.is_some_and(|available| available.reason == reasons::PORT_UNAVAILABLE) {
         return Vec::new();
@@ -120,10 +142,17 @@ fn is_full(namespace: &str, seen: &Seen, quota: u32) -> bool {
     // Nothing is written to a machine of a paused cluster, also not that its creation has begun.
     let is_paused = |object: &InMemoryMachine| {
         let of = cluster_of(object);
-        seen.clusters.iter().any(|cluster| Some(key_of(&**cluster)) == of && cluster.is_paused())
+        seen.clusters
+            .iter()
+            .any(|cluster| Some(key_of(&**cluster)) == of && cluster.is_paused())
     };
-    let begun = seen.instances.iter().filter(|object| has_begun(object) || is_paused(object));
-    let begun = begun.filter(|object| object.namespace().as_deref() == Some(namespace)).count();
+    let begun = seen
+        .instances
+        .iter()
+        .filter(|object| has_begun(object) || is_paused(object));
+    let begun = begun
+        .filter(|object| object.namespace().as_deref() == Some(namespace))
+        .count();
     quota > 0 && begun >= usize::try_from(quota).unwrap_or(usize::MAX)
 }
 
@@ -150,7 +179,10 @@ fn leftovers(key: &ClusterKey, seen: &Seen) -> Vec<String> {
         names(&seen.addresses, key),
         secrets.map(|(_, name)| format!("Secret {name}")).collect(),
     ];
-    left.concat().into_iter().map(|object| format!("{object} is left behind")).collect()
+    left.concat()
+        .into_iter()
+        .map(|object| format!("{object} is left behind"))
+        .collect()
 }
 
 /// The parts of a paused cluster that do not run.
@@ -161,8 +193,16 @@ fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
         let stays = stays && (!asked.may_lack_workers || labels::is_control_plane(&instance.metadata));
         stays && cluster_of(*instance).as_ref() == Some(&asked.key) && is_ready(instance)
     };
-    let ready: Vec<_> = seen.instances.iter().map(|instance| &**instance).filter(mine).collect();
-    if !ready.iter().any(|instance| labels::is_control_plane(&instance.metadata)) {
+    let ready: Vec<_> = seen
+        .instances
+        .iter()
+        .map(|instance| &**instance)
+        .filter(mine)
+        .collect();
+    if !ready
+        .iter()
+        .any(|instance| labels::is_control_plane(&instance.metadata))
+    {
         return Vec::new();
     }
     not_running(&asked.key, &ready, seen)
@@ -170,15 +210,29 @@ fn paused(asked: &Asked, seen: &Seen) -> Vec<String> {
 
 /// Machines that are ready but have no Node.
 fn not_running(key: &ClusterKey, ready: &[&InMemoryMachine], seen: &Seen) -> Vec<String> {
-    let Some(nodes) = seen.nodes.get(key) else { return vec!["its API server does not answer".to_owned()] };
-    let known: BTreeSet<_> =
-        nodes.iter().filter_map(|node| node.spec.as_ref()?.provider_id.clone()).collect();
-    let lost = ready.iter().filter(|instance| !known.contains(&instance.spec.provider_id));
-    lost.map(|instance| format!("{} has no Node", instance.name_any())).collect()
+    let Some(nodes) = seen.nodes.get(key) else {
+        return vec!["its API server does not answer".to_owned()];
+    };
+    let known: BTreeSet<_> = nodes
+        .iter()
+        .filter_map(|node| node.spec.as_ref()?.provider_id.clone())
+        .collect();
+    let lost = ready
+        .iter()
+        .filter(|instance| !known.contains(&instance.spec.provider_id));
+    lost.map(|instance| format!("{} has no Node", instance.name_any()))
+        .collect()
 }
 
 fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
-    let Asked { key, control_plane, workers, pool, version, .. } = asked;
+    let Asked {
+        key,
+        control_plane,
+        workers,
+        pool,
+        version,
+        ..
+    } = asked;
     let mut missing = Vec::new();
     let status = cluster.status.clone().unwrap_or_default();
     if cluster.metadata.deletion_timestamp.is_some() {
@@ -192,8 +246,10 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
     }
     if !is_available(cluster) {
         let message = conditions::find(&status.conditions, nephele_fake_capi::AVAILABLE);
-        missing
-            .push(format!("it is not available: {}", message.map(|c| c.message.clone()).unwrap_or_default()));
+        missing.push(format!(
+            "it is not available: {}",
+            message.map(|c| c.message.clone()).unwrap_or_default()
+        ));
     }
     let machines: Vec<_> = seen
         .machines
@@ -221,25 +277,34 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
     }
     // Machines of a pool have no version.
     let is_other = |version: &str, said: &str| said != version && !said.is_empty();
-    let other = machines.iter().filter(|machine| is_other(version, &machine.spec.version));
+    let other = machines
+        .iter()
+        .filter(|machine| is_other(version, &machine.spec.version));
     missing
         .extend(other.map(|machine| format!("{} has version {}", machine.name_any(), machine.spec.version)));
     for instance in &instances {
         if !is_ready(instance) {
             let conditions = instance.status.clone().unwrap_or_default().conditions;
             let ready = conditions::find(&conditions, types::READY);
-            let message =
-                ready.map(|ready| format!("{} {}", ready.reason, ready.message)).unwrap_or_default();
+            let message = ready
+                .map(|ready| format!("{} {}", ready.reason, ready.message))
+                .unwrap_or_default();
             missing.push(format!("{} is not ready: {message}", instance.name_any()));
         }
     }
     missing.extend(not_running(key, &instances, seen));
     let nodes = seen.nodes.get(key).map(Vec::as_slice).unwrap_or_default();
     if nodes.len() != instances.len() {
-        missing.push(format!("it has {} Nodes for {} InMemoryMachines", nodes.len(), instances.len()));
+        missing.push(format!(
+            "it has {} Nodes for {} InMemoryMachines",
+            nodes.len(),
+            instances.len()
+        ));
     }
     let kubelet = |node: &Node| Some(node.status.as_ref()?.node_info.as_ref()?.kubelet_version.clone());
-    let old = nodes.iter().filter(|node| kubelet(node).as_ref() != Some(version));
+    let old = nodes
+        .iter()
+        .filter(|node| kubelet(node).as_ref() != Some(version));
     missing.extend(old.map(|node| format!("Node {} runs {:?}", node.name_any(), kubelet(node))));
     missing
 }

@@ -18,11 +18,41 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
         }
         shorter
     };
-    attempt(Scenario { trouble: false, ..best.clone() }, &mut best);
-    attempt(Scenario { standby: false, ..best.clone() }, &mut best);
-    attempt(Scenario { keeps_state: false, ..best.clone() }, &mut best);
-    attempt(Scenario { shares_ports: false, ..best.clone() }, &mut best);
-    attempt(Scenario { quota: 0, ..best.clone() }, &mut best);
+    attempt(
+        Scenario {
+            trouble: false,
+            ..best.clone()
+        },
+        &mut best,
+    );
+    attempt(
+        Scenario {
+            standby: false,
+            ..best.clone()
+        },
+        &mut best,
+    );
+    attempt(
+        Scenario {
+            keeps_state: false,
+            ..best.clone()
+        },
+        &mut best,
+    );
+    attempt(
+        Scenario {
+            shares_ports: false,
+            ..best.clone()
+        },
+        &mut best,
+    );
+    attempt(
+        Scenario {
+            quota: 0,
+            ..best.clone()
+        },
+        &mut best,
+    );
     // Halves first, then quarters, down to single steps.
     let mut size = best.steps.len().div_ceil(2);
     while size > 0 {
@@ -30,7 +60,13 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
         while at < best.steps.len() {
             let mut steps = best.steps.clone();
             steps.drain(at..(at + size).min(best.steps.len()));
-            if !attempt(Scenario { steps, ..best.clone() }, &mut best) {
+            if !attempt(
+                Scenario {
+                    steps,
+                    ..best.clone()
+                },
+                &mut best,
+            ) {
                 at += size;
             }
         }
@@ -40,7 +76,13 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
         for simpler in simpler(&best.steps[at]) {
             let mut steps = best.steps.clone();
             steps[at] = simpler;
-            attempt(Scenario { steps, ..best.clone() }, &mut best);
+            attempt(
+                Scenario {
+                    steps,
+                    ..best.clone()
+                },
+                &mut best,
+            );
         }
     }
     best
@@ -49,7 +91,13 @@ pub fn shrink(scenario: &Scenario, tries: usize, fails: impl Fn(&Scenario) -> bo
 /// Simpler steps that may replace a step.
 fn simpler(step: &Step) -> Vec<Step> {
     match step {
-        Step::Create { cluster, control_plane, workers, pooled, machine_pool } => {
+        Step::Create {
+            cluster,
+            control_plane,
+            workers,
+            pooled,
+            machine_pool,
+        } => {
             let cluster = *cluster;
             let with = |control_plane: u8, workers: u8, pooled: bool| Step::Create {
                 cluster,
@@ -94,9 +142,18 @@ mod tests {
         steps.push(Step::Pause(9));
         let fails = |scenario: &Scenario| {
             let at = |wanted: &Step| scenario.steps.iter().position(|step| step == wanted);
-            at(&Step::Jump(17)).zip(at(&Step::Pause(9))).is_some_and(|(jump, pause)| jump < pause)
+            at(&Step::Jump(17))
+                .zip(at(&Step::Pause(9)))
+                .is_some_and(|(jump, pause)| jump < pause)
         };
-        let shrunk = shrink(&Scenario { steps, ..scenario.clone() }, 1000, fails);
+        let shrunk = shrink(
+            &Scenario {
+                steps,
+                ..scenario.clone()
+            },
+            1000,
+            fails,
+        );
         let expected = Scenario {
             trouble: false,
             standby: false,

@@ -1,26 +1,32 @@
 //! The objects that clients see. Only changed objects are read again, because most of them do not change between two
 //! looks.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::body::Body;
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::ResourceExt;
-use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_api::labels;
+use nephele_api::{
+    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
+    ipam::v1beta2::{IPAddress, IPAddressClaim},
+    labels,
+};
 use nephele_apiserver::{GroupResource, Store};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::audit::{ClusterKey, Seen, endpoint, key_of};
-use crate::hub::Hub;
+use crate::{
+    audit::{ClusterKey, Seen, endpoint, key_of},
+    hub::Hub,
+};
 
 /// How long a cluster may take to answer: it answers at once, because there is no network in between.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(1);
@@ -62,7 +68,10 @@ struct Workload {
 
 impl<K: DeserializeOwned> Kind<K> {
     fn new(group: &str, resource: &str) -> Self {
-        Self { resource: GroupResource::new(group, resource), objects: BTreeMap::new() }
+        Self {
+            resource: GroupResource::new(group, resource),
+            objects: BTreeMap::new(),
+        }
     }
 
     /// Reads changed objects. Returns whether anything has changed.
@@ -71,7 +80,9 @@ impl<K: DeserializeOwned> Kind<K> {
         let mut changed = false;
         for object in store.list(&self.resource, None).objects {
             let key = (object.namespace.clone(), object.name.clone());
-            let known = known.remove(&key).filter(|(version, _)| *version == object.resource_version);
+            let known = known
+                .remove(&key)
+                .filter(|(version, _)| *version == object.resource_version);
             let read = known.unwrap_or_else(|| {
                 changed = true;
                 let read = serde_json::from_slice(&object.bytes).expect("an object of the kind");
@@ -83,7 +94,10 @@ impl<K: DeserializeOwned> Kind<K> {
     }
 
     fn all(&self) -> Vec<Arc<K>> {
-        self.objects.values().map(|(_, object)| Arc::clone(object)).collect()
+        self.objects
+            .values()
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
     }
 }
 
@@ -148,8 +162,13 @@ impl Sight {
             faults: self.faults.all(),
             scripts: self.scripts.all(),
             secrets,
-            nodes: workloads.clone().map(|(key, workload)| (key.clone(), workload.nodes.clone())).collect(),
-            notes: workloads.map(|(key, workload)| (key.clone(), workload.notes.clone())).collect(),
+            nodes: workloads
+                .clone()
+                .map(|(key, workload)| (key.clone(), workload.nodes.clone()))
+                .collect(),
+            notes: workloads
+                .map(|(key, workload)| (key.clone(), workload.notes.clone()))
+                .collect(),
             ports,
         });
         true
@@ -160,7 +179,9 @@ impl Sight {
         let mut known = std::mem::take(&mut self.workloads);
         let mut changed = false;
         for (_, object) in self.infrastructure.objects.values() {
-            let Some((_, port)) = endpoint(object).filter(|(_, port)| ports.contains(port)) else { continue };
+            let Some((_, port)) = endpoint(object).filter(|(_, port)| ports.contains(port)) else {
+                continue;
+            };
             let key = key_of(&**object);
             let before = known.remove(&key);
             let now = ask_cluster(hub, port, before.as_ref()).await;
@@ -202,8 +223,13 @@ async fn ask_cluster(hub: &Hub, port: u16, before: Option<&Workload>) -> Option<
 /// A list from a workload cluster, if it answers at once: the resourceVersion and the items.
 async fn ask(hub: &Hub, port: u16, path: &str) -> Option<(String, Value)> {
     let request = Request::get(path).body(Body::empty()).expect("a request");
-    let response = timeout(ANSWERS_WITHIN, hub.reach(port, request)).await.ok()?.ok()?;
-    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
+    let response = timeout(ANSWERS_WITHIN, hub.reach(port, request))
+        .await
+        .ok()?
+        .ok()?;
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX)
+        .await
+        .ok()?;
     let mut list: Value = serde_json::from_slice(&bytes).ok()?;
     let version = list["metadata"]["resourceVersion"].as_str()?.to_owned();
     Some((version, list["items"].take()))

@@ -1,20 +1,22 @@
 //! A story: a Scenario with ten Faults and a cluster, in a world without trouble. Whatever the seed of the world, and so
 //! the names of machines and the order in which they ask, the seed of the cloud makes the same story.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Affected, Fault, FaultHit, Scenario};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use kube::{Api, ResourceExt as _, api::ListParams};
+use nephele_api::{
+    cloud::v1alpha1::{Affected, Fault, FaultHit, Scenario},
+    core::Machine,
+    infrastructure::v1beta2::InMemoryMachine,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::quiet::Quiet;
-use crate::world::{paused_runtime, plan};
+use crate::{
+    quiet::Quiet,
+    world::{paused_runtime, plan},
+};
 
 /// The faults, by name. They draw lots, and none of them counts, because a count depends on the order of arrival.
 pub const FAULTS: &str = include_str!("../../testkit/src/ten-faults.json");
@@ -77,48 +79,88 @@ async fn happen(world: &Quiet, seed: u64) -> anyhow::Result<Story> {
     sleep(ACT).await;
 
     let all = ListParams::default();
-    let objects = Api::<InMemoryMachine>::default_namespaced(client.clone()).list(&all).await?;
-    let actors: BTreeMap<_, _> =
-        objects.iter().filter_map(|object| Some((object.name_any(), actor(object)?))).collect();
-    let machines = Api::<Machine>::default_namespaced(client.clone()).list(&all).await?;
+    let objects = Api::<InMemoryMachine>::default_namespaced(client.clone())
+        .list(&all)
+        .await?;
+    let actors: BTreeMap<_, _> = objects
+        .iter()
+        .filter_map(|object| Some((object.name_any(), actor(object)?)))
+        .collect();
+    let machines = Api::<Machine>::default_namespaced(client.clone())
+        .list(&all)
+        .await?;
     let mut phases: Vec<_> = machines
         .iter()
         .map(|machine| {
-            let actor = machine.spec.infrastructure_ref.as_ref().and_then(|object| actors.get(&object.name));
+            let actor = machine
+                .spec
+                .infrastructure_ref
+                .as_ref()
+                .and_then(|object| actors.get(&object.name));
             let phase = machine.status.as_ref().map(|status| status.phase.clone());
             (actor.cloned().unwrap_or_default(), phase.unwrap_or_default())
         })
         .collect();
     phases.sort();
-    let faults = Api::<Fault>::default_namespaced(client.clone()).list(&all).await?;
-    let faults = faults.iter().map(|fault| (fault.name_any(), deeds(fault, &actors))).collect();
+    let faults = Api::<Fault>::default_namespaced(client.clone())
+        .list(&all)
+        .await?;
+    let faults = faults
+        .iter()
+        .map(|fault| (fault.name_any(), deeds(fault, &actors)))
+        .collect();
     let told = scenarios.get("story").await?.status.unwrap_or_default();
-    let steps = told.steps.into_iter().map(|step| (step.name, step.phase)).collect();
-    Ok(Story { faults, phases, steps })
+    let steps = told
+        .steps
+        .into_iter()
+        .map(|step| (step.name, step.phase))
+        .collect();
+    Ok(Story {
+        faults,
+        phases,
+        steps,
+    })
 }
 
 /// A scenario that begins the faults and continues until the story is over.
 fn scenario() -> anyhow::Result<Scenario> {
     let faults: BTreeMap<String, Value> = serde_json::from_str(FAULTS)?;
-    let begin = faults.into_iter().map(|(name, spec)| json!({ "fault": { "name": name, "spec": spec } }));
+    let begin = faults
+        .into_iter()
+        .map(|(name, spec)| json!({ "fault": { "name": name, "spec": spec } }));
     let steps: Vec<_> = begin.chain([json!({ "pause": "1h" })]).collect();
-    Ok(serde_json::from_value(json!({ "metadata": { "name": "story" }, "spec": { "steps": steps } }))?)
+    Ok(serde_json::from_value(
+        json!({ "metadata": { "name": "story" }, "spec": { "steps": steps } }),
+    )?)
 }
 
 fn actor(object: &InMemoryMachine) -> Option<Actor> {
     let key = serde_json::to_value(&object.spec).ok()?["instance"]["origin"]["drawKey"].take();
-    Some((key["set"].as_str()?.to_owned(), u32::try_from(key["ordinal"].as_u64().unwrap_or_default()).ok()?))
+    Some((
+        key["set"].as_str()?.to_owned(),
+        u32::try_from(key["ordinal"].as_u64().unwrap_or_default()).ok()?,
+    ))
 }
 
 fn deeds(fault: &Fault, actors: &BTreeMap<String, Actor>) -> Deeds {
     let status = fault.status.clone().unwrap_or_default();
     let actor = |name: &str| actors.get(name).cloned();
-    let hit = |FaultHit { operation, machine, .. }: &FaultHit| (operation.clone(), actor(machine));
+    let hit = |FaultHit {
+                   operation, machine, ..
+               }: &FaultHit| (operation.clone(), actor(machine));
     let mut last_hits: Vec<_> = status.last_hits.iter().map(hit).collect();
-    let mut affected: Vec<_> =
-        status.affected.iter().map(|Affected { machine, .. }| actor(machine)).collect();
+    let mut affected: Vec<_> = status
+        .affected
+        .iter()
+        .map(|Affected { machine, .. }| actor(machine))
+        .collect();
     last_hits.sort();
     affected.sort();
     let [matched, hits] = [status.matched, status.hits].map(Option::unwrap_or_default);
-    Deeds { matched, hits, last_hits, affected }
+    Deeds {
+        matched,
+        hits,
+        last_hits,
+        affected,
+    }
 }

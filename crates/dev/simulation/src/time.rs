@@ -1,7 +1,9 @@
 //! The wall clocks of a world.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use nephele_controller::Clock;
@@ -20,7 +22,10 @@ pub(crate) struct WorldClock {
 
 impl WorldClock {
     pub(crate) fn start() -> Self {
-        Self { started: Instant::now(), ahead: Arc::default() }
+        Self {
+            started: Instant::now(),
+            ahead: Arc::default(),
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -31,7 +36,8 @@ impl WorldClock {
 
     /// Sets the clock by so many seconds, back if negative.
     pub(crate) fn jump(&self, seconds: i64) {
-        self.ahead.fetch_add(seconds.saturating_mul(1000), Ordering::Relaxed);
+        self.ahead
+            .fetch_add(seconds.saturating_mul(1000), Ordering::Relaxed);
     }
 
     pub(crate) fn clock(&self) -> Clock {

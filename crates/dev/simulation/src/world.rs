@@ -1,26 +1,35 @@
 //! Runs a world.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{self as cloud, ClusterFault, Fault, SimulatedCloud, SimulatedCloudSpec};
-use nephele_api::cloud::{CLUSTER_FAULT_LABEL, DEFAULT_NAME};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
-use nephele_api::infrastructure::v1beta2::{
-    Behaviour, Component, InMemoryMachine, PoolReference, Provisioning,
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
-use nephele_api::ipam;
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
-use nephele_api::labels;
+use nephele_api::{
+    cloud::{
+        CLUSTER_FAULT_LABEL, DEFAULT_NAME,
+        v1alpha1::{self as cloud, ClusterFault, Fault, SimulatedCloud, SimulatedCloudSpec},
+    },
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{
+        Behaviour, Component, InMemoryMachine, PoolReference, Provisioning, termination::TERMINATE_ANNOTATION,
+    },
+    ipam,
+    ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+    labels,
+};
 use nephele_apiserver::Store;
 use nephele_controller::WATCH_FILTER_LABEL;
 use nephele_fake_capi::{ClusterPlan, KeyPairs, Plan, PlannedClusters, Surroundings};
@@ -29,25 +38,28 @@ use nephele_pki::KeyAlgorithm;
 use nephele_state::MemoryDisk;
 use nephele_testkit::ManagementApi;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    runtime::Runtime,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Auditor, ClusterKey, Violation, cluster_of, endpoint, key_of};
-use crate::connection::{Conditions, Connection, Sent, Witness};
-use crate::fault;
-use crate::hub::Hub;
-use crate::moves;
-use crate::prepared::key_pairs;
-use crate::process::{EVEN, ODD, Process, Settings, holder};
-use crate::scenario::{CLOCK_RATES, CLUSTERS, SLOW_CLOCK_RATE, Scenario, Scope, Step};
-use crate::script;
-use crate::settled::{Asked, miscounted, shares_endpoint, unsettled};
-use crate::sight::Sight;
-use crate::time::WorldClock;
+use crate::{
+    audit::{Auditor, ClusterKey, Violation, cluster_of, endpoint, key_of},
+    connection::{Conditions, Connection, Sent, Witness},
+    fault,
+    hub::Hub,
+    moves,
+    prepared::key_pairs,
+    process::{EVEN, ODD, Process, Settings, holder},
+    scenario::{CLOCK_RATES, CLUSTERS, SLOW_CLOCK_RATE, Scenario, Scope, Step},
+    script,
+    settled::{Asked, miscounted, shares_endpoint, unsettled},
+    sight::Sight,
+    time::WorldClock,
+};
 
 /// How often the auditor checks the world while time passes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -97,14 +109,21 @@ pub fn run(scenario: &Scenario) -> Result<Summary, Violation> {
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Err(Violation { step: 0, what: format!("it panicked: {}", text.unwrap_or_default()) })
+        Err(Violation {
+            step: 0,
+            what: format!("it panicked: {}", text.unwrap_or_default()),
+        })
     })
 }
 
 /// A runtime with one thread, on simulated time.
 pub(crate) fn paused_runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().expect("a runtime can be made")
+    builder
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime can be made")
 }
 
 struct World<'a> {
@@ -154,12 +173,19 @@ impl Witnessed {
     /// Records a request of a manager to the management API with this store.
     fn note(&self, store: &Store, sent: &Sent<'_>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let text = format!("{:?} {} {} {}", self.begun.elapsed(), sent.identity, sent.method, sent.path);
+        let text = format!(
+            "{:?} {} {} {}",
+            self.begun.elapsed(),
+            sent.identity,
+            sent.method,
+            sent.path
+        );
         tracing::debug!(target: "nephele_simulation::sent", "{text}");
         // FNV-1a over all requests so far; one thread runs a world.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let before = self.digest.load(Ordering::Relaxed);
-        self.digest.store(text.bytes().fold(before, fold), Ordering::Relaxed);
+        self.digest
+            .store(text.bytes().fold(before, fold), Ordering::Relaxed);
         // Events describe earlier work, and may be sent after the manager lost the lease.
         if *sent.method == Method::GET || sent.path.contains("/leases") || sent.path.ends_with("/events") {
             return;
@@ -168,7 +194,11 @@ impl Witnessed {
         *self.last_write.lock() = text;
         let holder = holder(store);
         if holder != sent.identity {
-            let Sent { identity, method, path } = sent;
+            let Sent {
+                identity,
+                method,
+                path,
+            } = sent;
             let what = format!("{identity} sent {method} {path} while {holder:?} held the lease");
             self.violation.lock().get_or_insert(what);
         }
@@ -224,7 +254,13 @@ impl<'a> World<'a> {
     /// Starts a stand-in for Cluster API on the current management cluster.
     fn play_cluster_api(&mut self) {
         self.fake_capi = CancellationToken::new();
-        play_cluster_api(&self.api, &self.planned, &self.hub, &self.clock, self.fake_capi.clone());
+        play_cluster_api(
+            &self.api,
+            &self.planned,
+            &self.hub,
+            &self.clock,
+            self.fake_capi.clone(),
+        );
     }
 
     async fn live(mut self) -> Result<Summary, Violation> {
@@ -244,13 +280,24 @@ impl<'a> World<'a> {
         for manager in std::mem::take(&mut self.managers) {
             manager.stop().await;
         }
-        Ok(Summary { lasted, requests, digest })
+        Ok(Summary {
+            lasted,
+            requests,
+            digest,
+        })
     }
 
     async fn happen(&mut self, step: &Step) -> Result<(), String> {
         match *step {
-            Step::Create { cluster, control_plane, workers, pooled, machine_pool } => {
-                self.create(cluster, control_plane, workers, pooled, machine_pool).await;
+            Step::Create {
+                cluster,
+                control_plane,
+                workers,
+                pooled,
+                machine_pool,
+            } => {
+                self.create(cluster, control_plane, workers, pooled, machine_pool)
+                    .await;
             }
             Step::Scale { cluster, workers } => {
                 self.plan(cluster, |plan, asked| {
@@ -281,7 +328,14 @@ impl<'a> World<'a> {
                 }
             }
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
-            Step::Fault { cluster, operation, effect, percent, count, seconds } => {
+            Step::Fault {
+                cluster,
+                operation,
+                effect,
+                percent,
+                count,
+                seconds,
+            } => {
                 let spec = fault::spec(operation, effect, percent, count, seconds);
                 if fault::is_everywhere(operation) {
                     self.cluster_fault(&spec).await;
@@ -292,7 +346,12 @@ impl<'a> World<'a> {
             Step::Limit { .. } => self.limit(step).await,
             Step::Clock { .. } => self.set_clock(step).await,
             Step::Replace(cluster) => self.replace(&key(cluster).0).await,
-            Step::Script { cluster, effect, rounds, seconds } => {
+            Step::Script {
+                cluster,
+                effect,
+                rounds,
+                seconds,
+            } => {
                 self.script(&key(cluster).0, effect, rounds, seconds).await;
             }
             Step::Note(cluster) => self.note(cluster).await,
@@ -320,7 +379,16 @@ impl<'a> World<'a> {
     // --- Actions of users.
 
     async fn limit(&mut self, step: &Step) {
-        let Step::Limit { cluster, instances, vcpus, load_balancers, stock, rate, lag } = *step else {
+        let Step::Limit {
+            cluster,
+            instances,
+            vcpus,
+            load_balancers,
+            stock,
+            rate,
+            lag,
+        } = *step
+        else {
             return;
         };
         let quotas = json!({ "instances": instances, "vCPUs": vcpus, "loadBalancers": load_balancers });
@@ -334,7 +402,18 @@ impl<'a> World<'a> {
     }
 
     async fn set_clock(&mut self, step: &Step) {
-        let Step::Clock { cluster, rate, paused, steps, ahead, deletion, seed } = *step else { return };
+        let Step::Clock {
+            cluster,
+            rate,
+            paused,
+            steps,
+            ahead,
+            deletion,
+            seed,
+        } = *step
+        else {
+            return;
+        };
         let namespace = key(cluster).0;
         self.auditor.hold(&namespace);
         self.auditor.set_clock(&namespace);
@@ -359,7 +438,13 @@ impl<'a> World<'a> {
         machine_pool: Option<u8>,
     ) {
         let key = key(cluster);
-        if self.api_in::<Cluster>(&key.0).get_opt(&key.1).await.expect("an answer").is_some() {
+        if self
+            .api_in::<Cluster>(&key.0)
+            .get_opt(&key.1)
+            .await
+            .expect("an answer")
+            .is_some()
+        {
             return;
         }
         let workers = if control_plane == 0 { 0 } else { workers };
@@ -370,7 +455,11 @@ impl<'a> World<'a> {
         let is_spot = self.created.is_multiple_of(2);
         let plan = ClusterPlan {
             pool: machine_pool.map(u32::from),
-            worker_instance_type: if is_spot { "small".to_owned() } else { String::new() },
+            worker_instance_type: if is_spot {
+                "small".to_owned()
+            } else {
+                String::new()
+            },
             worker_market: if is_spot { "Spot".to_owned() } else { String::new() },
             ..plan(&key, &salt, control_plane.into(), workers.into(), pooled)
         };
@@ -387,32 +476,50 @@ impl<'a> World<'a> {
         };
         self.asked.insert(cluster, asked);
         self.planned.set(plan.clone());
-        nephele_fake_capi::create(&self.api.client(), &plan).await.expect("objects are taken");
+        nephele_fake_capi::create(&self.api.client(), &plan)
+            .await
+            .expect("objects are taken");
     }
 
     fn plan(&mut self, cluster: u8, change: impl FnOnce(&mut ClusterPlan, &mut Asked)) {
-        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| !asked.deleted) else { return };
-        let Some(mut plan) = self.planned.get(&asked.key.0, &asked.key.1) else { return };
+        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| !asked.deleted) else {
+            return;
+        };
+        let Some(mut plan) = self.planned.get(&asked.key.0, &asked.key.1) else {
+            return;
+        };
         change(&mut plan, asked);
         self.planned.set(plan);
     }
 
     async fn delete(&mut self, cluster: u8) {
-        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| !asked.deleted) else { return };
+        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| !asked.deleted) else {
+            return;
+        };
         asked.deleted = true;
         let key = asked.key.clone();
-        let deleted = self.api_in::<Cluster>(&key.0).delete(&key.1, &DeleteParams::default()).await;
+        let deleted = self
+            .api_in::<Cluster>(&key.0)
+            .delete(&key.1, &DeleteParams::default())
+            .await;
         deleted.expect("it was there");
     }
 
     async fn pause(&mut self, cluster: u8, paused: bool) {
-        let Some(asked) = self.asked.get_mut(&cluster).filter(|asked| asked.paused != paused) else { return };
+        let Some(asked) = self
+            .asked
+            .get_mut(&cluster)
+            .filter(|asked| asked.paused != paused)
+        else {
+            return;
+        };
         if paused && asked.deleted {
             return;
         }
         asked.paused = paused;
         let key = asked.key.clone();
-        self.patch::<Cluster>(&key, &json!({ "spec": { "paused": paused.then_some(true) } })).await;
+        self.patch::<Cluster>(&key, &json!({ "spec": { "paused": paused.then_some(true) } }))
+            .await;
     }
 
     async fn fault(&mut self, cluster: u8, spec: &Value) {
@@ -426,7 +533,10 @@ impl<'a> World<'a> {
         let metadata = json!({ "name": name, "namespace": namespace, "labels": watch_label(&namespace) });
         let object = json!({ "metadata": metadata, "spec": spec });
         let object: Fault = serde_json::from_value(object).expect("a Fault");
-        let created = self.api_in::<Fault>(&namespace).create(&PostParams::default(), &object).await;
+        let created = self
+            .api_in::<Fault>(&namespace)
+            .create(&PostParams::default(), &object)
+            .await;
         created.expect("faults are taken");
     }
 
@@ -444,15 +554,23 @@ impl<'a> World<'a> {
         let metadata = json!({ "name": format!("fault-{}", self.faults), "labels": labels });
         let object = serde_json::from_value(json!({ "metadata": metadata, "spec": spec }));
         let cluster_faults: Api<ClusterFault> = Api::all(self.api.client());
-        let created = cluster_faults.create(&PostParams::default(), &object.expect("a ClusterFault")).await;
+        let created = cluster_faults
+            .create(&PostParams::default(), &object.expect("a ClusterFault"))
+            .await;
         created.expect("cluster faults are taken");
     }
 
     /// Notes that a fault of this spec may end instances of workers.
     fn may_end_workers(&mut self, namespace: &str, spec: &Value) {
         let effect = &spec["effect"];
-        let ends = ["vanish", "spotReclaim"].iter().any(|field| !effect[*field].is_null());
-        for asked in self.asked.values_mut().filter(|asked| ends && asked.key.0 == namespace) {
+        let ends = ["vanish", "spotReclaim"]
+            .iter()
+            .any(|field| !effect[*field].is_null());
+        for asked in self
+            .asked
+            .values_mut()
+            .filter(|asked| ends && asked.key.0 == namespace)
+        {
             asked.may_lack_workers = true;
         }
     }
@@ -469,19 +587,25 @@ impl<'a> World<'a> {
         let metadata = json!({ "name": name, "namespace": namespace, "labels": watch_label(namespace) });
         let object: cloud::Scenario =
             serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a Scenario");
-        let created = self.api_in::<cloud::Scenario>(namespace).create(&PostParams::default(), &object).await;
+        let created = self
+            .api_in::<cloud::Scenario>(namespace)
+            .create(&PostParams::default(), &object)
+            .await;
         created.expect("scenarios are taken");
     }
 
     /// Deletes all faults. Those of ClusterFaults go with these.
     async fn heal(&mut self) {
         let cluster_faults: Api<ClusterFault> = Api::all(self.api.client());
-        let deleted =
-            cluster_faults.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
+        let deleted = cluster_faults
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await;
         deleted.expect("cluster faults are deleted");
         for cluster in 0..2 {
             let faults = self.api_in::<Fault>(&key(cluster).0);
-            let deleted = faults.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
+            let deleted = faults
+                .delete_collection(&DeleteParams::default(), &ListParams::default())
+                .await;
             deleted.expect("faults are deleted");
         }
     }
@@ -492,7 +616,10 @@ impl<'a> World<'a> {
         if clouds.get_opt(DEFAULT_NAME).await.expect("an answer").is_none() {
             let mut cloud = SimulatedCloud::new(DEFAULT_NAME, SimulatedCloudSpec::default());
             cloud.metadata.labels = Some(watch_label(namespace));
-            clouds.create(&PostParams::default(), &cloud).await.expect("the cloud is taken");
+            clouds
+                .create(&PostParams::default(), &cloud)
+                .await
+                .expect("the cloud is taken");
         }
         let key = (namespace.to_owned(), DEFAULT_NAME.to_owned());
         self.patch::<SimulatedCloud>(&key, &json!({ "spec": spec })).await;
@@ -504,14 +631,34 @@ impl<'a> World<'a> {
         self.auditor.set_clock(namespace);
         let clouds = self.api_in::<SimulatedCloud>(namespace);
         if let Some(cloud) = clouds.get_opt(DEFAULT_NAME).await.expect("an answer") {
-            replace(&clouds, SimulatedCloud { metadata: written(cloud.metadata), status: None, ..cloud })
-                .await;
+            replace(
+                &clouds,
+                SimulatedCloud {
+                    metadata: written(cloud.metadata),
+                    status: None,
+                    ..cloud
+                },
+            )
+            .await;
         }
         let faults = self.api_in::<Fault>(namespace);
-        let there = faults.list(&ListParams::default()).await.expect("an answer").items.into_iter();
+        let there = faults
+            .list(&ListParams::default())
+            .await
+            .expect("an answer")
+            .items
+            .into_iter();
         for fault in there.filter(|fault| fault.owner_references().is_empty()) {
             if labels::value(&fault.metadata, CLUSTER_FAULT_LABEL).is_none() {
-                replace(&faults, Fault { metadata: written(fault.metadata), status: None, ..fault }).await;
+                replace(
+                    &faults,
+                    Fault {
+                        metadata: written(fault.metadata),
+                        status: None,
+                        ..fault
+                    },
+                )
+                .await;
             }
         }
     }
@@ -520,7 +667,10 @@ impl<'a> World<'a> {
     async fn lift(&mut self) {
         for cluster in 0..2 {
             let namespace = key(cluster).0;
-            let cloud = self.api_in::<SimulatedCloud>(&namespace).get_opt(DEFAULT_NAME).await;
+            let cloud = self
+                .api_in::<SimulatedCloud>(&namespace)
+                .get_opt(DEFAULT_NAME)
+                .await;
             if cloud.expect("an answer").is_some() {
                 let clock = json!({ "rate": null, "paused": null });
                 let spec = json!({
@@ -534,11 +684,20 @@ impl<'a> World<'a> {
 
     async fn strip(&mut self, cluster: u8, worker: u8) {
         let paused = self.asked.get(&cluster).is_some_and(|asked| asked.paused);
-        let Some(instance) = self.worker(cluster, worker).filter(|_| !paused) else { return };
+        let Some(instance) = self.worker(cluster, worker).filter(|_| !paused) else {
+            return;
+        };
         let key = key_of(&*instance);
-        let _ = self.api_in::<Machine>(&key.0).delete(&key.1, &DeleteParams::default()).await;
-        let _ = self.api_in::<InMemoryMachine>(&key.0).delete(&key.1, &DeleteParams::default()).await;
-        self.patch::<InMemoryMachine>(&key, &json!({ "metadata": { "finalizers": null } })).await;
+        let _ = self
+            .api_in::<Machine>(&key.0)
+            .delete(&key.1, &DeleteParams::default())
+            .await;
+        let _ = self
+            .api_in::<InMemoryMachine>(&key.0)
+            .delete(&key.1, &DeleteParams::default())
+            .await;
+        self.patch::<InMemoryMachine>(&key, &json!({ "metadata": { "finalizers": null } }))
+            .await;
     }
 
     /// The InMemoryMachine of a worker that is not being deleted.
@@ -556,12 +715,19 @@ impl<'a> World<'a> {
 
     /// A client writes to a workload cluster. Without an answer in time the write does not count.
     async fn note(&mut self, cluster: u8) {
-        let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else { return };
+        let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else {
+            return;
+        };
         let seen = self.sight.seen();
-        let published = seen.infrastructure.iter().find(|object| key_of(&***object) == key);
+        let published = seen
+            .infrastructure
+            .iter()
+            .find(|object| key_of(&***object) == key);
         // A client would refuse the certificate of another cluster.
         let published = published.filter(|object| !shares_endpoint(object, &seen));
-        let Some((_, port)) = published.and_then(|object| endpoint(object)) else { return };
+        let Some((_, port)) = published.and_then(|object| endpoint(object)) else {
+            return;
+        };
         self.notes += 1;
         let name = format!("note-{}", self.notes);
         let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
@@ -593,7 +759,10 @@ impl<'a> World<'a> {
             let server = self.api.server().clone();
             let store = Arc::clone(server.store());
             let witness: Witness = Arc::new(move |sent| witnessed.note(&store, sent));
-            let world = Conditions { trouble: self.trouble.clone(), away: self.away.clone() };
+            let world = Conditions {
+                trouble: self.trouble.clone(),
+                away: self.away.clone(),
+            };
             let connection = Connection::new(server, self.scenario.seed, identity.clone(), world, witness);
             let process = Process::start(connection, identity, &self.clock, self.settings());
             self.managers.push(process);
@@ -605,13 +774,22 @@ impl<'a> World<'a> {
 
     /// The settings of a manager that starts now.
     fn settings(&self) -> Settings {
-        let Scenario { shares_ports, quota, .. } = *self.scenario;
-        Settings { scope: self.scope, shares_ports, quota, disk: self.disk.clone(), lease: None }
+        let Scenario {
+            shares_ports, quota, ..
+        } = *self.scenario;
+        Settings {
+            scope: self.scope,
+            shares_ports,
+            quota,
+            disk: self.disk.clone(),
+            lease: None,
+        }
     }
 
     /// Makes clusters reachable through the managers that run now.
     fn show_managers(&mut self) {
-        self.hub.set(self.managers.iter().map(|manager| manager.network.clone()));
+        self.hub
+            .set(self.managers.iter().map(|manager| manager.network.clone()));
         self.sight.forget_workloads();
     }
 
@@ -671,15 +849,25 @@ impl<'a> World<'a> {
             manager.stop().await;
         }
         self.play_cluster_api();
-        for asked in self.asked.values().filter(|asked| !asked.paused && !asked.deleted) {
-            self.patch::<Cluster>(&asked.key, &json!({ "spec": { "paused": null } })).await;
+        for asked in self
+            .asked
+            .values()
+            .filter(|asked| !asked.paused && !asked.deleted)
+        {
+            self.patch::<Cluster>(&asked.key, &json!({ "spec": { "paused": null } }))
+                .await;
         }
         Ok(())
     }
 
     async fn kill(&mut self) -> Result<(), String> {
-        let Some(identity) = self.leader().map(|leader| leader.identity.clone()) else { return Ok(()) };
-        let at = self.managers.iter().position(|manager| manager.identity == identity);
+        let Some(identity) = self.leader().map(|leader| leader.identity.clone()) else {
+            return Ok(());
+        };
+        let at = self
+            .managers
+            .iter()
+            .position(|manager| manager.identity == identity);
         let leader = self.managers.remove(at.expect("just found"));
         self.show_managers();
         leader.kill().await;
@@ -708,7 +896,11 @@ impl<'a> World<'a> {
         if let Some(what) = self.witnessed.violation.lock().clone() {
             return Err(what);
         }
-        if is_new { self.auditor.look(&self.sight.seen()) } else { Ok(()) }
+        if is_new {
+            self.auditor.look(&self.sight.seen())
+        } else {
+            Ok(())
+        }
     }
 
     async fn settle(&mut self) -> Result<(), String> {
@@ -729,7 +921,10 @@ impl<'a> World<'a> {
                 break;
             }
             if tokio::time::Instant::now() >= until {
-                return Err(format!("not settled after {SETTLES_WITHIN:?}: {}", missing.join("; ")));
+                return Err(format!(
+                    "not settled after {SETTLES_WITHIN:?}: {}",
+                    missing.join("; ")
+                ));
             }
         }
         // Requests and answers that were delayed during trouble have time to arrive.
@@ -750,7 +945,10 @@ impl<'a> World<'a> {
         }
         let missing = self.missing();
         if !missing.is_empty() {
-            return Err(format!("the world was settled, but did not stay so: {}", missing.join("; ")));
+            return Err(format!(
+                "the world was settled, but did not stay so: {}",
+                missing.join("; ")
+            ));
         }
         self.trouble.store(self.scenario.trouble, Ordering::Relaxed);
         Ok(())
@@ -768,9 +966,16 @@ impl<'a> World<'a> {
         let asked = self.asked.values().filter(|asked| in_scope(&asked.key.0));
         let missing = asked.flat_map(|asked| unsettled(asked, &seen, self.scenario, self.scope));
         // A manager of some objects does not see all machines of a cloud.
-        let clouds = if self.scope == Scope::All { seen.clouds.as_slice() } else { &[] };
-        let is_still =
-            |namespace: &str| self.asked.values().any(|asked| asked.key.0 == namespace && asked.paused);
+        let clouds = if self.scope == Scope::All {
+            seen.clouds.as_slice()
+        } else {
+            &[]
+        };
+        let is_still = |namespace: &str| {
+            self.asked
+                .values()
+                .any(|asked| asked.key.0 == namespace && asked.paused)
+        };
         let troubles = |step: &Step| {
             matches!(
                 step,
@@ -788,12 +993,18 @@ impl<'a> World<'a> {
         let stays = |fault: &Arc<Fault>| {
             let cluster_fault = labels::value(&fault.metadata, CLUSTER_FAULT_LABEL)?;
             let namespace = fault.namespace().unwrap_or_default();
-            Some(format!("the ClusterFault {cluster_fault} is gone, and its Fault in {namespace} is not"))
+            Some(format!(
+                "the ClusterFault {cluster_fault} is gone, and its Fault in {namespace} is not"
+            ))
         };
         missing
             .chain(scripts)
             .chain(seen.faults.iter().filter_map(stays))
-            .chain(clouds.iter().filter_map(|cloud| miscounted(cloud, &seen, is_still)))
+            .chain(
+                clouds
+                    .iter()
+                    .filter_map(|cloud| miscounted(cloud, &seen, is_still)),
+            )
             .collect()
     }
 
@@ -810,14 +1021,27 @@ impl<'a> World<'a> {
         K: Clone + std::fmt::Debug + DeserializeOwned,
     {
         // The object may have been deleted meanwhile.
-        let _ = self.api_in::<K>(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let _ = self
+            .api_in::<K>(namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
     }
 }
 
 /// The metadata that a user wrote.
 fn written(metadata: ObjectMeta) -> ObjectMeta {
-    let ObjectMeta { name, namespace, labels, .. } = metadata;
-    ObjectMeta { name, namespace, labels, ..ObjectMeta::default() }
+    let ObjectMeta {
+        name,
+        namespace,
+        labels,
+        ..
+    } = metadata;
+    ObjectMeta {
+        name,
+        namespace,
+        labels,
+        ..ObjectMeta::default()
+    }
 }
 
 /// Deletes an object and creates it again.
@@ -826,8 +1050,13 @@ where
     K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + serde::Serialize,
 {
     let deleted = api.delete(&object.name_any(), &DeleteParams::default()).await;
-    deleted.expect("it was there").right().expect("it has no finalizer");
-    api.create(&PostParams::default(), &object).await.expect("it is taken");
+    deleted
+        .expect("it was there")
+        .right()
+        .expect("it has no finalizer");
+    api.create(&PostParams::default(), &object)
+        .await
+        .expect("it is taken");
 }
 
 /// Starts a stand-in for Cluster API on a management cluster.
@@ -845,17 +1074,28 @@ pub(crate) fn play_cluster_api(
         connect: hub.connect(),
         key_pairs: KeyPairs::Shared(key_pairs()),
     };
-    tokio::spawn(nephele_fake_capi::play(api.client(), planned.clone(), surroundings, end));
+    tokio::spawn(nephele_fake_capi::play(
+        api.client(),
+        planned.clone(),
+        surroundings,
+        end,
+    ));
 }
 
 /// A management cluster with the namespaces of a world.
 pub(crate) async fn management_api(name: &str, clock: &WorldClock) -> ManagementApi {
     let api = ManagementApi::start_at(name, clock.clock());
     let odd = Namespace {
-        metadata: ObjectMeta { name: Some(ODD.into()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(ODD.into()),
+            ..ObjectMeta::default()
+        },
         ..Namespace::default()
     };
-    Api::all(api.client()).create(&PostParams::default(), &odd).await.expect("a namespace");
+    Api::all(api.client())
+        .create(&PostParams::default(), &odd)
+        .await
+        .expect("a namespace");
     api
 }
 
@@ -881,7 +1121,11 @@ pub(crate) fn plan(
         // The provider makes the keys of other algorithms; those of a world are shared.
         key_algorithm: KeyAlgorithm::Rsa2048,
         pod_network: if workers < 10 { FEW_SHARES } else { MANY_SHARES }.to_owned(),
-        address_pools: if pooled { vec![pool("machines")] } else { Vec::new() },
+        address_pools: if pooled {
+            vec![pool("machines")]
+        } else {
+            Vec::new()
+        },
         control_plane_address_pool: pooled.then(|| pool("balancers")),
         ..ClusterPlan::new(name, VERSIONS[0], control_plane, workers)
     }
@@ -908,9 +1152,19 @@ fn behaviour() -> Behaviour {
     let part = |startup_duration: &str| {
         let startup_duration = GoDuration::parse(startup_duration).ok();
         let startup_jitter = Fraction::parse("0.5").ok();
-        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
+        Some(Component {
+            provisioning: Provisioning {
+                startup_duration,
+                startup_jitter,
+            },
+        })
     };
-    Behaviour { vm: part("10s"), node: part("4s"), api_server: part("5s"), etcd: part("3s") }
+    Behaviour {
+        vm: part("10s"),
+        node: part("4s"),
+        api_server: part("5s"),
+        etcd: part("3s"),
+    }
 }
 
 fn pool(name: &str) -> PoolReference {

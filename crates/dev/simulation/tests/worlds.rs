@@ -70,6 +70,13 @@ fn clusters_that_went_leave_no_memory_behind() {
 fn a_world_is_the_same_each_time() {
     let mut worlds = std::process::Command::new(env!("CARGO_BIN_EXE_nephele-simulation"));
     // A world with trouble, which runs twice.
-    let output = worlds.args(["--seeds", "1", "--from", "3", "--twice", "1"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let output = worlds
+        .args(["--seeds", "1", "--from", "3", "--twice", "1"])
+        .output()
+        .expect("it runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
 }

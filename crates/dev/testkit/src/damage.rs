@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -35,9 +37,13 @@ impl Damage {
     pub fn all() -> impl Iterator<Item = Self> {
         let owners = [Owners::AsBefore, Owners::OfAnotherVersion, Owners::Gone];
         let all = owners.into_iter().flat_map(|owners| {
-            [false, true]
-                .into_iter()
-                .flat_map(move |status| [false, true].map(|finalizers| Self { status, finalizers, owners }))
+            [false, true].into_iter().flat_map(move |status| {
+                [false, true].map(|finalizers| Self {
+                    status,
+                    finalizers,
+                    owners,
+                })
+            })
         });
         all.skip(1)
     }
@@ -66,13 +72,20 @@ impl Damage {
             Owners::Gone => metadata["ownerReferences"] = Value::Null,
         }
         let params = PatchParams::default();
-        let has_status = serde_json::to_value(&found).expect("JSON").get("status").is_some();
+        let has_status = serde_json::to_value(&found)
+            .expect("JSON")
+            .get("status")
+            .is_some();
         if self.status && has_status {
             let none = json!({ "status": null });
-            api.patch_status(name, &params, &Patch::Merge(&none)).await.expect("it is taken");
+            api.patch_status(name, &params, &Patch::Merge(&none))
+                .await
+                .expect("it is taken");
         }
         let patch = json!({ "metadata": metadata });
-        api.patch(name, &params, &Patch::Merge(&patch)).await.expect("it is taken");
+        api.patch(name, &params, &Patch::Merge(&patch))
+            .await
+            .expect("it is taken");
     }
 
     /// Sets the owners that an object had before, as Cluster API does, if they are gone.
@@ -82,7 +95,9 @@ impl Damage {
     {
         if self.owners == Owners::Gone {
             let patch = json!({ "metadata": { "ownerReferences": before.owner_references() } });
-            let patched = api.patch(&before.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await;
+            let patched = api
+                .patch(&before.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
+                .await;
             patched.expect("it is taken");
         }
     }

@@ -86,6 +86,9 @@ mod tests {
     fn each_text_is_found_and_replaced() {
         let value = json!({ "a/b": ["x", { "c": "y" }], "n": 1 });
         assert_eq!(texts_of(&value), ["/a~1b/0", "/a~1b/1/c"]);
-        assert_eq!(with_text(&value, "/a~1b/1/c", ".."), json!({ "a/b": ["x", { "c": ".." }], "n": 1 }));
+        assert_eq!(
+            with_text(&value, "/a~1b/1/c", ".."),
+            json!({ "a/b": ["x", { "c": ".." }], "n": 1 })
+        );
     }
 }

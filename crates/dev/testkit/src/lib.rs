@@ -12,7 +12,10 @@
 //! manager's requests, which fails a test whose product sends a request that it must not send. A test plays Cluster API
 //! core by writing objects. Everything here panics rather than returning errors: that is how a test fails.
 
-#![expect(clippy::missing_panics_doc, reason = "everything here panics when the test has gone wrong")]
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "everything here panics when the test has gone wrong"
+)]
 
 mod damage;
 mod hostile_names;

@@ -34,8 +34,14 @@ static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
 /// The CRDs by name. A debug build needs longer to derive them from their types than most tests take.
 pub fn definitions() -> &'static Definitions {
     DEFINITIONS.get_or_init(|| {
-        let core = [nephele_api::core::loose_crds(), nephele_api::core::loose_class_crds()].concat();
-        let all = [nephele_api::crds(), core, nephele_api::ipam::loose_crds()].into_iter().flatten();
+        let core = [
+            nephele_api::core::loose_crds(),
+            nephele_api::core::loose_class_crds(),
+        ]
+        .concat();
+        let all = [nephele_api::crds(), core, nephele_api::ipam::loose_crds()]
+            .into_iter()
+            .flatten();
         all.map(|definition| {
             let value = serde_json::to_value(&definition).expect("a definition is JSON");
             (definition.name_any(), value)
@@ -50,8 +56,16 @@ pub fn take_definitions(derived: Definitions) {
 }
 
 /// Resources of the core group that tests use.
-const CORE: [&str; 8] =
-    ["configmaps", "events", "namespaces", "nodes", "pods", "secrets", "serviceaccounts", "services"];
+const CORE: [&str; 8] = [
+    "configmaps",
+    "events",
+    "namespaces",
+    "nodes",
+    "pods",
+    "secrets",
+    "serviceaccounts",
+    "services",
+];
 
 /// A Kubernetes API server in this process, with our kinds and Cluster API's. Cheap to clone, and all clones share
 /// their state.
@@ -88,7 +102,10 @@ struct Log(Mutex<Vec<Write>>);
 
 impl RequestObserver for Log {
     fn observe(&self, request: &RequestInfo, code: u16, _: Duration) {
-        if !matches!(request.verb, "create" | "update" | "patch" | "delete" | "deletecollection") {
+        if !matches!(
+            request.verb,
+            "create" | "update" | "patch" | "delete" | "deletecollection"
+        ) {
             return;
         }
         let separator = if request.subresource.is_empty() { "" } else { "/" };
@@ -111,24 +128,38 @@ impl ManagementApi {
     /// As [`ManagementApi::start`], with this clock. API servers with different names give different uids.
     #[must_use]
     pub fn start_at(name: &str, clock: Clock) -> Self {
-        let options = StoreOptions { uid_seed: name.to_owned(), ..StoreOptions::default() };
+        let options = StoreOptions {
+            uid_seed: name.to_owned(),
+            ..StoreOptions::default()
+        };
         let store = Store::new(options);
         let now = clock();
         store.create_default_namespaces(now);
         for (name, definition) in definitions() {
             let key = Key::new("apiextensions.k8s.io", "customresourcedefinitions", "", name);
-            store.create(now, &key, definition.clone()).expect("the definition is taken");
+            store
+                .create(now, &key, definition.clone())
+                .expect("the definition is taken");
         }
         let log = Arc::new(Log::default());
         let settings = Settings {
-            version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
+            version: Version {
+                major: "1".into(),
+                minor: "36".into(),
+                git_version: "v1.36.3".into(),
+            },
             authentication: Authentication::AllowAll,
             clock: clock.clone(),
             observer: Some(log.clone()),
         };
         let server = ApiServer::new(store, Arc::new(settings));
         let client = connect(server.clone());
-        Self { server, client, clock, log }
+        Self {
+            server,
+            client,
+            clock,
+            log,
+        }
     }
 
     /// The clock of the API server. Controllers that are tested with it should have the same one.
@@ -194,7 +225,11 @@ impl ManagementApi {
 
     /// The events about an object in [`NAMESPACE`], in the order in which they were published: type, reason and note.
     pub async fn story(&self, kind: &str, name: &str) -> Vec<[String; 3]> {
-        let events = self.api::<Event>().list(&ListParams::default()).await.expect("a list");
+        let events = self
+            .api::<Event>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         let concerns = |event: &Event| {
             let about = event.regarding.as_ref();
             about.is_some_and(|about| {
@@ -256,7 +291,10 @@ impl ManagementApi {
             "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": { "name": name }, "spec": spec,
         });
         let object = serde_json::from_value(object).expect("an object");
-        let created = self.shapeless::<K>().create(&PostParams::default(), &object).await;
+        let created = self
+            .shapeless::<K>()
+            .create(&PostParams::default(), &object)
+            .await;
         created.unwrap_or_else(|error| panic!("{} {name} is not taken: {error}", K::kind(&())));
     }
 
@@ -267,7 +305,9 @@ impl ManagementApi {
     {
         let message = |object: &DynamicObject| {
             let listed = object.data.pointer("/status/conditions")?.as_array()?;
-            let ready = listed.iter().find(|one| one["type"] == condition && one["reason"] == reason)?;
+            let ready = listed
+                .iter()
+                .find(|one| one["type"] == condition && one["reason"] == reason)?;
             Some(ready["message"].as_str()?.to_owned())
         };
         let says = |object: Option<&DynamicObject>| object.and_then(message).is_some();
@@ -292,7 +332,10 @@ impl ManagementApi {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + DeserializeOwned,
     {
-        let patched = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = self
+            .api::<K>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         patched.unwrap_or_else(|error| panic!("{} {name} is not patched: {error}", K::kind(&())))
     }
 
@@ -303,7 +346,10 @@ impl ManagementApi {
         K: Clone + Debug + DeserializeOwned,
     {
         let patch = Patch::Merge(json!({ "status": status }));
-        let patched = self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await;
+        let patched = self
+            .api::<K>()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await;
         patched
             .unwrap_or_else(|error| panic!("the status of {} {name} is not patched: {error}", K::kind(&())))
     }
@@ -325,7 +371,9 @@ impl ManagementApi {
         K: Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
     {
         let is_so = |object: Option<&K>| object.is_some_and(&wanted);
-        eventually_of(&self.api(), name, what, is_so).await.expect("an absent object is not as wanted")
+        eventually_of(&self.api(), name, what, is_so)
+            .await
+            .expect("an absent object is not as wanted")
     }
 
     /// Waits until there is no object of this name.
@@ -370,12 +418,23 @@ fn assert_safe<B>(server: &ApiServer, request: &Request<B>) {
     const OF_PEOPLE: [&str; 2] = ["dryRun=All", "force=true"];
     let method = request.method();
     let uri = request.uri();
-    let others =
-        uri.query().unwrap_or_default().split('&').filter(|parameter| !OF_PEOPLE.contains(parameter));
-    let query: String =
-        others.filter(|parameter| !parameter.is_empty()).map(|parameter| format!("&{parameter}")).collect();
-    let uri = &if query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) };
-    let uri = &uri.parse::<Uri>().unwrap_or_else(|error| panic!("{method} {uri}: {error}"));
+    let others = uri
+        .query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|parameter| !OF_PEOPLE.contains(parameter));
+    let query: String = others
+        .filter(|parameter| !parameter.is_empty())
+        .map(|parameter| format!("&{parameter}"))
+        .collect();
+    let uri = &if query.is_empty() {
+        uri.path().to_owned()
+    } else {
+        format!("{}?{query}", uri.path())
+    };
+    let uri = &uri
+        .parse::<Uri>()
+        .unwrap_or_else(|error| panic!("{method} {uri}: {error}"));
     let check = |method| check_request(method, uri, |group, resource| is_known(server, group, resource));
     let is_users = || method == Method::DELETE && check(&Method::GET).is_ok();
     if let Err(error) = check(method)

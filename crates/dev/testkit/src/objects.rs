@@ -53,7 +53,11 @@ impl Purpose {
 /// A Cluster whose infrastructure is the InMemoryCluster of the same name.
 #[must_use]
 pub fn cluster(name: &str) -> Cluster {
-    let blocks = |block: &str| Some(NetworkRanges { cidr_blocks: vec![block.to_owned()] });
+    let blocks = |block: &str| {
+        Some(NetworkRanges {
+            cidr_blocks: vec![block.to_owned()],
+        })
+    };
     Cluster {
         metadata: meta(name),
         spec: ClusterSpec {
@@ -85,7 +89,10 @@ pub fn provisioned(control_plane_initialized: bool) -> ClusterStatus {
 /// The InMemoryCluster of a Cluster, with the label and the owner reference that core adds.
 #[must_use]
 pub fn in_memory_cluster(cluster: &Cluster) -> InMemoryCluster {
-    let mut object = InMemoryCluster { metadata: meta(&cluster.name_any()), ..InMemoryCluster::default() };
+    let mut object = InMemoryCluster {
+        metadata: meta(&cluster.name_any()),
+        ..InMemoryCluster::default()
+    };
     label(&mut object, labels::CLUSTER_NAME, &cluster.name_any());
     own(&mut object, cluster);
     object
@@ -123,7 +130,10 @@ pub fn control_plane(cluster: &str, name: &str) -> Machine {
 /// The InMemoryMachine of a Machine, with the labels and the owner reference that core adds. It starts without delay.
 #[must_use]
 pub fn in_memory_machine(machine: &Machine) -> InMemoryMachine {
-    let mut object = InMemoryMachine { metadata: meta(&machine.name_any()), ..InMemoryMachine::default() };
+    let mut object = InMemoryMachine {
+        metadata: meta(&machine.name_any()),
+        ..InMemoryMachine::default()
+    };
     object.metadata.labels = machine.metadata.labels.clone();
     own(&mut object, machine);
     object
@@ -134,7 +144,12 @@ pub fn in_memory_machine(machine: &Machine) -> InMemoryMachine {
 pub fn starting_in(startup_duration: &str) -> InMemoryMachineSpec {
     let component = || {
         let startup_duration = Some(GoDuration::parse(startup_duration).expect("a duration"));
-        Some(Component { provisioning: Provisioning { startup_duration, ..Provisioning::default() } })
+        Some(Component {
+            provisioning: Provisioning {
+                startup_duration,
+                ..Provisioning::default()
+            },
+        })
     };
     InMemoryMachineSpec {
         behaviour: Some(Behaviour {
@@ -151,12 +166,21 @@ pub fn starting_in(startup_duration: &str) -> InMemoryMachineSpec {
 #[must_use]
 pub fn authority_secret(cluster: &str, purpose: Purpose) -> Secret {
     let second = |second: i64| Timestamp::from_second(second).expect("in range");
-    let name = if purpose == Purpose::Etcd { "etcd-ca" } else { "kubernetes" };
+    let name = if purpose == Purpose::Etcd {
+        "etcd-ca"
+    } else {
+        "kubernetes"
+    };
     // From 2020 to 2100.
     let validity = (second(1_577_836_800), second(4_102_444_800));
     let authority = Authority::generate(name, KeyAlgorithm::EcdsaP256, validity.0, validity.1);
     let authority = authority.expect("an authority can be made");
-    secret(cluster, purpose, authority.certificate_pem().as_bytes(), authority.key_pem().as_bytes())
+    secret(
+        cluster,
+        purpose,
+        authority.certificate_pem().as_bytes(),
+        authority.key_pem().as_bytes(),
+    )
 }
 
 /// The Secret of a certificate authority with this content, valid or not.
@@ -206,7 +230,11 @@ pub fn annotate<K: Resource<DynamicType = ()>>(object: &mut K, name: &str, value
 }
 
 fn meta(name: &str) -> ObjectMeta {
-    ObjectMeta { name: Some(name.to_owned()), namespace: Some(NAMESPACE.to_owned()), ..ObjectMeta::default() }
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(NAMESPACE.to_owned()),
+        ..ObjectMeta::default()
+    }
 }
 
 fn reference(kind: &str, name: &str) -> ObjectReference {

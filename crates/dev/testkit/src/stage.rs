@@ -32,12 +32,31 @@ impl Backstage {
         let registry = Registry::new();
         let shutdown = CancellationToken::new();
         let metrics = Metrics::register(&registry).expect("a new registry");
-        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-        let (events, publish) =
-            Events::new(client.clone(), reporter, clock.clone(), metrics.clone(), shutdown.clone());
+        let reporter = Reporter {
+            controller: "test".into(),
+            instance: "test-0".into(),
+        };
+        let (events, publish) = Events::new(
+            client.clone(),
+            reporter,
+            clock.clone(),
+            metrics.clone(),
+            shutdown.clone(),
+        );
         tokio::spawn(publish);
-        let services = Services { metrics, events, clock, readiness: Readiness::default(), resync: None };
-        Self { client, registry, services, shutdown }
+        let services = Services {
+            metrics,
+            events,
+            clock,
+            readiness: Readiness::default(),
+            resync: None,
+        };
+        Self {
+            client,
+            registry,
+            services,
+            shutdown,
+        }
     }
 }
 
@@ -57,7 +76,11 @@ impl Stage {
     ) -> Self {
         let controllers =
             tokio::spawn(async move { run.await.expect("the controllers run until they shall stop") });
-        Self { shutdown, controllers, actors: JoinSet::new() }
+        Self {
+            shutdown,
+            controllers,
+            actors: JoinSet::new(),
+        }
     }
 
     /// Lets this future act until the stage ends, for example as the cloud.
@@ -70,7 +93,10 @@ impl Stage {
     /// Stops the controllers, which lose all state in memory.
     pub async fn stop(self) {
         self.shutdown.cancel();
-        timeout(PATIENCE, self.controllers).await.expect("an end in bounded time").expect("no panic");
+        timeout(PATIENCE, self.controllers)
+            .await
+            .expect("an end in bounded time")
+            .expect("no panic");
     }
 
     /// Stops the controllers, and kills them if that takes longer.

@@ -17,7 +17,11 @@ async fn objects_are_created_with_their_status() {
     assert_eq!(created.status, cluster.status);
     let object = api.create(&objects::in_memory_cluster(&created)).await;
     assert_eq!(
-        object.metadata.owner_references.as_ref().map(|owners| owners[0].uid.clone()),
+        object
+            .metadata
+            .owner_references
+            .as_ref()
+            .map(|owners| owners[0].uid.clone()),
         created.metadata.uid
     );
     assert_eq!(api.get::<InMemoryCluster>("demo").await, object);

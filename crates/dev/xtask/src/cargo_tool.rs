@@ -15,10 +15,17 @@ pub(crate) struct CargoTool {
 }
 
 /// Builds the book.
-pub(crate) const MDBOOK: CargoTool =
-    CargoTool { name: "mdbook", version: "0.5.4", flags: &["--no-default-features", "--features", "search"] };
+pub(crate) const MDBOOK: CargoTool = CargoTool {
+    name: "mdbook",
+    version: "0.5.4",
+    flags: &["--no-default-features", "--features", "search"],
+};
 /// Writes the bill of materials of a release.
-pub(crate) const CYCLONEDX: CargoTool = CargoTool { name: "cargo-cyclonedx", version: "0.5.9", flags: &[] };
+pub(crate) const CYCLONEDX: CargoTool = CargoTool {
+    name: "cargo-cyclonedx",
+    version: "0.5.9",
+    flags: &[],
+};
 
 impl CargoTool {
     /// The program, which is built where the cache does not have it.
@@ -28,7 +35,10 @@ impl CargoTool {
         let program = root.join("bin").join(name);
         if !program.is_file() {
             let mut cargo = Command::new("cargo");
-            cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(&root).args(*flags);
+            cargo
+                .args(["install", name, "--version", version, "--locked", "--root"])
+                .arg(&root)
+                .args(*flags);
             // The flags of our own build are not for it.
             for variable in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTFLAGS"] {
                 cargo.env_remove(variable);

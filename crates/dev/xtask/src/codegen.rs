@@ -37,7 +37,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn command_line(root: &Path) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // For one package alone, cargo would build its dependencies again, with fewer features.
-    cargo.args(["test", "--quiet", "--locked", "--workspace", "--bin", "nephele", "reference::"]);
+    cargo.args([
+        "test",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--bin",
+        "nephele",
+        "reference::",
+    ]);
     command::show_failure(cargo.env("NEPHELE_WRITE_REFERENCE", "1").current_dir(root))
 }
 
@@ -52,7 +60,10 @@ pub(crate) fn check() -> anyhow::Result<()> {
         .collect();
     differing.extend(stale(root, &files)?.iter().map(|path| path.display().to_string()));
     if !differing.is_empty() {
-        bail!("not up to date: {}; run `cargo xtask codegen`", differing.join(", "));
+        bail!(
+            "not up to date: {}; run `cargo xtask codegen`",
+            differing.join(", ")
+        );
     }
     Ok(())
 }
@@ -80,7 +91,11 @@ fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     files.extend(book::generated()?);
     files.extend(kube_state_metrics::generated(HEADER)?);
     files.extend(dashboard::generated()?);
-    files.extend(figures::pages()?.into_iter().map(|(page, text)| (page.into(), text)));
+    files.extend(
+        figures::pages()?
+            .into_iter()
+            .map(|(page, text)| (page.into(), text)),
+    );
     files.extend(chart::generated(HEADER)?);
     Ok(files)
 }
@@ -89,7 +104,10 @@ fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
 fn stale(root: &Path, files: &BTreeMap<PathBuf, String>) -> anyhow::Result<Vec<PathBuf>> {
     let mut stale = Vec::new();
     let bases = DEFINITIONS.map(|(folder, _)| Path::new(folder).join("bases"));
-    let others = chart::FOLDERS.map(PathBuf::from).into_iter().chain([dashboard::FOLDER.into()]);
+    let others = chart::FOLDERS
+        .map(PathBuf::from)
+        .into_iter()
+        .chain([dashboard::FOLDER.into()]);
     for folder in bases.into_iter().chain(others) {
         let entries = match fs::read_dir(root.join(&folder)) {
             Ok(entries) => entries,

@@ -14,13 +14,19 @@ const OUTPUT_IN_ERROR_MAX: usize = 3000;
 
 /// Runs a program and returns its output.
 pub(crate) fn capture(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| attempt(command))?;
     text(command, output)
 }
 
 /// Runs a program and returns its output with what it says on standard error.
 pub(crate) fn capture_all(command: &mut Command) -> anyhow::Result<String> {
-    let mut output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
+    let mut output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| attempt(command))?;
     let stderr = std::mem::take(&mut output.stderr);
     output.stdout.extend(stderr);
     text(command, output)
@@ -45,7 +51,10 @@ pub(crate) fn feed(command: &mut Command, input: &str) -> anyhow::Result<String>
 
 /// Runs a program with output to the terminal.
 pub(crate) fn show(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.stdin(Stdio::null()).status().with_context(|| attempt(command))?;
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| attempt(command))?;
     if !status.success() {
         bail!("{}: {status}", attempt(command));
     }
@@ -54,17 +63,27 @@ pub(crate) fn show(command: &mut Command) -> anyhow::Result<()> {
 
 /// Runs a program; on failure, prints its output in one piece.
 pub(crate) fn show_failure(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| attempt(command))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| attempt(command))?;
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
-        bail!("{}\n{}: {}", String::from_utf8_lossy(&said).trim_end(), attempt(command), output.status);
+        bail!(
+            "{}\n{}: {}",
+            String::from_utf8_lossy(&said).trim_end(),
+            attempt(command),
+            output.status
+        );
     }
     Ok(())
 }
 
 /// Whether a program of this name is on the search path.
 pub(crate) fn is_installed(program: &str) -> bool {
-    let Some(path) = std::env::var_os("PATH") else { return false };
+    let Some(path) = std::env::var_os("PATH") else {
+        return false;
+    };
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
@@ -81,13 +100,20 @@ fn text(command: &Command, output: Output) -> anyhow::Result<String> {
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        bail!("{}: {}: {}", attempt(command), output.status, tail(said.trim(), OUTPUT_IN_ERROR_MAX));
+        bail!(
+            "{}: {}: {}",
+            attempt(command),
+            output.status,
+            tail(said.trim(), OUTPUT_IN_ERROR_MAX)
+        );
     }
     String::from_utf8(output.stdout).with_context(|| format!("{}: output is not text", attempt(command)))
 }
 
 fn attempt(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_string_lossy);
+    let words = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy);
     format!("failed to run {}", words.collect::<Vec<_>>().join(" "))
 }
 
@@ -109,7 +135,10 @@ mod tests {
         let error =
             capture(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"])).expect_err("exits 3");
         let message = error.to_string();
-        assert!(message.contains("out\nerr") && message.contains("exit status: 3"), "{message}");
+        assert!(
+            message.contains("out\nerr") && message.contains("exit status: 3"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -27,8 +27,10 @@ impl Commands {
             let line = without_expressions(line);
             for command in line.split(BEGIN).skip(1) {
                 let command = command.split(ENDS).next().unwrap_or_default();
-                let words: Vec<_> =
-                    command.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
+                let words: Vec<_> = command
+                    .split_whitespace()
+                    .map(|word| word.trim_matches(['[', ']']))
+                    .collect();
                 if let Some(why) = self.mistake(&words)? {
                     wrong.push(format!("{BEGIN}{}: {why}", words.join(" ")));
                 }
@@ -57,10 +59,15 @@ impl Commands {
         let source =
             files::read(&paths::repository().join(&source)).with_context(|| format!("in {source}"))?;
         let is_flag = |name: &str| source.contains(&format!("\n    {}: ", name.replace('-', "_")));
-        let flags = args.of_program().filter_map(|argument| argument.strip_prefix("--"));
-        let mut unknown =
-            flags.map(|flag| flag.split('=').next().unwrap_or(flag)).filter(|flag| !is_flag(flag));
-        Ok(unknown.next().map(|flag| format!("its program has no flag --{flag}")))
+        let flags = args
+            .of_program()
+            .filter_map(|argument| argument.strip_prefix("--"));
+        let mut unknown = flags
+            .map(|flag| flag.split('=').next().unwrap_or(flag))
+            .filter(|flag| !is_flag(flag));
+        Ok(unknown
+            .next()
+            .map(|flag| format!("its program has no flag --{flag}")))
     }
 }
 
@@ -96,13 +103,22 @@ mod tests {
             assert_eq!(wrong(right), [""; 0], "{right}");
         }
         for (text, because) in [
-            ("cargo xtask e2f", "cargo xtask e2f: error: unrecognized subcommand 'e2f'"),
-            ("`cargo xtask tidy --fix`", "cargo xtask tidy --fix: error: unexpected argument '--fix' found"),
+            (
+                "cargo xtask e2f",
+                "cargo xtask e2f: error: unrecognized subcommand 'e2f'",
+            ),
+            (
+                "`cargo xtask tidy --fix`",
+                "cargo xtask tidy --fix: error: unexpected argument '--fix' found",
+            ),
             (
                 "cargo xtask e2e --cluster-api 9.9",
                 "cargo xtask e2e --cluster-api 9.9: error: invalid value '9.9' for '--cluster-api <CLUSTER_API>'",
             ),
-            ("cargo xtask worlds --seed 7", "cargo xtask worlds --seed 7: its program has no flag --seed"),
+            (
+                "cargo xtask worlds --seed 7",
+                "cargo xtask worlds --seed 7: its program has no flag --seed",
+            ),
         ] {
             assert_eq!(wrong(text), [because], "{text}");
         }

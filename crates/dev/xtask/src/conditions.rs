@@ -4,8 +4,14 @@ use anyhow::{Context, bail};
 
 /// The sources, with their headings.
 const SOURCES: [(&str, &str); 2] = [
-    ("Clusters, machines and machine pools", include_str!("../../../provider/api/src/conditions.rs")),
-    ("Pools and claims", include_str!("../../../provider/api/src/ipam/conditions.rs")),
+    (
+        "Clusters, machines and machine pools",
+        include_str!("../../../provider/api/src/conditions.rs"),
+    ),
+    (
+        "Pools and claims",
+        include_str!("../../../provider/api/src/ipam/conditions.rs"),
+    ),
 ];
 /// The file within the repository.
 pub(crate) const FILE: &str = "config/CONDITIONS.md";
@@ -50,7 +56,10 @@ fn sections(source: &str) -> anyhow::Result<Vec<(&'static str, Vec<Item>)>> {
     let has_modules = source.contains("\npub mod reasons {");
     // The string may be on the line after the name.
     let source = source.replace("&str =\n", "&str = ");
-    for line in source.lines().take_while(|line| !line.starts_with("#[cfg(test)]")) {
+    for line in source
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+    {
         if let Some(name) = line.strip_prefix("pub mod ") {
             module = name.trim_end_matches(" {");
         } else if line == "}" {
@@ -61,10 +70,15 @@ fn sections(source: &str) -> anyhow::Result<Vec<(&'static str, Vec<Item>)>> {
             meaning.push(said);
             continue;
         }
-        let constant = line.strip_prefix("pub const ").and_then(|rest| rest.split_once(": &str = "));
+        let constant = line
+            .strip_prefix("pub const ")
+            .and_then(|rest| rest.split_once(": &str = "));
         if let Some((name, value)) = constant {
             let word = value.trim().trim_end_matches(';').trim_matches('"').to_owned();
-            let item = Item { word, meaning: meaning.join(" ") };
+            let item = Item {
+                word,
+                meaning: meaning.join(" "),
+            };
             if item.meaning.is_empty() {
                 bail!("{name} is not explained");
             }
@@ -77,8 +91,10 @@ fn sections(source: &str) -> anyhow::Result<Vec<(&'static str, Vec<Item>)>> {
         }
         meaning.clear();
     }
-    let sections: Vec<_> =
-        [("Type", types), ("Reason", reasons)].into_iter().filter(|(_, items)| !items.is_empty()).collect();
+    let sections: Vec<_> = [("Type", types), ("Reason", reasons)]
+        .into_iter()
+        .filter(|(_, items)| !items.is_empty())
+        .collect();
     sections.last().context("no conditions")?;
     Ok(sections)
 }
@@ -94,7 +110,12 @@ mod tests {
         let source = "/// A status.\npub const TRUE: &str = \"True\";\npub mod types {\n    /// It\n    /// works.\n    \
                       pub const READY: &str = \"Ready\";\n}\npub mod reasons {\n    /// No.\n    pub const A: &str =\n        \
                       \"B\";\n}\n";
-        let item = |word: &str, meaning: &str| vec![Item { word: word.into(), meaning: meaning.into() }];
+        let item = |word: &str, meaning: &str| {
+            vec![Item {
+                word: word.into(),
+                meaning: meaning.into(),
+            }]
+        };
         assert_eq!(
             sections(source).expect("read"),
             [("Type", item("Ready", "It works.")), ("Reason", item("B", "No."))]
@@ -106,10 +127,16 @@ mod tests {
     fn the_list_has_each_reason_of_the_cloud_and_of_faults() {
         let text = render().expect("rendered");
         let errors = include_str!("../../../cloud/model/src/cloud_error.rs");
-        let categories =
-            errors.split("pub fn category(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
-        let words: Vec<_> =
-            categories.expect("errors have categories").split('"').skip(1).step_by(2).collect();
+        let categories = errors
+            .split("pub fn category(&self)")
+            .nth(1)
+            .and_then(|rest| rest.split("\n    }\n").next());
+        let words: Vec<_> = categories
+            .expect("errors have categories")
+            .split('"')
+            .skip(1)
+            .step_by(2)
+            .collect();
         assert!(words.len() > 10, "{words:?}");
         let reasons = nephele_model::FailureReason::ALL.map(nephele_model::FailureReason::as_str);
         for word in words.into_iter().chain(reasons) {
@@ -120,11 +147,17 @@ mod tests {
     #[test]
     fn the_list_has_what_objects_say() {
         let text = render().expect("rendered");
-        for word in
-            [types::READY, types::VM_PROVISIONED, reasons::WAITING_FOR_BOOTSTRAP_DATA, reasons::CLOUD_REFUSED]
-        {
+        for word in [
+            types::READY,
+            types::VM_PROVISIONED,
+            reasons::WAITING_FOR_BOOTSTRAP_DATA,
+            reasons::CLOUD_REFUSED,
+        ] {
             assert!(text.contains(&format!("| `{word}` | ")), "{word}");
         }
-        assert!(text.contains(&format!("| `{}` | ", nephele_api::ipam::conditions::POOL_EXHAUSTED)));
+        assert!(text.contains(&format!(
+            "| `{}` | ",
+            nephele_api::ipam::conditions::POOL_EXHAUSTED
+        )));
     }
 }

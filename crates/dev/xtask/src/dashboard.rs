@@ -37,7 +37,10 @@ const SECTIONS: &[Section] = &[
             Panel {
                 title: "Clusters and machines",
                 unit: "short",
-                queries: &[("sum(nephele_clusters)", "clusters"), ("sum(nephele_machines)", "machines")],
+                queries: &[
+                    ("sum(nephele_clusters)", "clusters"),
+                    ("sum(nephele_machines)", "machines"),
+                ],
             },
             Panel {
                 title: "Machines that have reached a stage",
@@ -133,7 +136,10 @@ const SECTIONS: &[Section] = &[
             Panel {
                 title: "Clocks, seconds of the cloud in a second",
                 unit: "short",
-                queries: &[("nephele_clock_rate * (1 - nephele_clock_paused)", "{{namespace}}/{{cloud}}")],
+                queries: &[(
+                    "nephele_clock_rate * (1 - nephele_clock_paused)",
+                    "{{namespace}}/{{cloud}}",
+                )],
             },
             Panel {
                 title: "Double creations and missed reads",
@@ -200,7 +206,10 @@ const SECTIONS: &[Section] = &[
                 unit: "short",
                 queries: &[
                     ("sum(nephele_workload_connections)", "open"),
-                    ("sum(nephele_workload_connections_held)", "waiting for a control plane"),
+                    (
+                        "sum(nephele_workload_connections_held)",
+                        "waiting for a control plane",
+                    ),
                     ("sum(nephele_workload_tunnels)", "port-forwards"),
                 ],
             },
@@ -250,7 +259,10 @@ const SECTIONS: &[Section] = &[
                 title: "Memory",
                 unit: "bytes",
                 queries: &[
-                    ("process_resident_memory_bytes{job=~\".*nephele.*\"}", "{{pod}} resident"),
+                    (
+                        "process_resident_memory_bytes{job=~\".*nephele.*\"}",
+                        "{{pod}} resident",
+                    ),
                     ("sum by (pod) (nephele_allocated_bytes)", "{{pod}} allocated"),
                 ],
             },
@@ -273,8 +285,14 @@ const SECTIONS: &[Section] = &[
                 title: "Claims bound and released",
                 unit: "ops",
                 queries: &[
-                    ("sum(rate(nephele_ipam_claims_bound_total[$__rate_interval]))", "bound"),
-                    ("sum(rate(nephele_ipam_claims_released_total[$__rate_interval]))", "released"),
+                    (
+                        "sum(rate(nephele_ipam_claims_bound_total[$__rate_interval]))",
+                        "bound",
+                    ),
+                    (
+                        "sum(rate(nephele_ipam_claims_released_total[$__rate_interval]))",
+                        "released",
+                    ),
                 ],
             },
         ],
@@ -293,9 +311,14 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
 ///
 /// When it is, and has another dashboard.
 pub(crate) fn is_rendered(map: &Value) -> anyhow::Result<bool> {
-    let Some(text) = map["data"]["nephele.json"].as_str() else { return Ok(false) };
+    let Some(text) = map["data"]["nephele.json"].as_str() else {
+        return Ok(false);
+    };
     let rendered: Value = serde_json::from_str(text).context("the rendered dashboard is not JSON")?;
-    ensure!(rendered == dashboard(), "the rendered dashboard differs from {FILE}");
+    ensure!(
+        rendered == dashboard(),
+        "the rendered dashboard differs from {FILE}"
+    );
     Ok(true)
 }
 
@@ -366,7 +389,9 @@ mod tests {
     /// The names of metrics in a query.
     fn metrics(query: &str) -> BTreeSet<&str> {
         let words = query.split(|c: char| !c.is_ascii_lowercase() && c != '_' && !c.is_ascii_digit());
-        words.filter(|word| word.matches('_').count() >= 1 && !word.starts_with("__")).collect()
+        words
+            .filter(|word| word.matches('_').count() >= 1 && !word.starts_with("__"))
+            .collect()
     }
 
     #[test]
@@ -378,10 +403,16 @@ mod tests {
         let mut seen = 0;
         for panel in SECTIONS.iter().flat_map(|section| section.panels) {
             for (query, _) in panel.queries {
-                for name in metrics(query).difference(&functions).filter(|name| !of_process.contains(**name))
+                for name in metrics(query)
+                    .difference(&functions)
+                    .filter(|name| !of_process.contains(**name))
                 {
                     let declared = name.trim_end_matches("_bucket");
-                    assert!(page.contains(&format!("| `{declared}` |")), "{}: {name}", panel.title);
+                    assert!(
+                        page.contains(&format!("| `{declared}` |")),
+                        "{}: {name}",
+                        panel.title
+                    );
                     seen += 1;
                 }
             }

@@ -45,14 +45,26 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&args.out).with_context(|| format!("failed to create {}", args.out.display()))?;
-    let program = args.program.clone().map_or_else(|| provider::build(Profile::Dist), Ok)?;
+    let program = args
+        .program
+        .clone()
+        .map_or_else(|| provider::build(Profile::Dist), Ok)?;
     let architecture = architecture()?;
     pack_program(&program, &args.out, architecture)?;
-    let image = args.out.join(format!("nephele-{VERSION}-image-{architecture}.tar"));
+    let image = args
+        .out
+        .join(format!("nephele-{VERSION}-image-{architecture}.tar"));
     let mut make = Command::new(&program);
-    capture(make.args(["image", "--program"]).arg(&program).arg("--output").arg(&image))
-        .context("failed to make the image")?;
-    Helm::new()?.package(&args.out).context("failed to pack the chart")?;
+    capture(
+        make.args(["image", "--program"])
+            .arg(&program)
+            .arg("--output")
+            .arg(&image),
+    )
+    .context("failed to make the image")?;
+    Helm::new()?
+        .package(&args.out)
+        .context("failed to pack the chart")?;
     release::flatten(&args.out)?;
     write_sbom(&args.out)?;
     let sums = sums(&args.out)?;
@@ -101,7 +113,11 @@ fn pack_program(program: &Path, out: &Path, architecture: &str) -> anyhow::Resul
         "--file",
     ]);
     show(
-        tar.arg(out.join(format!("{name}.tar.gz"))).arg("--directory").arg(out).arg(&name).env("GZIP", "-n"),
+        tar.arg(out.join(format!("{name}.tar.gz")))
+            .arg("--directory")
+            .arg(out)
+            .arg(&name)
+            .env("GZIP", "-n"),
     )?;
     fs::remove_dir_all(&folder).with_context(|| format!("failed to remove {}", folder.display()))
 }
@@ -113,7 +129,14 @@ fn write_sbom(out: &Path) -> anyhow::Result<()> {
     let file = format!("{name}.json");
     let member = root.join("crates/cli/cli");
     let mut tool = Command::new(CYCLONEDX.program()?);
-    tool.args(["cyclonedx", "--format", "json", "--override-filename", &name, "--manifest-path"]);
+    tool.args([
+        "cyclonedx",
+        "--format",
+        "json",
+        "--override-filename",
+        &name,
+        "--manifest-path",
+    ]);
     show(tool.arg(member.join("Cargo.toml")).current_dir(root))?;
     let written = files::read(&member.join(&file)).context("failed to read the bill of materials")?;
     write(&out.join(&file), without_folder(&written, root))?;

@@ -20,8 +20,13 @@ use crate::{
 /// The providers that clusterctl has installed.
 const PROVIDERS: [[&str; 2]; 2] = [["--ipam", "in-cluster"], ["--infrastructure", "in-memory"]];
 /// Parts of the names of their definitions and namespaces.
-const OURS: [&str; 5] =
-    ["/inmemory", "incluster", ".cloud.nephele.dev", "/nephele-system", "/capi-ipam-in-cluster-system"];
+const OURS: [&str; 5] = [
+    "/inmemory",
+    "incluster",
+    ".cloud.nephele.dev",
+    "/nephele-system",
+    "/capi-ipam-in-cluster-system",
+];
 const GONE_LIMIT: Duration = Duration::from_secs(60);
 const MANAGER: [&str; 6] = [
     "get",
@@ -68,13 +73,24 @@ impl<'a> Emptied<'a> {
             let delete = ["delete", "--include-crd", "--include-namespace"];
             show(command(self.found, "clusterctl")?.args(delete).args(provider))?;
         }
-        wait::until("what clusterctl installed to be gone", GONE_LIMIT, LOOK_EVERY, || {
-            let mut get = command(self.found, "kubectl")?;
-            let names = capture(get.args(["get", "crd,namespaces", "--output=name"]))?;
-            let left: Vec<_> =
-                names.lines().filter(|name| OURS.iter().any(|ours| name.contains(ours))).collect();
-            Ok(if left.is_empty() { Look::Done(()) } else { Look::NotYet(left.join(", ")) })
-        })
+        wait::until(
+            "what clusterctl installed to be gone",
+            GONE_LIMIT,
+            LOOK_EVERY,
+            || {
+                let mut get = command(self.found, "kubectl")?;
+                let names = capture(get.args(["get", "crd,namespaces", "--output=name"]))?;
+                let left: Vec<_> = names
+                    .lines()
+                    .filter(|name| OURS.iter().any(|ours| name.contains(ours)))
+                    .collect();
+                Ok(if left.is_empty() {
+                    Look::Done(())
+                } else {
+                    Look::NotYet(left.join(", "))
+                })
+            },
+        )
     }
 
     /// Whether the cluster is one of our own, with its own programs and repository.
@@ -109,13 +125,20 @@ impl<'a> Emptied<'a> {
 
 /// A command of a program that uses the cluster.
 fn command(found: &Found, program: &str) -> anyhow::Result<Command> {
-    let path = found.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
+    let path = found
+        .programs
+        .as_ref()
+        .map_or_else(|| program.into(), |folder| folder.join(program));
     let mut command = Command::new(path);
     command.env("KUBECONFIG", &found.kubeconfig);
     if program == "clusterctl" {
-        command.env("CLUSTER_TOPOLOGY", "true").env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
+        command
+            .env("CLUSTER_TOPOLOGY", "true")
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
         if found.programs.is_some() {
-            command.arg("--config").arg(Repository::config_file(&Layout::new()?));
+            command
+                .arg("--config")
+                .arg(Repository::config_file(&Layout::new()?));
         }
     }
     Ok(command)

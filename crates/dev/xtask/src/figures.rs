@@ -122,13 +122,17 @@ impl Figures {
     /// Replaces the result of a release.
     pub(crate) fn put(&mut self, release: Release) {
         let minor = |version: &str| {
-            let mut numbers =
-                version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+            let mut numbers = version
+                .trim_start_matches('v')
+                .split('.')
+                .map(|part| part.parse::<u32>().unwrap_or(0));
             (numbers.next(), numbers.next())
         };
-        self.releases.retain(|one| minor(&one.version) != minor(&release.version));
+        self.releases
+            .retain(|one| minor(&one.version) != minor(&release.version));
         self.releases.push(release);
-        self.releases.sort_by_key(|release| std::cmp::Reverse(minor(&release.version)));
+        self.releases
+            .sort_by_key(|release| std::cmp::Reverse(minor(&release.version)));
     }
 
     /// The tables by name.
@@ -148,7 +152,14 @@ impl Figures {
 
 impl Peers {
     fn measured(&self) -> String {
-        let Self { date, cluster_api, processors, in_memory, in_cluster, .. } = self;
+        let Self {
+            date,
+            cluster_api,
+            processors,
+            in_memory,
+            in_cluster,
+            ..
+        } = self;
         format!(
             "Measured on {date} on {processors} processors: Cluster API {cluster_api}, in-memory provider {in_memory}, in-cluster \
              IPAM provider {in_cluster}.\n"
@@ -159,15 +170,30 @@ impl Peers {
         let [ours, theirs] = &self.clusters;
         let together = format!("{} clusters are available after, s", ours.number);
         let rows = [
-            ("memory per cluster, MiB", 2, ours.mib_per_cluster, theirs.mib_per_cluster),
+            (
+                "memory per cluster, MiB",
+                2,
+                ours.mib_per_cluster,
+                theirs.mib_per_cluster,
+            ),
             (
                 "CPU per cluster until available, s",
                 2,
                 ours.cpu_seconds_per_cluster,
                 theirs.cpu_seconds_per_cluster,
             ),
-            ("one cluster is available after, s", 0, ours.seconds_alone, theirs.seconds_alone),
-            (together.as_str(), 0, ours.seconds_together, theirs.seconds_together),
+            (
+                "one cluster is available after, s",
+                0,
+                ours.seconds_alone,
+                theirs.seconds_alone,
+            ),
+            (
+                together.as_str(),
+                0,
+                ours.seconds_together,
+                theirs.seconds_together,
+            ),
         ];
         table("Cluster API's in-memory provider", &rows)
     }
@@ -177,8 +203,18 @@ impl Peers {
         let bound = format!("claims bound per second, {} in one pool", ours.number);
         let rows = [
             (bound.as_str(), 0, ours.bound_per_second, theirs.bound_per_second),
-            ("claims released per second", 0, ours.released_per_second, theirs.released_per_second),
-            ("CPU for each claim bound, ms", 1, ours.cpu_ms_per_claim, theirs.cpu_ms_per_claim),
+            (
+                "claims released per second",
+                0,
+                ours.released_per_second,
+                theirs.released_per_second,
+            ),
+            (
+                "CPU for each claim bound, ms",
+                1,
+                ours.cpu_ms_per_claim,
+                theirs.cpu_ms_per_claim,
+            ),
         ];
         table("the in-cluster IPAM provider", &rows)
     }
@@ -187,8 +223,20 @@ impl Peers {
     fn whole(&self) -> anyhow::Result<String> {
         let mut text = self.measured();
         for (short, ours, theirs, unit, of_what) in [
-            (self.clusters_in_short()?, &self.clusters[0].servers, &self.clusters[1].servers, "s", "cluster"),
-            (self.claims_in_short()?, &self.claims[0].servers, &self.claims[1].servers, "ms", "claim bound"),
+            (
+                self.clusters_in_short()?,
+                &self.clusters[0].servers,
+                &self.clusters[1].servers,
+                "s",
+                "cluster",
+            ),
+            (
+                self.claims_in_short()?,
+                &self.claims[0].servers,
+                &self.claims[1].servers,
+                "ms",
+                "claim bound",
+            ),
         ] {
             write!(text, "\n{short}")?;
             for (ours, theirs) in ours.iter().zip(theirs) {
@@ -199,7 +247,10 @@ impl Peers {
                     ours.cpu, theirs.cpu
                 )?;
                 let [ours, theirs] = [ours, theirs].map(|program| program.resident_mib);
-                writeln!(text, "| memory of {name} afterwards, MiB | {ours:.0} | {theirs:.0} |")?;
+                writeln!(
+                    text,
+                    "| memory of {name} afterwards, MiB | {ours:.0} | {theirs:.0} |"
+                )?;
             }
         }
         Ok(text)
@@ -217,7 +268,12 @@ fn table(peer: &str, rows: &[(&str, usize, f64, f64)]) -> anyhow::Result<String>
 
 fn releases(releases: &[Release]) -> anyhow::Result<String> {
     let mut text = "| Cluster API | Contract | Result |\n|---|---|---|\n".to_owned();
-    for Release { version, contract, result } in releases {
+    for Release {
+        version,
+        contract,
+        result,
+    } in releases
+    {
         let result = match result {
             ReleaseResult::Passed { tests, date } => format!("passed on {date}: {}", tests.join(", ")),
             ReleaseResult::NotRun { reason } => format!("not run: {reason}"),
@@ -236,8 +292,12 @@ pub(crate) fn fill(page: &str, tables: &BTreeMap<&'static str, String>) -> anyho
     let mut rest = page;
     while let Some((before, after)) = rest.split_once(MARK) {
         let (name, after) = after.split_once(" -->").context("a mark of figures has no end")?;
-        let (_, after) = after.split_once(END).with_context(|| format!("the figures {name} have no end"))?;
-        let Some(table) = tables.get(name) else { bail!("there are no figures {name}") };
+        let (_, after) = after
+            .split_once(END)
+            .with_context(|| format!("the figures {name} have no end"))?;
+        let Some(table) = tables.get(name) else {
+            bail!("there are no figures {name}")
+        };
         write!(filled, "{before}{MARK}{name} -->\n{table}{END}")?;
         rest = after;
     }
@@ -268,8 +328,14 @@ mod tests {
     use super::*;
 
     fn release(version: &str) -> Release {
-        let result = ReleaseResult::NotRun { reason: "does not build".to_owned() };
-        Release { version: version.to_owned(), contract: "v1beta2".to_owned(), result }
+        let result = ReleaseResult::NotRun {
+            reason: "does not build".to_owned(),
+        };
+        Release {
+            version: version.to_owned(),
+            contract: "v1beta2".to_owned(),
+            result,
+        }
     }
 
     #[test]
@@ -289,7 +355,11 @@ mod tests {
         for version in ["v1.8.4", "v1.14.2", "v1.10.9", "v1.10.10"] {
             figures.put(release(version));
         }
-        let versions: Vec<_> = figures.releases.iter().map(|release| release.version.as_str()).collect();
+        let versions: Vec<_> = figures
+            .releases
+            .iter()
+            .map(|release| release.version.as_str())
+            .collect();
         assert_eq!(versions, ["v1.14.2", "v1.10.10", "v1.8.4"]);
     }
 }

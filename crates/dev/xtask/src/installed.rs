@@ -21,8 +21,18 @@ use crate::{
 
 /// Our providers for clusterctl: name, type, label, components file.
 const PROVIDERS: [(&str, &str, &str, &str); 2] = [
-    ("in-memory", "InfrastructureProvider", release::LABEL, release::COMPONENTS),
-    ("in-cluster", "IPAMProvider", release::IPAM_LABEL, release::IPAM_COMPONENTS),
+    (
+        "in-memory",
+        "InfrastructureProvider",
+        release::LABEL,
+        release::COMPONENTS,
+    ),
+    (
+        "in-cluster",
+        "IPAMProvider",
+        release::IPAM_LABEL,
+        release::IPAM_COMPONENTS,
+    ),
 ];
 
 /// The tests that run only when a filter begins with their name, because they take long.
@@ -38,7 +48,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.target.work(Profile::Dev, |changing| test(changing, args.filter.as_deref()))
+    args.target
+        .work(Profile::Dev, |changing| test(changing, args.filter.as_deref()))
 }
 
 /// Runs the tests whose names contain the filter.
@@ -55,9 +66,14 @@ pub(crate) fn test(changing: &Changing<'_>, filter: Option<&str>) -> anyhow::Res
         for version in [release::VERSION, &next] {
             release::lay_out(&folder, version, &emptied.image)?;
         }
-        let of_others = emptied.is_our_own().then(|| Layout::new().map(|it| Repository::config_file(&it)));
+        let of_others = emptied
+            .is_our_own()
+            .then(|| Layout::new().map(|it| Repository::config_file(&it)));
         let config = folder.join("clusterctl.yaml");
-        write(&config, configuration(of_others.transpose()?.as_deref(), &folder)?)?;
+        write(
+            &config,
+            configuration(of_others.transpose()?.as_deref(), &folder)?,
+        )?;
         let releases = OsString::from(format!("{} {next}", release::VERSION));
         let mut variables = vec![
             ("NEPHELE_E2E_CLUSTERCTL_CONFIG", config.into_os_string()),
@@ -85,7 +101,10 @@ pub(crate) fn test(changing: &Changing<'_>, filter: Option<&str>) -> anyhow::Res
 /// The next patch version.
 fn next(version: &str) -> anyhow::Result<String> {
     let (series, patch) = version.rsplit_once('.').context("a version has three parts")?;
-    Ok(format!("{series}.{}", patch.parse::<u32>().context("a version is of numbers")? + 1))
+    Ok(format!(
+        "{series}.{}",
+        patch.parse::<u32>().context("a version is of numbers")? + 1
+    ))
 }
 
 /// clusterctl's configuration: other providers as configured for the cluster, ours from the releases, and none of our

@@ -13,8 +13,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 /// Paths in the repository. A release has these files too.
-pub(crate) const FILES: [&str; 2] =
-    ["config/metrics/crd-metrics-config.yaml", "config/metrics/crd-clusterrole.yaml"];
+pub(crate) const FILES: [&str; 2] = [
+    "config/metrics/crd-metrics-config.yaml",
+    "config/metrics/crd-clusterrole.yaml",
+];
 
 /// Paths within the repository and their content. `header` opens each file.
 pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String>> {
@@ -37,7 +39,10 @@ fn configuration() -> Value {
 fn role() -> Value {
     let mut plurals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for definition in shown() {
-        plurals.entry(definition.spec.group).or_default().insert(definition.spec.names.plural);
+        plurals
+            .entry(definition.spec.group)
+            .or_default()
+            .insert(definition.spec.names.plural);
     }
     let rules: Vec<Value> = plurals
         .into_iter()
@@ -57,7 +62,8 @@ fn role() -> Value {
 
 fn shown() -> Vec<CustomResourceDefinition> {
     let all = nephele_api::crds().into_iter();
-    all.filter(|definition| !definition.spec.names.kind.ends_with("Template")).collect()
+    all.filter(|definition| !definition.spec.names.kind.ends_with("Template"))
+        .collect()
 }
 
 fn resource(definition: &CustomResourceDefinition) -> Value {
@@ -83,7 +89,11 @@ fn common(kind: &str) -> Vec<Value> {
     let paused = ["metadata", "annotations", "cluster.x-k8s.io/paused"];
     let condition_labels = json!({ "type": ["type"], "status": ["status"] });
     vec![
-        gauge("created", "The creation time, in seconds since 1970.", &["metadata", "creationTimestamp"]),
+        gauge(
+            "created",
+            "The creation time, in seconds since 1970.",
+            &["metadata", "creationTimestamp"],
+        ),
         list(
             "annotation_paused",
             &format!("Whether an annotation pauses this {kind}."),
@@ -128,21 +138,34 @@ fn common(kind: &str) -> Vec<Value> {
 fn of_kind(kind: &str) -> Vec<Value> {
     let provisioned = || {
         let path = ["status", "initialization", "provisioned"];
-        gauge("status_initialization_provisioned", "Whether the first provisioning is done.", &path)
+        gauge(
+            "status_initialization_provisioned",
+            "Whether the first provisioning is done.",
+            &path,
+        )
     };
     match kind {
         "InMemoryCluster" => vec![
             info(&[
                 ("cloud", &["spec", "cloudRef", "name"]),
-                ("control_plane_endpoint_host", &["spec", "controlPlaneEndpoint", "host"]),
-                ("control_plane_endpoint_port", &["spec", "controlPlaneEndpoint", "port"]),
+                (
+                    "control_plane_endpoint_host",
+                    &["spec", "controlPlaneEndpoint", "host"],
+                ),
+                (
+                    "control_plane_endpoint_port",
+                    &["spec", "controlPlaneEndpoint", "port"],
+                ),
             ]),
             provisioned(),
             list(
                 "status_failure_domain",
                 "Its failure domains.",
                 &["status", "failureDomains"],
-                &[("failure_domain", &["name"]), ("control_plane", &["controlPlane"])],
+                &[
+                    ("failure_domain", &["name"]),
+                    ("control_plane", &["controlPlane"]),
+                ],
             ),
         ],
         "InMemoryMachine" => vec![
@@ -166,23 +189,50 @@ fn of_kind(kind: &str) -> Vec<Value> {
                 ("instance_type", &["spec", "template", "instanceType"]),
             ]),
             provisioned(),
-            gauge("status_replicas", "The number of machines.", &["status", "replicas"]),
+            gauge(
+                "status_replicas",
+                "The number of machines.",
+                &["status", "replicas"],
+            ),
         ],
         "CloudExtensionConfig" => vec![info(&[
             ("service_name", &["spec", "clientConfig", "service", "name"]),
-            ("service_namespace", &["spec", "clientConfig", "service", "namespace"]),
+            (
+                "service_namespace",
+                &["spec", "clientConfig", "service", "namespace"],
+            ),
             ("url", &["spec", "clientConfig", "url"]),
         ])],
         "Fault" => vec![
             fault_phase("Whether the fault can still hit."),
-            gauge("status_matched", "How many operations it has matched.", &["status", "matched"]),
-            gauge("status_hits", "How many operations it has hit.", &["status", "hits"]),
+            gauge(
+                "status_matched",
+                "How many operations it has matched.",
+                &["status", "matched"],
+            ),
+            gauge(
+                "status_hits",
+                "How many operations it has hit.",
+                &["status", "hits"],
+            ),
         ],
         "ClusterFault" => vec![
             fault_phase("Whether one of its faults can still hit."),
-            gauge("status_namespaces", "How many namespaces have its fault.", &["status", "namespaces"]),
-            gauge("status_matched", "How many operations its faults have matched.", &["status", "matched"]),
-            gauge("status_hits", "How many operations its faults have hit.", &["status", "hits"]),
+            gauge(
+                "status_namespaces",
+                "How many namespaces have its fault.",
+                &["status", "namespaces"],
+            ),
+            gauge(
+                "status_matched",
+                "How many operations its faults have matched.",
+                &["status", "matched"],
+            ),
+            gauge(
+                "status_hits",
+                "How many operations its faults have hit.",
+                &["status", "hits"],
+            ),
         ],
         "Scenario" => vec![json!({
             "name": "status_phase",
@@ -193,15 +243,24 @@ fn of_kind(kind: &str) -> Vec<Value> {
                 "list": ["Pending", "Running", "Passed", "Failed"],
             } },
         })],
-        "SimulatedCloud" => vec![gauge("status_zones", "The number of zones.", &["status", "zones"])],
-        _ => [("total", "total"), ("free", "free"), ("used", "used"), ("out_of_range", "outOfRange")]
-            .into_iter()
-            .map(|(name, field)| {
-                let name = format!("status_ipaddresses_{name}");
-                let help = format!("The value of status.ipAddresses.{field}.");
-                gauge(&name, &help, &["status", "ipAddresses", field])
-            })
-            .collect(),
+        "SimulatedCloud" => vec![gauge(
+            "status_zones",
+            "The number of zones.",
+            &["status", "zones"],
+        )],
+        _ => [
+            ("total", "total"),
+            ("free", "free"),
+            ("used", "used"),
+            ("out_of_range", "outOfRange"),
+        ]
+        .into_iter()
+        .map(|(name, field)| {
+            let name = format!("status_ipaddresses_{name}");
+            let help = format!("The value of status.ipAddresses.{field}.");
+            gauge(&name, &help, &["status", "ipAddresses", field])
+        })
+        .collect(),
     }
 }
 

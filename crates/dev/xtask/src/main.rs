@@ -1,6 +1,10 @@
 //! Project automation: `cargo xtask <task>`.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line speaks through its output")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line speaks through its output"
+)]
 
 mod bench;
 mod book;

@@ -1,7 +1,9 @@
 //! Paths of the repository, and of the folder outside it for builds and running clusters.
 
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use anyhow::Context;
 
@@ -16,7 +18,10 @@ pub(crate) fn repository() -> &'static Path {
     static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built_from = || PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let mut root = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built_from, PathBuf::from);
-        assert!(root.pop() && root.pop() && root.pop(), "the crate lies in crates/dev/xtask");
+        assert!(
+            root.pop() && root.pop() && root.pop(),
+            "the crate lies in crates/dev/xtask"
+        );
         root
     });
     &ROOT
@@ -27,7 +32,11 @@ pub(crate) fn crates() -> anyhow::Result<Vec<(String, PathBuf)>> {
     let crates = repository().join("crates");
     let mut found = Vec::new();
     for room in files::names(&crates)?.iter().map(|room| crates.join(room)) {
-        found.extend(files::names(&room)?.into_iter().map(|name| (name.clone(), room.join(name))));
+        found.extend(
+            files::names(&room)?
+                .into_iter()
+                .map(|name| (name.clone(), room.join(name))),
+        );
     }
     found.sort();
     Ok(found)

@@ -67,7 +67,10 @@ pub(crate) fn prepare(cluster: &Cluster, program: Option<&Path>, profile: Profil
     let program = program.map_or_else(|| build(profile), |program| Ok(program.to_owned()))?;
     let image = image(&program)?;
     image.load(&cluster.layout, &cluster.tools)?;
-    Ok(Ready { program, image: image.name })
+    Ok(Ready {
+        program,
+        image: image.name,
+    })
 }
 
 /// Installs the providers, replacing existing ones.
@@ -80,10 +83,15 @@ pub(crate) fn install(cluster: &Cluster, image: &str) -> anyhow::Result<()> {
             clusterctl(&["delete", provider.kind, provider.name])?;
         }
     }
-    let providers: Vec<_> = PROVIDERS.iter().flat_map(|provider| [provider.kind, provider.name]).collect();
+    let providers: Vec<_> = PROVIDERS
+        .iter()
+        .flat_map(|provider| [provider.kind, provider.name])
+        .collect();
     clusterctl(&[&["init"], providers.as_slice()].concat())?;
     for provider in &PROVIDERS {
-        cluster.kubectl.wait_for_deployments(Some(provider.namespace), AVAILABLE_LIMIT)?;
+        cluster
+            .kubectl
+            .wait_for_deployments(Some(provider.namespace), AVAILABLE_LIMIT)?;
         wait_for_leader(&cluster.kubectl, provider.namespace)?;
     }
     Ok(())
@@ -91,7 +99,9 @@ pub(crate) fn install(cluster: &Cluster, image: &str) -> anyhow::Result<()> {
 
 /// Whether one of the providers is installed.
 pub(crate) fn is_installed(cluster: &Cluster) -> bool {
-    PROVIDERS.iter().any(|provider| cluster::is_installed(&cluster.kubectl, provider.label))
+    PROVIDERS
+        .iter()
+        .any(|provider| cluster::is_installed(&cluster.kubectl, provider.label))
 }
 
 /// Waits until an existing manager leads. Otherwise it might acquire the lease just before it is uninstalled with its
@@ -100,7 +110,10 @@ fn wait_for_leader(kubectl: &Kubectl, namespace: &str) -> anyhow::Result<()> {
     wait::until("the manager to lead", AVAILABLE_LIMIT, LOOK_EVERY, || {
         let pods = kubectl.items(&["pods", "-n", namespace])?;
         let leases = kubectl.items(&["leases", "-n", namespace])?;
-        let holders: Vec<_> = leases.iter().map(|lease| &lease["spec"]["holderIdentity"]).collect();
+        let holders: Vec<_> = leases
+            .iter()
+            .map(|lease| &lease["spec"]["holderIdentity"])
+            .collect();
         let is_there = |holder: &&Value| pods.iter().any(|pod| pod["metadata"]["name"] == **holder);
         Ok(if holders.iter().any(is_there) {
             Look::Done(())
@@ -120,12 +133,27 @@ pub(crate) fn build(profile: Profile) -> anyhow::Result<PathBuf> {
         Profile::Dist => ("dist", "dist"),
     };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--profile", name, "--locked", "--package", "nephele-cli", "--target", &target]);
-    cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").current_dir(paths::repository());
+    cargo.args([
+        "build",
+        "--profile",
+        name,
+        "--locked",
+        "--package",
+        "nephele-cli",
+        "--target",
+        &target,
+    ]);
+    cargo
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .current_dir(paths::repository());
     show(&mut cargo)?;
     let folder = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| paths::repository().join("target"), PathBuf::from);
-    Ok(paths::repository().join(folder).join(target).join(output).join("nephele"))
+    Ok(paths::repository()
+        .join(folder)
+        .join(target)
+        .join(output)
+        .join("nephele"))
 }
 
 /// The image, from the recipe of the released image. Its tag is a digest of its content, so a changed program gets a
@@ -139,8 +167,19 @@ fn image(program: &Path) -> anyhow::Result<Image> {
     set_executable(&folder.join("nephele"))?;
     let archive = paths::cache()?.join("images/nephele.tar");
     let mut buildah = Command::new("buildah");
-    buildah.args(["build", "--quiet", "--layers=false", "--target", "prebuilt", "--tag", &name]);
-    buildah.arg("--file").arg(paths::repository().join("Dockerfile")).arg(&folder);
+    buildah.args([
+        "build",
+        "--quiet",
+        "--layers=false",
+        "--target",
+        "prebuilt",
+        "--tag",
+        &name,
+    ]);
+    buildah
+        .arg("--file")
+        .arg(paths::repository().join("Dockerfile"))
+        .arg(&folder);
     capture(&mut buildah)?;
     cluster::save(&name, &archive)?;
     Ok(Image { name, archive })
@@ -155,13 +194,27 @@ pub(crate) fn check_image_for_arm64() -> anyhow::Result<()> {
     let folder = paths::cache()?.join("images/arm64");
     write(&folder.join("nephele"), "no program")?;
     let mut buildah = Command::new("buildah");
-    buildah.args(["build", "--quiet", "--layers=false", "--platform", "linux/arm64", "--target", "prebuilt"]);
-    buildah.args(["--tag", NAME, "--file"]).arg(paths::repository().join("Dockerfile")).arg(&folder);
+    buildah.args([
+        "build",
+        "--quiet",
+        "--layers=false",
+        "--platform",
+        "linux/arm64",
+        "--target",
+        "prebuilt",
+    ]);
+    buildah
+        .args(["--tag", NAME, "--file"])
+        .arg(paths::repository().join("Dockerfile"))
+        .arg(&folder);
     capture(&mut buildah)?;
     let inspect = ["inspect", "--type", "image", "--format", FORMAT, NAME];
     let said = capture(Command::new("buildah").args(inspect))?;
     capture(Command::new("buildah").args(["rmi", NAME]))?;
-    ensure!(said.trim() == "linux/arm64 65532:65532 [/manager]", "the image for arm64 is {said}");
+    ensure!(
+        said.trim() == "linux/arm64 65532:65532 [/manager]",
+        "the image for arm64 is {said}"
+    );
     Ok(())
 }
 

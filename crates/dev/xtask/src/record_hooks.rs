@@ -43,18 +43,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             serde_json::from_slice(&fs::read(&file).with_context(attempt)?).with_context(attempt)?;
         scrub(&mut recording);
         let text = recording.to_string();
-        if let Some(place) = ["/home/", "/tmp/", "PRIVATE KEY"].iter().find(|place| text.contains(**place)) {
+        if let Some(place) = ["/home/", "/tmp/", "PRIVATE KEY"]
+            .iter()
+            .find(|place| text.contains(**place))
+        {
             bail!("{} has {place} in it", file.display());
         }
         let kind = recording["request"]["kind"].as_str().unwrap_or_default();
-        let hook = kind.strip_suffix("Request").with_context(|| format!("{kind:?} is no request"))?;
+        let hook = kind
+            .strip_suffix("Request")
+            .with_context(|| format!("{kind:?} is no request"))?;
         by_hook.entry(hook.to_owned()).or_default().push(recording);
     }
     for (hook, recordings) in by_hook {
         let all = recordings.len();
         let kept = fewest(recordings);
         println!("{hook}: {} of {all}", kept.len());
-        let path = paths::repository().join(FIXTURES).join(&args.release).join(format!("{hook}.json"));
+        let path = paths::repository()
+            .join(FIXTURES)
+            .join(&args.release)
+            .join(format!("{hook}.json"));
         let text = serde_json::to_string_pretty(&kept).context("failed to write recordings")?;
         write(&path, text + "\n")?;
     }
@@ -64,7 +72,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The files, sorted by time.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>, std::io::Error>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.sort();
     Ok(files)
@@ -83,9 +93,15 @@ fn fewest(mut left: Vec<Value>) -> Vec<Value> {
         let new = |recording: &Value| shape(recording).difference(&covered).count();
         // Of the recordings that add the same number of fields, take the shortest, and of these the first.
         let by = |(index, recording): &(usize, &Value)| {
-            (new(recording), usize::MAX - recording.to_string().len(), usize::MAX - index)
+            (
+                new(recording),
+                usize::MAX - recording.to_string().len(),
+                usize::MAX - index,
+            )
         };
-        let Some((index, best)) = left.iter().enumerate().max_by_key(by) else { break };
+        let Some((index, best)) = left.iter().enumerate().max_by_key(by) else {
+            break;
+        };
         if new(best) == 0 {
             break;
         }
@@ -107,7 +123,9 @@ fn shape(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
         }
         Value::Array(elements) => {
             fields.insert(format!("{path} array of {}", elements.len().min(2)));
-            elements.iter().for_each(|element| shape(&format!("{path}/*"), element, fields));
+            elements
+                .iter()
+                .for_each(|element| shape(&format!("{path}/*"), element, fields));
         }
         Value::Null => drop(fields.insert(format!("{path} null"))),
         Value::Bool(_) => drop(fields.insert(format!("{path} boolean"))),
@@ -122,7 +140,10 @@ fn shape(path: &str, value: &Value, fields: &mut BTreeSet<String>) {
 /// Removes what is specific to one run.
 fn scrub(recording: &mut Value) {
     if let Some(host) = recording["headers"].get_mut("host") {
-        let name = host.as_str().and_then(|host| host.split(':').next()).unwrap_or_default();
+        let name = host
+            .as_str()
+            .and_then(|host| host.split(':').next())
+            .unwrap_or_default();
         *host = Value::String(format!("{name}:443"));
     }
     Scrub::default().value(recording);

@@ -30,7 +30,11 @@ const METADATA: &str = "config/metadata.yaml";
 const PROVIDERS: [(Role, &str, &str); 3] = [
     (Role::Infrastructure, LABEL, COMPONENTS),
     (Role::Ipam, IPAM_LABEL, IPAM_COMPONENTS),
-    (Role::RuntimeExtension, RUNTIME_EXTENSION_LABEL, RUNTIME_EXTENSION_COMPONENTS),
+    (
+        Role::RuntimeExtension,
+        RUNTIME_EXTENSION_LABEL,
+        RUNTIME_EXTENSION_COMPONENTS,
+    ),
 ];
 /// Files of the infrastructure provider that are released unchanged.
 const TEMPLATES: [&str; 7] = [
@@ -80,7 +84,9 @@ pub(crate) fn lay_out(out: &Path, version: &str, image: &str) -> anyhow::Result<
         copy(METADATA, &folder(label))?;
     }
     TEMPLATES.iter().try_for_each(|file| copy(file, &folder(LABEL)))?;
-    kube_state_metrics::FILES.iter().try_for_each(|file| copy(file, &folder(METRICS)))
+    kube_state_metrics::FILES
+        .iter()
+        .try_for_each(|file| copy(file, &folder(METRICS)))
 }
 
 /// Writes the files that clusterctl downloads from a release into one folder.

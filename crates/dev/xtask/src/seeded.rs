@@ -30,5 +30,10 @@ pub(crate) fn run(package: &str, args: &Args) -> anyhow::Result<()> {
     if args.optimized {
         cargo.args(["--profile", "bench"]);
     }
-    show(cargo.arg("--").args(&args.arguments).current_dir(paths::repository()))
+    show(
+        cargo
+            .arg("--")
+            .args(&args.arguments)
+            .current_dir(paths::repository()),
+    )
 }

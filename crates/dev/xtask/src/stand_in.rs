@@ -31,8 +31,18 @@ three zones, so each takes one.
 pub(crate) fn render() -> anyhow::Result<String> {
     let mut text = BEGINNING.to_owned();
     for known in fields::known()? {
-        let paths = known.fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");
-        writeln!(text, "| {} | {paths} | {} |", known.kinds.join(", "), known.because)?;
+        let paths = known
+            .fields
+            .iter()
+            .map(|field| format!("`{field}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        writeln!(
+            text,
+            "| {} | {paths} | {} |",
+            known.kinds.join(", "),
+            known.because
+        )?;
     }
     Ok(text)
 }

@@ -41,7 +41,9 @@ impl Changing<'_> {
 
     /// Installs our providers, replacing existing ones, unless the cluster is an existing one.
     pub(crate) fn install(&self) -> anyhow::Result<()> {
-        self.own.as_ref().map_or(Ok(()), |(cluster, image)| provider::install(cluster, image))
+        self.own
+            .as_ref()
+            .map_or(Ok(()), |(cluster, image)| provider::install(cluster, image))
     }
 
     /// Runs `work` on the cluster without our providers. On an existing cluster, they are put back.
@@ -71,11 +73,17 @@ impl Target {
         work: impl FnOnce(&Changing<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         if self.existing {
-            return work(&Changing { found: existing()?, own: None });
+            return work(&Changing {
+                found: existing()?,
+                own: None,
+            });
         }
         self.on_our_own(|cluster| {
             let ready = provider::prepare(cluster, self.program.as_deref(), profile)?;
-            work(&Changing { found: found(cluster, ready.program), own: Some((cluster, ready.image)) })
+            work(&Changing {
+                found: found(cluster, ready.program),
+                own: Some((cluster, ready.image)),
+            })
         })
     }
 
@@ -97,7 +105,10 @@ impl Target {
         profile: Profile,
         work: impl FnOnce(&mut Cluster) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        ensure!(!self.existing, "peers are only installed on a cluster of our own, without --existing");
+        ensure!(
+            !self.existing,
+            "peers are only installed on a cluster of our own, without --existing"
+        );
         self.on_our_own(|cluster| {
             let ready = provider::prepare(cluster, self.program.as_deref(), profile)?;
             provider::install(cluster, &ready.image)?;
@@ -121,10 +132,18 @@ impl Target {
 fn existing() -> anyhow::Result<Found> {
     let kubeconfig =
         std::env::var_os("KUBECONFIG").context("failed to find a cluster: KUBECONFIG is not set")?;
-    Ok(Found { kubeconfig: kubeconfig.into(), programs: None, program: None })
+    Ok(Found {
+        kubeconfig: kubeconfig.into(),
+        programs: None,
+        program: None,
+    })
 }
 
 fn found(cluster: &Cluster, program: PathBuf) -> Found {
     let programs = Some(cluster.layout.at("bin"));
-    Found { kubeconfig: cluster.layout.kubeconfig(), programs, program: Some(program) }
+    Found {
+        kubeconfig: cluster.layout.kubeconfig(),
+        programs,
+        program: Some(program),
+    }
 }

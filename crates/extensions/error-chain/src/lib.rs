@@ -84,7 +84,10 @@ mod tests {
     fn answer_of_an_api_server_has_no_rust_value() {
         let status = r#"Status { status: Some(Failure), code: 403, message: "no \"(x", details: Some(StatusDetails { name: ")" }) }"#;
         for (said, read) in [
-            (format!("ApiError: no (x: Forbidden ({status})"), "no (x: Forbidden"),
+            (
+                format!("ApiError: no (x: Forbidden ({status})"),
+                "no (x: Forbidden",
+            ),
             (
                 format!("failed to list: ApiError: no: Forbidden ({status}); try again"),
                 "failed to list: no: Forbidden; try again",
@@ -99,6 +102,9 @@ mod tests {
     #[test]
     fn each_cause_is_named_once() {
         let text = chain(&Outer(Middle(Inner)));
-        assert_eq!(text, "failed to read the secret: ServiceError: connection refused");
+        assert_eq!(
+            text,
+            "failed to read the secret: ServiceError: connection refused"
+        );
     }
 }

@@ -48,7 +48,11 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
-    let nanos = if unsigned == "0" { 0 } else { nanoseconds(unsigned)? };
+    let nanos = if unsigned == "0" {
+        0
+    } else {
+        nanoseconds(unsigned)?
+    };
     if nanos > i64::MAX.unsigned_abs() {
         return Err(DurationError::TooLong);
     }
@@ -107,14 +111,24 @@ fn part(whole: &str, fraction: &str, scale: u64) -> Result<u128, DurationError> 
     if whole.len() > 20 {
         return Err(DurationError::TooLong);
     }
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::TooLong)? };
+    let whole: u128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().map_err(|_| DurationError::TooLong)?
+    };
     let kept = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX as usize)];
-    let numerator: u128 =
-        if kept.is_empty() { 0 } else { kept.parse().map_err(|_| DurationError::Syntax)? };
+    let numerator: u128 = if kept.is_empty() {
+        0
+    } else {
+        kept.parse().map_err(|_| DurationError::Syntax)?
+    };
     let denominator = 10_u128.pow(u32::try_from(kept.len()).unwrap_or(FRACTION_DIGITS_MAX));
     let scale = u128::from(scale);
     // Twenty digits in the largest unit are less than 2^112, so this is never cut.
-    let fraction = numerator.saturating_mul(scale).checked_div(denominator).unwrap_or_default();
+    let fraction = numerator
+        .saturating_mul(scale)
+        .checked_div(denominator)
+        .unwrap_or_default();
     Ok(whole.saturating_mul(scale).saturating_add(fraction))
 }
 
@@ -175,9 +189,12 @@ mod tests {
         ] {
             assert_eq!(parse(text), Err(DurationError::Syntax), "{text:?}");
         }
-        for text in
-            ["9223372036854775808ns", "3000000h", "9223372036854775.808us", "99999999999999999999999s"]
-        {
+        for text in [
+            "9223372036854775808ns",
+            "3000000h",
+            "9223372036854775.808us",
+            "99999999999999999999999s",
+        ] {
             assert_eq!(parse(text), Err(DurationError::TooLong), "{text:?}");
         }
         for text in ["-1ns", "-5m30s"] {

@@ -29,7 +29,11 @@ fn cluster_of(machine: &Object) -> String {
 }
 
 fn before(granted: &Granted, request: &BeforeMachineCreateRequest) -> BeforeMachineCreateResponse {
-    let most: usize = request.settings.get("most").and_then(|most| most.parse().ok()).unwrap_or(10);
+    let most: usize = request
+        .settings
+        .get("most")
+        .and_then(|most| most.parse().ok())
+        .unwrap_or(10);
     let machine = &request.infrastructure_machine;
     let mut granted = granted.lock().unwrap_or_else(PoisonError::into_inner);
     let machines = granted.entry(cluster_of(machine)).or_default();
@@ -65,6 +69,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         });
     let extension = Extension::new().mount("/machines", machines).build()?;
     let tls = Tls::load(TlsFiles::in_folder("/tmp/k8s-webhook-server/serving-certs")).await?;
-    serve(extension, TcpListener::bind("0.0.0.0:9443")?, tls, CancellationToken::new()).await?;
+    serve(
+        extension,
+        TcpListener::bind("0.0.0.0:9443")?,
+        tls,
+        CancellationToken::new(),
+    )
+    .await?;
     Ok(())
 }

@@ -171,7 +171,10 @@ mod tests {
                 control_plane: true,
                 version: "v1.36.3".into(),
                 failure_domain: "a".into(),
-                addresses: vec![InstanceAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
+                addresses: vec![InstanceAddress {
+                    kind: "InternalIP".into(),
+                    address: "10.0.0.7".into(),
+                }],
                 ..Instance::default()
             },
             infrastructure_machine: Object::try_from(json!({ "kind": "InMemoryMachine" }))

@@ -51,7 +51,10 @@ impl ExtensionKind for Registered {
     }
 
     fn status(&self) -> Status {
-        Status { conditions: self.status.conditions.clone(), handlers: self.status.handlers.clone() }
+        Status {
+            conditions: self.status.conditions.clone(),
+            handlers: self.status.handlers.clone(),
+        }
     }
 }
 
@@ -73,7 +76,10 @@ mod tests {
     fn an_object_registers_what_it_says() {
         assert_eq!(CloudExtensionConfig::kind(&()), Registered::KIND);
         assert_eq!(CloudExtensionConfig::plural(&()), Registered::PLURAL);
-        assert_eq!(CloudExtensionConfig::api_version(&()), format!("{GROUP}/{VERSION}"));
+        assert_eq!(
+            CloudExtensionConfig::api_version(&()),
+            format!("{GROUP}/{VERSION}")
+        );
         let mut object = CloudExtensionConfig::new(
             "quota",
             CloudExtensionConfigSpec {
@@ -117,7 +123,10 @@ mod tests {
         };
         assert_eq!(read(&object).registration(vec![]), expected);
         object.spec.namespace_selector = None;
-        let everywhere = Registration { namespace_selector: Some(LabelSelector::default()), ..expected };
+        let everywhere = Registration {
+            namespace_selector: Some(LabelSelector::default()),
+            ..expected
+        };
         assert_eq!(read(&object).registration(vec![]), everywhere);
     }
 

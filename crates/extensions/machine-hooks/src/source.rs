@@ -1,12 +1,13 @@
 //! Keeps the registry in step with `CloudExtensionConfig`s. The Runtime SDK reconciles each object; this module
 //! decides when.
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::{num::NonZeroU16, sync::Arc};
 
 use futures::{FutureExt as _, StreamExt as _, future, stream::BoxStream};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Api, ResourceExt as _};
+use kube::{
+    Api, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
 use nephele_api::cloud::v1alpha1::CloudExtensionConfig;
 use nephele_controller::{
     Clock, Gone, Listed, Outcome, ReconcileError, Retry, RunError, Runner, Services, WatchFilter, chain,
@@ -26,9 +27,11 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::call::CloudHooks;
-use crate::hooks::{AfterMachineDelete, BeforeMachineCreate, catalog};
-use crate::kind::Registered;
+use crate::{
+    call::CloudHooks,
+    hooks::{AfterMachineDelete, BeforeMachineCreate, catalog},
+    kind::Registered,
+};
 
 /// Extensions reconciled at a time. Each may take the ten seconds of a discovery timeout.
 const CONCURRENCY: NonZeroU16 = NonZeroU16::new(10).expect("ten");
@@ -79,18 +82,30 @@ pub fn start(
         warm_up,
         Arc::clone(&services.clock),
     );
-    let prepare = shutdown.clone().run_until_cancelled_owned(prepare).map(|_| Ok(()));
+    let prepare = shutdown
+        .clone()
+        .run_until_cancelled_owned(prepare)
+        .map(|_| Ok(()));
     let told = hooks.clone();
     let clock = Arc::clone(&services.clock);
     let store = runner.store();
     let run = runner.run(
         move |object| {
-            reconcile(object, Arc::clone(&reconciler), told.clone(), store.clone(), Arc::clone(&clock))
+            reconcile(
+                object,
+                Arc::clone(&reconciler),
+                told.clone(),
+                store.clone(),
+                Arc::clone(&clock),
+            )
         },
         shutdown,
     );
     let run = run.map(|result| result.map_err(Error::Controller));
-    (hooks, future::try_join(run, prepare).map(|result| result.map(drop)))
+    (
+        hooks,
+        future::try_join(run, prepare).map(|result| result.map(drop)),
+    )
 }
 
 /// Why an extension could not be registered.
@@ -160,7 +175,9 @@ async fn prepare(
     let now = || clock();
     loop {
         let warmed_up = if store.state().is_empty() {
-            registry.warm_up([], WarmUp::Isolated).map_err(WarmUpError::Registry)
+            registry
+                .warm_up([], WarmUp::Isolated)
+                .map_err(WarmUpError::Registry)
         } else {
             // The warm-up waits between its attempts, and some time passes before the next warm-up.
             reconciler.warm_up(settings, now).await
@@ -190,32 +207,51 @@ fn forget_gone(
     registry: &Registry,
     store: &Store<CloudExtensionConfig>,
 ) {
-    for name in names.into_iter().filter(|name| store.get(&ObjectRef::new(name)).is_none()) {
+    for name in names
+        .into_iter()
+        .filter(|name| store.get(&ObjectRef::new(name)).is_none())
+    {
         if registry.remove(&name).is_ok() {
-            info!(extension = name, "Removed an extension whose CloudExtensionConfig is gone");
+            info!(
+                extension = name,
+                "Removed an extension whose CloudExtensionConfig is gone"
+            );
         }
     }
 }
 
 fn tell(warmed_up: &WarmedUp) {
-    let WarmedUp { registered, last_known, unavailable } = warmed_up;
+    let WarmedUp {
+        registered,
+        last_known,
+        unavailable,
+    } = warmed_up;
     if !registered.is_empty() {
         info!(extensions = ?registered, "Registered extensions for the hooks of machines");
     }
     for (extension, error) in last_known {
-        warn!(extension, error, "Extension does not answer; keeping its known handlers");
+        warn!(
+            extension,
+            error, "Extension does not answer; keeping its known handlers"
+        );
     }
     for (extension, error) in unavailable {
-        warn!(extension, error, "Extension does not answer; creating machines without it");
+        warn!(
+            extension,
+            error, "Extension does not answer; creating machines without it"
+        );
     }
 }
 
 /// The extensions that have a handler for one of our hooks.
 fn registered(registry: &Registry) -> Vec<String> {
     let hooks = [BeforeMachineCreate::id(), AfterMachineDelete::id()];
-    let handlers = hooks.iter().flat_map(|hook| registry.handlers(hook).unwrap_or_default());
-    let mut names: Vec<String> =
-        handlers.filter_map(|handler| extension_of(&handler).ok().map(str::to_owned)).collect();
+    let handlers = hooks
+        .iter()
+        .flat_map(|hook| registry.handlers(hook).unwrap_or_default());
+    let mut names: Vec<String> = handlers
+        .filter_map(|handler| extension_of(&handler).ok().map(str::to_owned))
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -224,8 +260,10 @@ fn registered(registry: &Registry) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::{ByteString, api::core::v1::Secret};
-    use kube::api::PostParams;
-    use kube::runtime::{reflector, watcher::Event};
+    use kube::{
+        api::PostParams,
+        runtime::{reflector, watcher::Event},
+    };
     use nephele_api::cloud::v1alpha1::{CloudExtensionConfigSpec, ExtensionClientConfig};
     use nephele_runtime_sdk::client::{ClientConfig, Registration, extension_config::INJECT_CA_ANNOTATION};
     use nephele_testkit::ManagementApi;
@@ -242,31 +280,54 @@ mod tests {
         secret.metadata.namespace = Some("default".into());
         secret.data = Some([("ca.crt".to_owned(), ByteString(b"authority".to_vec()))].into());
         api.create(&secret).await;
-        let client_config =
-            ExtensionClientConfig { url: "https://localhost:1".into(), ..ExtensionClientConfig::default() };
-        let spec = CloudExtensionConfigSpec { client_config, ..CloudExtensionConfigSpec::default() };
+        let client_config = ExtensionClientConfig {
+            url: "https://localhost:1".into(),
+            ..ExtensionClientConfig::default()
+        };
+        let spec = CloudExtensionConfigSpec {
+            client_config,
+            ..CloudExtensionConfigSpec::default()
+        };
         let mut object = CloudExtensionConfig::new("quota", spec);
         object.metadata.annotations =
             Some([(INJECT_CA_ANNOTATION.to_owned(), "default/serving".to_owned())].into());
         let objects: Api<CloudExtensionConfig> = Api::all(api.client());
-        objects.create(&PostParams::default(), &object).await.expect("a valid object");
+        objects
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("a valid object");
 
         let registry = Registry::of([]).expect("an empty registry");
         let client = Client::builder(catalog()).registry(registry).build();
         let reconciler = Reconciler::<Registered>::new(api.client(), client, Mode::ReadWrite);
         let said = reconciler.reconcile("quota", jiff::Timestamp::now).await;
-        assert!(matches!(said, Ok(Next::OnChange)), "it says first that it is not paused: {said:?}");
+        assert!(
+            matches!(said, Ok(Next::OnChange)),
+            "it says first that it is not paused: {said:?}"
+        );
         let _ = api.take_writes();
         // Nothing listens at this address.
         let discovered = reconciler.reconcile("quota", jiff::Timestamp::now).await;
-        assert!(matches!(discovered, Err(ReconcilerError::Discover(_))), "{discovered:?}");
+        assert!(
+            matches!(discovered, Err(ReconcilerError::Discover(_))),
+            "{discovered:?}"
+        );
         let found = objects.get("quota").await.expect("the object");
         let bundle = found.spec.client_config.ca_bundle.expect("a bundle");
         assert_eq!(serde_json::to_value(&bundle).expect("JSON"), "YXV0aG9yaXR5");
-        let written: Vec<_> =
-            api.take_writes().into_iter().map(|write| format!("{} {}", write.verb, write.resource)).collect();
+        let written: Vec<_> = api
+            .take_writes()
+            .into_iter()
+            .map(|write| format!("{} {}", write.verb, write.resource))
+            .collect();
         // The ClusterRole has to allow these writes.
-        assert_eq!(written, ["patch cloudextensionconfigs", "patch cloudextensionconfigs/status"]);
+        assert_eq!(
+            written,
+            [
+                "patch cloudextensionconfigs",
+                "patch cloudextensionconfigs/status"
+            ]
+        );
         let role = include_str!("../../../../config/rbac/role.yaml");
         assert!(role.contains("resources: [cloudextensionconfigs]\n    verbs: [get, list, watch, patch]\n"));
     }
@@ -288,6 +349,9 @@ mod tests {
         };
         let registry = Registry::of(["here", "gone"].map(registration)).expect("registrations");
         forget_gone(["here", "gone", "never"].map(str::to_owned), &registry, &store);
-        assert_eq!(["here", "gone"].map(|name| registry.circuit(name).is_some()), [true, false]);
+        assert_eq!(
+            ["here", "gone"].map(|name| registry.circuit(name).is_some()),
+            [true, false]
+        );
     }
 }

@@ -56,14 +56,18 @@ fn extension(authority: &Authority) -> SocketAddr {
     let tls = authority.tls();
     let (told, address) = mpsc::channel();
     thread::spawn(move || {
-        Builder::new_current_thread().enable_all().build().unwrap().block_on(async move {
-            let extension = Extension::new().on(BeforeClusterCreate, "before-create", |_, _| async {
-                Ok(BeforeClusterCreateResponse::default())
+        Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(async move {
+                let extension = Extension::new().on(BeforeClusterCreate, "before-create", |_, _| async {
+                    Ok(BeforeClusterCreateResponse::default())
+                });
+                let running = start(extension.build().unwrap(), tls);
+                told.send(running.address).unwrap();
+                running.task.await.unwrap().unwrap();
             });
-            let running = start(extension.build().unwrap(), tls);
-            told.send(running.address).unwrap();
-            running.task.await.unwrap().unwrap();
-        });
     });
     address.recv().unwrap()
 }
@@ -83,7 +87,10 @@ async fn caller(authority: &Authority, address: SocketAddr, http1_only: bool) ->
         ca_bundle: Bytes(authority.pem.clone().into_bytes()),
         ..ClientConfig::default()
     };
-    let discovered = client.discover("bench", &client_config, UnknownHooks::Refuse).await.unwrap();
+    let discovered = client
+        .discover("bench", &client_config, UnknownHooks::Refuse)
+        .await
+        .unwrap();
     let registration = Registration {
         name: "bench".into(),
         client_config,
@@ -102,16 +109,25 @@ async fn measure(client: &Client, protocol: &str, at_once: usize, time: Duration
         "spec": { "topology": { "classRef": { "name": "class" }, "version": "v1.36.3" } },
     });
     let cluster = Object::try_from(cluster).unwrap();
-    let request = BeforeClusterCreateRequest { cluster, ..BeforeClusterCreateRequest::default() };
+    let request = BeforeClusterCreateRequest {
+        cluster,
+        ..BeforeClusterCreateRequest::default()
+    };
     let subject = Subject::new("ns", "c");
-    let how = CallAll { total: None, at_once: NonZeroUsize::MIN };
+    let how = CallAll {
+        total: None,
+        at_once: NonZeroUsize::MIN,
+    };
     let begun = Instant::now();
     let before = processor();
     let mut took: Vec<Duration> = stream::repeat(())
         .take_while(|()| async { begun.elapsed() < time })
         .map(|()| async {
             let begun = Instant::now();
-            client.call_all_with::<BeforeClusterCreate>(&subject, &request, how).await.unwrap();
+            client
+                .call_all_with::<BeforeClusterCreate>(&subject, &request, how)
+                .await
+                .unwrap();
             begun.elapsed()
         })
         .buffer_unordered(at_once)
@@ -133,6 +149,9 @@ async fn measure(client: &Client, protocol: &str, at_once: usize, time: Duration
 fn processor() -> Duration {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    let ticks: u64 = fields[11..13]
+        .iter()
+        .map(|ticks| ticks.parse::<u64>().unwrap())
+        .sum();
     Duration::from_millis(10 * ticks)
 }

@@ -36,21 +36,30 @@ fn main() {
     let before = resident();
     let (told, address) = std::sync::mpsc::channel();
     thread::spawn(move || {
-        Builder::new_current_thread().enable_all().build().unwrap().block_on(async move {
-            let extension =
-                Extension::new().on(BeforeClusterCreate, "before-create", |request, _| async move {
-                    assert!(!request.cluster.is_absent());
-                    Ok(BeforeClusterCreateResponse::default())
-                });
-            let running = start(extension.build().unwrap(), tls);
-            told.send((running.address, fs::read_link("/proc/thread-self").unwrap())).unwrap();
-            running.task.await.unwrap().unwrap();
-        });
+        Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(async move {
+                let extension =
+                    Extension::new().on(BeforeClusterCreate, "before-create", |request, _| async move {
+                        assert!(!request.cluster.is_absent());
+                        Ok(BeforeClusterCreateResponse::default())
+                    });
+                let running = start(extension.build().unwrap(), tls);
+                told.send((running.address, fs::read_link("/proc/thread-self").unwrap()))
+                    .unwrap();
+                running.task.await.unwrap().unwrap();
+            });
     });
     let (address, thread) = address.recv().unwrap();
     let clients = Builder::new_current_thread().enable_all().build().unwrap();
     clients.block_on(async {
-        Client::connect(address, &authority.pem, None).await.post(PATH, body()).await.json();
+        Client::connect(address, &authority.pem, None)
+            .await
+            .post(PATH, body())
+            .await
+            .json();
     });
     println!(
         "idle server after a call: {} KiB over the {} KiB of the process before",
@@ -132,5 +141,6 @@ fn processor(thread: &Path) -> Duration {
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or_default()
+    line.and_then(|line| line.trim().split(' ').next()?.parse().ok())
+        .unwrap_or_default()
 }

@@ -21,7 +21,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(BeforeClusterCreateResponse::default())
     });
-    let folder = env::args().nth(1).unwrap_or_else(|| "/tmp/k8s-webhook-server/serving-certs".to_owned());
+    let folder = env::args()
+        .nth(1)
+        .unwrap_or_else(|| "/tmp/k8s-webhook-server/serving-certs".to_owned());
     let tls = Tls::load(TlsFiles::in_folder(folder)).await?;
     let shutdown = CancellationToken::new();
     let ended = shutdown.clone();
@@ -29,6 +31,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let _ = tokio::signal::ctrl_c().await;
         ended.cancel();
     });
-    serve(extension.build()?, TcpListener::bind("0.0.0.0:9443")?, tls, shutdown).await?;
+    serve(
+        extension.build()?,
+        TcpListener::bind("0.0.0.0:9443")?,
+        tls,
+        shutdown,
+    )
+    .await?;
     Ok(())
 }

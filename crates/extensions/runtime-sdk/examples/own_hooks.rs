@@ -41,17 +41,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut catalog = Catalog::empty();
     catalog.add::<BeforeMachineCreate>()?;
     let options = HandlerOptions::new().timeout_seconds(2).ignore_failures();
-    let own =
-        Mount::new(catalog).on_with(BeforeMachineCreate, "quota", options, |request, _call| async move {
+    let own = Mount::new(catalog).on_with(
+        BeforeMachineCreate,
+        "quota",
+        options,
+        |request, _call| async move {
             if request.machine.label("example.com/tier") == Some("gold") {
                 return Err(Failure::new("no machines of tier gold are left"));
             }
             Ok(BeforeMachineCreateResponse::default())
-        });
+        },
+    );
     let service = Extension::new()
         .on(BeforeClusterDelete, "backup", |request, _call| async move {
             if request.cluster.annotation("example.com/backed-up").is_none() {
-                return Ok(BeforeClusterDeleteResponse::retry_after(30, "the cluster is being backed up"));
+                return Ok(BeforeClusterDeleteResponse::retry_after(
+                    30,
+                    "the cluster is being backed up",
+                ));
             }
             Ok(BeforeClusterDeleteResponse::default())
         })

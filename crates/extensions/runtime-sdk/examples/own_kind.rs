@@ -81,7 +81,10 @@ impl ExtensionKind for MachineExtension {
     }
 
     fn client_config(&self) -> ClientConfig {
-        ClientConfig { url: format!("https://{}", self.spec.address), ..ClientConfig::default() }
+        ClientConfig {
+            url: format!("https://{}", self.spec.address),
+            ..ClientConfig::default()
+        }
     }
 
     fn namespace_selector(&self) -> Option<LabelSelector> {
@@ -93,7 +96,10 @@ impl ExtensionKind for MachineExtension {
     }
 
     fn status(&self) -> Status {
-        Status { conditions: self.status.conditions.clone(), handlers: self.status.handlers.clone() }
+        Status {
+            conditions: self.status.conditions.clone(),
+            handlers: self.status.handlers.clone(),
+        }
     }
 }
 
@@ -110,7 +116,13 @@ impl Transport for InProcess {
         } else {
             json!({ "status": "Success", "message": "not on a Friday", "retryAfterSeconds": 3600 })
         };
-        async move { Ok(Incoming { code: 200, body: answer.to_string().into() }) }.boxed()
+        async move {
+            Ok(Incoming {
+                code: 200,
+                body: answer.to_string().into(),
+            })
+        }
+        .boxed()
     }
 }
 
@@ -118,19 +130,29 @@ impl Transport for InProcess {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut catalog = Catalog::empty();
     catalog.add::<Discovery>()?.add::<BeforeMachineCreate>()?;
-    let client = Client::builder(catalog).registry(Registry::of([])?).transport(Arc::new(InProcess)).build();
+    let client = Client::builder(catalog)
+        .registry(Registry::of([])?)
+        .transport(Arc::new(InProcess))
+        .build();
 
     let mut object: MachineExtension = serde_json::from_value(json!({
         "metadata": { "name": "fridays", "resourceVersion": "1", "generation": 1 },
         "spec": { "address": "fridays.example.com", "settings": { "country": "fr" } },
     }))?;
     let registration = loop {
-        match begin(Some(&object), client.registry().is_ready(), Mode::ReadWrite, Timestamp::now()) {
+        match begin(
+            Some(&object),
+            client.registry().is_ready(),
+            Mode::ReadWrite,
+            Timestamp::now(),
+        ) {
             // A controller patches the object, which triggers another reconcile.
             Step::Report(patch) => object.status = serde_json::from_value(patch["status"].clone())?,
             Step::Discover => {
                 let config = object.client_config();
-                let discovered = client.discover("fridays", &config, MachineExtension::UNKNOWN_HOOKS).await?;
+                let discovered = client
+                    .discover("fridays", &config, MachineExtension::UNKNOWN_HOOKS)
+                    .await?;
                 let conclusion = conclude(&object, &Finding::Discovered(discovered), Timestamp::now());
                 println!("the status becomes {:#}", conclusion.status.unwrap_or_default());
                 break object.registration(conclusion.handlers.unwrap_or_default());
@@ -141,8 +163,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.registry().add(registration)?;
 
     let request = BeforeMachineCreateRequest::default();
-    let response =
-        client.call_all::<BeforeMachineCreate>(&Subject::new("default", "machine-1"), &request).await?;
-    println!("wait {} seconds: {}", response.retry_after_seconds, response.message);
+    let response = client
+        .call_all::<BeforeMachineCreate>(&Subject::new("default", "machine-1"), &request)
+        .await?;
+    println!(
+        "wait {} seconds: {}",
+        response.retry_after_seconds, response.message
+    );
     Ok(())
 }

@@ -25,7 +25,11 @@ fn set_zone(template: &mut Template<'_>) -> Result<(), Failure> {
 }
 
 fn check_zone(template: &mut Template<'_>) -> Result<(), Failure> {
-    match template.object.pointer("/spec/template/spec/zone").and_then(|zone| zone.as_str()) {
+    match template
+        .object
+        .pointer("/spec/template/spec/zone")
+        .and_then(|zone| zone.as_str())
+    {
         Some("c") => Err(Failure::new("zone c is closed")),
         _ => Ok(()),
     }
@@ -39,16 +43,25 @@ fn main() -> Result<(), Box<dyn Error>> {
             let zone = ClusterClassVariable {
                 name: "zone".to_owned(),
                 required: Some(false),
-                schema: VariableSchema { open_api_v3_schema: Object::try_from(schema)? },
+                schema: VariableSchema {
+                    open_api_v3_schema: Object::try_from(schema)?,
+                },
                 ..ClusterClassVariable::default()
             };
-            Ok(DiscoverVariablesResponse { variables: vec![zone], ..DiscoverVariablesResponse::default() })
+            Ok(DiscoverVariablesResponse {
+                variables: vec![zone],
+                ..DiscoverVariablesResponse::default()
+            })
         })
         .on(GeneratePatches, "patches", |request, _call| async move {
-            Walk::new().on(GROUP, "DevMachineTemplate", set_zone).patches(&request)
+            Walk::new()
+                .on(GROUP, "DevMachineTemplate", set_zone)
+                .patches(&request)
         })
         .on(ValidateTopology, "validate", |request, _call| async move {
-            Walk::new().on(GROUP, "DevMachineTemplate", check_zone).verdict(&request)
+            Walk::new()
+                .on(GROUP, "DevMachineTemplate", check_zone)
+                .verdict(&request)
         })
         .build()?;
     for path in service.paths() {

@@ -32,7 +32,9 @@ fn json_patch_between(before: &Value, after: &Value) -> String {
     let path = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
     let gone = before.keys().filter(|key| !after.contains_key(*key));
     let gone = gone.map(|key| json!({ "op": "remove", "path": path(key) }));
-    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    let changed = after
+        .iter()
+        .filter(|(key, value)| before.get(*key) != Some(value));
     let changed = changed.map(|(key, value)| json!({ "op": "add", "path": path(key), "value": value }));
     Value::from_iter(gone.chain(changed)).to_string()
 }
@@ -45,14 +47,19 @@ impl Patch {
         if before == after {
             return Self::default();
         }
-        Self { patch_type: Some(PatchType::JsonPatch), patch: between(before, after, &PatchType::JsonPatch) }
+        Self {
+            patch_type: Some(PatchType::JsonPatch),
+            patch: between(before, after, &PatchType::JsonPatch),
+        }
     }
 }
 
 /// The JSON Merge Patch (RFC 7396) from `before` to `after`. Such a patch cannot set anything to `null`.
 #[must_use]
 pub fn merge_patch(before: &Value, after: &Value) -> Value {
-    let (Value::Object(before), Value::Object(after)) = (before, after) else { return after.clone() };
+    let (Value::Object(before), Value::Object(after)) = (before, after) else {
+        return after.clone();
+    };
     let mut patch = Map::new();
     for key in before.keys().filter(|key| !after.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);
@@ -80,8 +87,14 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_empty_and_a_patch_in_place_is_left_out() {
         let object = json!({ "spec": { "a": 1 } });
-        assert_eq!(between(&object, &object, &PatchType::JsonPatch), Bytes(b"[]".to_vec()));
-        assert_eq!(between(&object, &object, &PatchType::JsonMergePatch), Bytes(b"{}".to_vec()));
+        assert_eq!(
+            between(&object, &object, &PatchType::JsonPatch),
+            Bytes(b"[]".to_vec())
+        );
+        assert_eq!(
+            between(&object, &object, &PatchType::JsonMergePatch),
+            Bytes(b"{}".to_vec())
+        );
         assert!(Patch::between(&object, &object).is_absent());
         let patch = Patch::between(&object, &json!({ "spec": { "a": 2 } }));
         assert_eq!(
@@ -111,7 +124,10 @@ mod tests {
     }
 
     fn object_with_nulls() -> impl Strategy<Value = Value> {
-        object_of(prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from)])
+        object_of(prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from)
+        ])
     }
 
     proptest! {

@@ -70,11 +70,17 @@ static ROUTER: LazyLock<(Router, Vec<String>)> = LazyLock::new(|| {
 static MESSAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let fixtures: Map<String, Value> =
         serde_json::from_str(include_str!("fixtures/messages-1.14.json")).unwrap();
-    fixtures.into_values().flat_map(|messages| messages.as_array().unwrap().clone()).collect()
+    fixtures
+        .into_values()
+        .flat_map(|messages| messages.as_array().unwrap().clone())
+        .collect()
 });
 
 fn answer(path: &str, body: Vec<u8>) -> Value {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let request = Request::post(path).body(Body::from(body)).unwrap();
         let response = ROUTER.0.clone().oneshot(request).await.unwrap();
@@ -203,7 +209,10 @@ static RECORDED: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
         let served = |path: &&String| path.split('/').nth(3) == Some(hook);
         ROUTER.1.iter().find(served).unwrap().clone()
     };
-    RECORDINGS.iter().map(|recording| (path(&recording.path), recording.request.clone())).collect()
+    RECORDINGS
+        .iter()
+        .map(|recording| (path(&recording.path), recording.request.clone()))
+        .collect()
 });
 
 /// The paths of all values in a value.
@@ -213,7 +222,11 @@ fn places(value: &Value) -> Vec<String> {
         match value {
             Value::Object(fields) => {
                 for (key, value) in fields {
-                    walk(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), places);
+                    walk(
+                        value,
+                        &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")),
+                        places,
+                    );
                 }
             }
             Value::Array(elements) => {
@@ -255,15 +268,19 @@ fn twist() -> impl Strategy<Value = Twist> {
 
 fn apply(body: &mut Value, place: &Index, twist: &Twist) {
     let places = places(body);
-    let Some(value) = body.pointer_mut(place.get::<String>(&places)) else { return };
+    let Some(value) = body.pointer_mut(place.get::<String>(&places)) else {
+        return;
+    };
     match (twist, value) {
         (Twist::Put(other), value) => *value = other.clone(),
         (Twist::Wrap, value) => *value = serde_json::json!([value.take()]),
         (Twist::Add(other), Value::Array(elements)) => elements.insert(0, other.clone()),
         (Twist::Add(other), Value::Object(fields)) => drop(fields.insert("unheardOf".into(), other.clone())),
         (Twist::Shout, Value::Object(fields)) => {
-            *fields =
-                std::mem::take(fields).into_iter().map(|(key, value)| (key.to_uppercase(), value)).collect();
+            *fields = std::mem::take(fields)
+                .into_iter()
+                .map(|(key, value)| (key.to_uppercase(), value))
+                .collect();
         }
         (Twist::Add(_) | Twist::Shout, _) => {}
     }
@@ -386,7 +403,11 @@ fn a_patch_of_an_empty_type_has_none() {
 #[test]
 fn recordings_are_answered_with_success() {
     for (path, request) in RECORDED.iter() {
-        assert_eq!(answer(path, request.to_string().into_bytes())["status"], "Success", "{path}");
+        assert_eq!(
+            answer(path, request.to_string().into_bytes())["status"],
+            "Success",
+            "{path}"
+        );
     }
 }
 

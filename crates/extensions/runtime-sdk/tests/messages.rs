@@ -92,7 +92,10 @@ fn every_message_is_read_in_any_letter_case_and_with_unknown_fields() {
                         || key.starts_with("infrastructureMachine") && !key.ends_with("Patch")
                         || key.starts_with("bootstrapConfig") && !key.ends_with("Patch")
                         || ["labels", "annotations"].contains(&key.as_str());
-                    (key.to_uppercase(), if kept { value.clone() } else { shout(value) })
+                    (
+                        key.to_uppercase(),
+                        if kept { value.clone() } else { shout(value) },
+                    )
                 };
                 let unknown = ("unknownToAnybody".to_owned(), serde_json::json!([{}, null]));
                 Value::Object(fields.iter().map(loud).chain([unknown]).collect())

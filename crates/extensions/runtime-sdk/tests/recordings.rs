@@ -36,7 +36,9 @@ macro_rules! with_every_hook {
 
 fn of<H: Hook>(recordings: &[Recording]) -> impl Iterator<Item = &Recording> {
     let kind = format!("{}Request", H::NAME);
-    recordings.iter().filter(move |recording| recording.request["kind"] == kind)
+    recordings
+        .iter()
+        .filter(move |recording| recording.request["kind"] == kind)
 }
 
 #[test]
@@ -93,9 +95,16 @@ fn what_was_sent_is_read_and_written_as_it_came() {
             assert_eq!(fields.remove("apiVersion"), Some(api_version.into()));
             assert_eq!(fields.remove("kind"), Some(format!("{}Request", H::NAME).into()));
             assert_eq!(again::<H::Request>(&sent), sent, "{}", H::NAME);
-            assert_eq!(again::<H::Response>(&recording.response), recording.response, "{}", H::NAME);
+            assert_eq!(
+                again::<H::Response>(&recording.response),
+                recording.response,
+                "{}",
+                H::NAME
+            );
             let response = serde_json::to_vec(&recording.response).unwrap();
-            Catalog::cluster_api().read_response::<H>(&response, &H::id()).unwrap();
+            Catalog::cluster_api()
+                .read_response::<H>(&response, &H::id())
+                .unwrap();
         }
     }
     let recordings = recorded::all();
@@ -109,13 +118,23 @@ fn calls_come_as_they_are_served() {
         for recording in of::<H>(recordings) {
             let handler = recording.path.rsplit('/').next();
             let expected = H::id().path(handler.filter(|_| !H::SINGLETON));
-            assert_eq!((recording.path.as_str(), recording.status), (expected.as_str(), 200));
+            assert_eq!(
+                (recording.path.as_str(), recording.status),
+                (expected.as_str(), 200)
+            );
             assert_eq!(recording.query, "timeout=10s");
-            let headers: Vec<_> =
-                recording.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let headers: Vec<_> = recording
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
             assert_eq!(
                 (recording.method.as_str(), recording.protocol.as_str(), headers),
-                ("POST", "HTTP/2.0", vec![("accept-encoding", "gzip"), ("user-agent", "Go-http-client/2.0")]),
+                (
+                    "POST",
+                    "HTTP/2.0",
+                    vec![("accept-encoding", "gzip"), ("user-agent", "Go-http-client/2.0")]
+                ),
             );
         }
     }
@@ -132,7 +151,11 @@ fn patches_can_be_applied_to_the_templates_that_were_sent() {
         let request: hooks::GeneratePatchesRequest = wire::from_value(recording.request.clone()).unwrap();
         let response: hooks::GeneratePatchesResponse = wire::from_value(recording.response.clone()).unwrap();
         for item in response.items {
-            let template = request.items.iter().find(|template| template.uid == item.uid).unwrap();
+            let template = request
+                .items
+                .iter()
+                .find(|template| template.uid == item.uid)
+                .unwrap();
             let before = serde_json::to_value(&template.object).unwrap();
             let mut after = before.clone();
             assert_eq!(item.patch_type, PatchType::JsonPatch);

@@ -68,9 +68,10 @@ impl Access {
             return Err(NameError::Namespace(shown(namespace)));
         }
         match &self.namespace {
-            Some(expected) if expected != namespace => {
-                Err(NameError::OtherNamespace { expected: expected.clone(), found: namespace.to_owned() })
-            }
+            Some(expected) if expected != namespace => Err(NameError::OtherNamespace {
+                expected: expected.clone(),
+                found: namespace.to_owned(),
+            }),
             _ => Ok(Api::namespaced(self.client.clone(), namespace)),
         }
     }
@@ -78,7 +79,14 @@ impl Access {
 
 /// The name of an object, which is safe in a path.
 pub(crate) fn object_name<'a>(what: &'static str, name: &'a str) -> Result<&'a str, NameError> {
-    if is_dns_subdomain(name) { Ok(name) } else { Err(NameError::Object { what, name: shown(name) }) }
+    if is_dns_subdomain(name) {
+        Ok(name)
+    } else {
+        Err(NameError::Object {
+            what,
+            name: shown(name),
+        })
+    }
 }
 
 /// The part of a refused text that an error repeats.
@@ -103,7 +111,10 @@ mod tests {
         let refused = |access: &Access, namespace: &str| access.config_maps(namespace).err();
         assert_eq!(refused(&everywhere, "other"), None);
         assert_eq!(refused(&one, "team"), None);
-        let other = NameError::OtherNamespace { expected: "team".into(), found: "other".into() };
+        let other = NameError::OtherNamespace {
+            expected: "team".into(),
+            found: "other".into(),
+        };
         assert_eq!(refused(&one, "other"), Some(other));
         for namespace in ["", "..", "a/b", "../kube-system", "a?b", "a%2fb", "ä"] {
             let expected = Some(NameError::Namespace(namespace.to_owned()));
@@ -116,8 +127,13 @@ mod tests {
 
     #[test]
     fn a_refused_name_is_not_repeated_at_length() {
-        let Err(error) = object_name("Cluster", &"Ä".repeat(1_000_000)) else { panic!("it is refused") };
-        let expected = format!("the name \"{}...\" of the Cluster is not a DNS subdomain", "Ä".repeat(64));
+        let Err(error) = object_name("Cluster", &"Ä".repeat(1_000_000)) else {
+            panic!("it is refused")
+        };
+        let expected = format!(
+            "the name \"{}...\" of the Cluster is not a DNS subdomain",
+            "Ä".repeat(64)
+        );
         assert_eq!(error.to_string(), expected);
     }
 }

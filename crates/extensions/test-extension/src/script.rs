@@ -26,8 +26,10 @@ use serde_json::json;
 use thiserror::Error;
 use tracing::warn;
 
-use crate::access::{Access, NameError, object_name, shown};
-use crate::settings::{DEFAULT_ALL_HANDLERS_TO_BLOCKING, EXTENSION_CONFIG_NAME, is_true};
+use crate::{
+    access::{Access, NameError, object_name, shown},
+    settings::{DEFAULT_ALL_HANDLERS_TO_BLOCKING, EXTENSION_CONFIG_NAME, is_true},
+};
 
 const PRELOADED: &str = "preloadedResponse";
 const ACTUAL: &str = "actualResponseStatus";
@@ -39,7 +41,12 @@ const KEY_MAX: usize = 253;
 /// less than 160 KiB of the 1 MiB that a ConfigMap may have, so a caller that makes up versions cannot fill it.
 const ENTRIES_MAX: usize = 512;
 /// The bounds of a preloaded response. It has five short fields.
-const BOUNDS: Bounds = Bounds { text: 16 * 1024, memory: 1024 * 1024, depth: 16, dialect: Dialect::Strict };
+const BOUNDS: Bounds = Bounds {
+    text: 16 * 1024,
+    memory: 1024 * 1024,
+    depth: 16,
+    dialect: Dialect::Strict,
+};
 
 /// Why a call cannot be answered.
 #[derive(Debug, Error)]
@@ -178,7 +185,9 @@ fn call_of(parts: &[&str]) -> Result<String, ScriptError> {
 
 /// The name of the ExtensionConfig, from its settings.
 fn extension_config(settings: &Settings) -> Option<&String> {
-    settings.get(EXTENSION_CONFIG_NAME).filter(|name| !name.is_empty())
+    settings
+        .get(EXTENSION_CONFIG_NAME)
+        .filter(|name| !name.is_empty())
 }
 
 /// Reads a response.
@@ -205,14 +214,21 @@ pub(crate) async fn preloaded<R: Response>(
     settings: &Settings,
     calls: &[String],
 ) -> Result<Option<R>, ScriptError> {
-    let Some(extension) = extension_config(settings) else { return Ok(None) };
+    let Some(extension) = extension_config(settings) else {
+        return Ok(None);
+    };
     let name = config_map(cluster, extension)?;
     let config_maps = access.config_maps(namespace)?;
     let found = config_maps.get_opt(&name).await;
-    let found = found.map_err(|source| ScriptError::Read { name: name.clone(), source: Box::new(source) })?;
+    let found = found.map_err(|source| ScriptError::Read {
+        name: name.clone(),
+        source: Box::new(source),
+    })?;
     let data = found.and_then(|found| found.data).unwrap_or_default();
     let keys = calls.iter().map(|call| format!("{call}-{PRELOADED}"));
-    let said = keys.filter_map(|key| data.get(&key).map(|text| (key, text))).next();
+    let said = keys
+        .filter_map(|key| data.get(&key).map(|text| (key, text)))
+        .next();
     said.map(|(key, text)| read(&name, &key, text)).transpose()
 }
 
@@ -237,11 +253,15 @@ pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, Sc
     let key = scene.key(ACTUAL);
     let record = record(&response);
     if data.len() >= ENTRIES_MAX && !data.contains_key(&key) {
-        warn!(config_map = scene.config_map, "Answer is not recorded: the ConfigMap has too many entries");
+        warn!(
+            config_map = scene.config_map,
+            "Answer is not recorded: the ConfigMap has too many entries"
+        );
     } else if data.get(&key) != Some(&record) {
         let patch = json!({ "data": { key: record } });
-        let patched =
-            config_maps.patch(&scene.config_map, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = config_maps
+            .patch(&scene.config_map, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         patched.map_err(|source| ScriptError::Record {
             name: scene.config_map.clone(),
             source: Box::new(source),
@@ -254,20 +274,32 @@ pub async fn answer<R: Response>(access: &Access, scene: &Scene) -> Result<R, Sc
 async fn data(config_maps: &Api<ConfigMap>, name: &str) -> Result<BTreeMap<String, String>, ScriptError> {
     let read = || async {
         let found = config_maps.get_opt(name).await;
-        found.map_err(|source| ScriptError::Read { name: name.to_owned(), source: Box::new(source) })
+        found.map_err(|source| ScriptError::Read {
+            name: name.to_owned(),
+            source: Box::new(source),
+        })
     };
     if let Some(found) = read().await? {
         return Ok(found.data.unwrap_or_default());
     }
-    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let empty = ConfigMap { metadata, ..ConfigMap::default() };
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let empty = ConfigMap {
+        metadata,
+        ..ConfigMap::default()
+    };
     match config_maps.create(&PostParams::default(), &empty).await {
         Ok(_) => Ok(BTreeMap::new()),
         // A user created the ConfigMap meanwhile, perhaps with a response.
         Err(kube::Error::Api(status)) if status.code == 409 => {
             Ok(read().await?.and_then(|found| found.data).unwrap_or_default())
         }
-        Err(source) => Err(ScriptError::Create { name: name.to_owned(), source: Box::new(source) }),
+        Err(source) => Err(ScriptError::Create {
+            name: name.to_owned(),
+            source: Box::new(source),
+        }),
     }
 }
 

@@ -47,7 +47,10 @@ impl FromStr for Version {
         if number.major.max(number.minor).max(number.patch) > NUMBER_MAX {
             return Err(PlanError::Number(shown(text)));
         }
-        Ok(Self { text: text.to_owned(), number })
+        Ok(Self {
+            text: text.to_owned(),
+            number,
+        })
     }
 }
 
@@ -87,8 +90,9 @@ pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanEr
     }
     let known: Vec<Version> = known.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let mut last: BTreeMap<u64, &Version> = BTreeMap::new();
-    for version in
-        known.iter().filter(|known| known.number.major == start.major && known.number.pre.is_empty())
+    for version in known
+        .iter()
+        .filter(|known| known.number.major == start.major && known.number.pre.is_empty())
     {
         let last = last.entry(version.number.minor).or_insert(version);
         // Of builds of one version, the last in the list.
@@ -111,12 +115,26 @@ pub fn steps(from: &str, to: &str, known: &[&str]) -> Result<Vec<String>, PlanEr
 /// # Errors
 /// When there is no plan.
 pub fn answer(request: &GenerateUpgradePlanRequest) -> Result<GenerateUpgradePlanResponse, Failure> {
-    let known = request.settings.get(KUBERNETES_VERSIONS).map(String::as_str).unwrap_or_default();
-    let known: Vec<&str> = known.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
-    let steps =
-        steps(&request.from_control_plane_kubernetes_version, &request.to_kubernetes_version, &known)?;
+    let known = request
+        .settings
+        .get(KUBERNETES_VERSIONS)
+        .map(String::as_str)
+        .unwrap_or_default();
+    let known: Vec<&str> = known
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .collect();
+    let steps = steps(
+        &request.from_control_plane_kubernetes_version,
+        &request.to_kubernetes_version,
+        &known,
+    )?;
     Ok(GenerateUpgradePlanResponse {
-        control_plane_upgrades: steps.iter().map(|step| UpgradeStep::from(step.as_str())).collect(),
+        control_plane_upgrades: steps
+            .iter()
+            .map(|step| UpgradeStep::from(step.as_str()))
+            .collect(),
         ..GenerateUpgradePlanResponse::default()
     })
 }
@@ -129,13 +147,25 @@ mod tests {
 
     #[test]
     fn each_minor_version_on_the_way_is_a_step_and_the_target_is_the_last() {
-        let known = ["v1.34.1", "v1.34.10", "v1.34.9", "v1.35.0-rc.0", "v1.36.9", "v1.33.5"];
+        let known = [
+            "v1.34.1",
+            "v1.34.10",
+            "v1.34.9",
+            "v1.35.0-rc.0",
+            "v1.36.9",
+            "v1.33.5",
+        ];
         for (from, to, known, expected) in [
             ("v1.36.0", "v1.36.0", &known[..], vec![]),
             ("v1.36.0", "v1.36.3", &[], vec!["v1.36.3"]),
             ("v1.35.2", "v1.36.0", &known[..], vec!["v1.36.0"]),
             ("v1.33.0", "v1.36.0", &[], vec!["v1.34.0", "v1.35.0", "v1.36.0"]),
-            ("v1.33.0", "v1.36.0", &known[..], vec!["v1.34.10", "v1.35.0", "v1.36.0"]),
+            (
+                "v1.33.0",
+                "v1.36.0",
+                &known[..],
+                vec!["v1.34.10", "v1.35.0", "v1.36.0"],
+            ),
             ("v1.36.0+one", "v1.36.0+two", &[], vec!["v1.36.0+two"]),
             ("v1.36.0", "v1.36.0+one", &[], vec!["v1.36.0+one"]),
             ("v1.36.0-rc.1", "v1.36.0", &[], vec!["v1.36.0"]),
@@ -156,12 +186,54 @@ mod tests {
             ("", "v1.36.0", PlanError::Version(text(""))),
             ("v1.36", "v1.36.0", PlanError::Version(text("v1.36"))),
             ("v1.36.0", "v1.x.0", PlanError::Version(text("v1.x.0"))),
-            ("v1.36.1", "v1.36.0", PlanError::Back { from: text("v1.36.1"), to: text("v1.36.0") }),
-            ("v1.36.1", "v1.35.9", PlanError::Back { from: text("v1.36.1"), to: text("v1.35.9") }),
-            ("v1.36.0+a", "v1.36.0", PlanError::Back { from: text("v1.36.0+a"), to: text("v1.36.0") }),
-            ("v1.36.1", "v2.0.0", PlanError::Far { from: text("v1.36.1"), to: text("v2.0.0") }),
-            ("v1.36.1", "v1.137.0", PlanError::Far { from: text("v1.36.1"), to: text("v1.137.0") }),
-            ("v1.36.1", "v1.65535.0", PlanError::Far { from: text("v1.36.1"), to: text("v1.65535.0") }),
+            (
+                "v1.36.1",
+                "v1.36.0",
+                PlanError::Back {
+                    from: text("v1.36.1"),
+                    to: text("v1.36.0"),
+                },
+            ),
+            (
+                "v1.36.1",
+                "v1.35.9",
+                PlanError::Back {
+                    from: text("v1.36.1"),
+                    to: text("v1.35.9"),
+                },
+            ),
+            (
+                "v1.36.0+a",
+                "v1.36.0",
+                PlanError::Back {
+                    from: text("v1.36.0+a"),
+                    to: text("v1.36.0"),
+                },
+            ),
+            (
+                "v1.36.1",
+                "v2.0.0",
+                PlanError::Far {
+                    from: text("v1.36.1"),
+                    to: text("v2.0.0"),
+                },
+            ),
+            (
+                "v1.36.1",
+                "v1.137.0",
+                PlanError::Far {
+                    from: text("v1.36.1"),
+                    to: text("v1.137.0"),
+                },
+            ),
+            (
+                "v1.36.1",
+                "v1.65535.0",
+                PlanError::Far {
+                    from: text("v1.36.1"),
+                    to: text("v1.65535.0"),
+                },
+            ),
             ("v1.36.1", "v1.65536.0", PlanError::Number(text("v1.65536.0"))),
             (
                 "v1.18446744073709551615.0",
@@ -171,7 +243,10 @@ mod tests {
         ] {
             assert_eq!(steps(from, to, &[]), Err(expected), "{from} {to}");
         }
-        assert_eq!(steps("v1.1.0", "v1.3.0", &["two"]), Err(PlanError::Version(text("two"))));
+        assert_eq!(
+            steps("v1.1.0", "v1.3.0", &["two"]),
+            Err(PlanError::Version(text("two")))
+        );
     }
 
     #[test]
@@ -181,7 +256,10 @@ mod tests {
         });
         nephele_growth::assert_linear("known versions", 64 * 1024, &["v1.36.0,"], |text| {
             let settings = [(KUBERNETES_VERSIONS.to_owned(), text.to_owned())].into();
-            let _ = answer(&GenerateUpgradePlanRequest { settings, ..GenerateUpgradePlanRequest::default() });
+            let _ = answer(&GenerateUpgradePlanRequest {
+                settings,
+                ..GenerateUpgradePlanRequest::default()
+            });
         });
     }
 

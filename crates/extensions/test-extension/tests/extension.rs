@@ -74,7 +74,10 @@ async fn handlers_are_discovered_by_the_names_of_cluster_api_s_own() {
 #[tokio::test]
 async fn each_hook_of_a_cluster_s_life_has_a_record_of_its_own() {
     let api = ManagementApi::start();
-    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock())
+        .build()
+        .unwrap()
+        .router();
     let request = json!({
         "settings": { "extensionConfigName": "ext", "defaultAllHandlersToBlocking": "true" },
         "cluster": { "metadata": { "name": "demo", "namespace": "default" } },
@@ -96,9 +99,15 @@ async fn each_hook_of_a_cluster_s_life_has_a_record_of_its_own() {
         let waits = (!hook.contains("initialized")).then_some(5);
         assert_eq!(response["retryAfterSeconds"].as_i64(), waits, "{hook}");
     }
-    let recorded = api.get::<ConfigMap>("demo-ext-test-extension-hookresponses").await.data.unwrap();
-    let keys: Vec<_> =
-        recorded.keys().map(|key| key.strip_suffix("-actualResponseStatus").unwrap()).collect();
+    let recorded = api
+        .get::<ConfigMap>("demo-ext-test-extension-hookresponses")
+        .await
+        .data
+        .unwrap();
+    let keys: Vec<_> = recorded
+        .keys()
+        .map(|key| key.strip_suffix("-actualResponseStatus").unwrap())
+        .collect();
     assert_eq!(
         keys,
         [
@@ -118,7 +127,10 @@ async fn each_hook_of_a_cluster_s_life_has_a_record_of_its_own() {
 #[tokio::test]
 async fn an_upgrade_over_several_minor_versions_is_planned_over_the_versions_of_the_settings() {
     let api = ManagementApi::start();
-    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock())
+        .build()
+        .unwrap()
+        .router();
     let request = json!({
         "settings": { "kubernetesVersions": "v1.34.2, v1.35.1,v1.36.9" },
         "fromControlPlaneKubernetesVersion": "v1.34.0", "toKubernetesVersion": "v1.36.3",
@@ -171,9 +183,19 @@ fn waits(seconds: i32) -> Value {
 async fn end_update(api: &ManagementApi) -> Update {
     let object = api.get::<InMemoryMachine>("w").await;
     let asked = object.update().expect("it is asked for");
-    let ended = Update { ended: Some(asked.asked_at.clone()), ..asked.clone() };
-    let software = if asked.failure.is_empty() { Some(asked.software.clone()) } else { None };
-    let origin = CreationRecord { software, ..CreationRecord::begun(asked.asked_at.clone()) };
+    let ended = Update {
+        ended: Some(asked.asked_at.clone()),
+        ..asked.clone()
+    };
+    let software = if asked.failure.is_empty() {
+        Some(asked.software.clone())
+    } else {
+        None
+    };
+    let origin = CreationRecord {
+        software,
+        ..CreationRecord::begun(asked.asked_at.clone())
+    };
     let noted = json!({ "spec": { "instance": { "origin": origin, "update": ended } } });
     api.patch::<InMemoryMachine>("w", &noted).await;
     asked
@@ -188,7 +210,10 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     let at = move |seconds| now + SignedDuration::from_secs(seconds);
     let router = |seconds| {
         let clock = Arc::new(move || at(seconds));
-        extension(&Access::new(api.client(), None), clock).build().unwrap().router()
+        extension(&Access::new(api.client(), None), clock)
+            .build()
+            .unwrap()
+            .router()
     };
     let request = update_machine("v1.36.4", &ADDRESSED);
     assert_eq!(call(&router(0), UPDATE, &request).await, waits(10));
@@ -197,17 +222,30 @@ async fn a_machine_is_asked_once_by_its_object_and_done_when_that_says_so() {
     assert_eq!(call(&router(28), UPDATE, &request).await, waits(2));
     assert_eq!(api.get::<InMemoryMachine>("w").await, asked);
     let asked = end_update(&api).await;
-    assert_eq!(asked.asked_at, MicroTime("2026-01-02T03:04:05.678901Z".parse().unwrap()));
     assert_eq!(
-        (asked.duration.as_ref().map(GoDuration::as_str), asked.software.version.as_str()),
+        asked.asked_at,
+        MicroTime("2026-01-02T03:04:05.678901Z".parse().unwrap())
+    );
+    assert_eq!(
+        (
+            asked.duration.as_ref().map(GoDuration::as_str),
+            asked.software.version.as_str()
+        ),
         (Some("30s"), "v1.36.4")
     );
-    let shown = asked.software.files.map(|files| files.contents.into_keys().collect::<Vec<_>>());
+    let shown = asked
+        .software
+        .files
+        .map(|files| files.contents.into_keys().collect::<Vec<_>>());
     assert_eq!(shown, Some(vec!["/etc/motd".to_owned()]));
     let done = json!({ "status": "Success", "retryAfterSeconds": 0 });
     assert_eq!(call(&router(40), UPDATE, &request).await, done);
     // No ConfigMap of the Cluster was written, because each of its machines causes such calls.
-    assert!(api.take_writes().iter().all(|write| write.resource != "configmaps"));
+    assert!(
+        api.take_writes()
+            .iter()
+            .all(|write| write.resource != "configmaps")
+    );
 }
 
 #[tokio::test]
@@ -224,7 +262,10 @@ async fn an_update_fails_while_the_config_map_of_its_cluster_says_so_and_then_wo
         ("UpdateMachine-w-preloadedResponse".into(), fails("no space left")),
     ]));
     api.create(&said).await;
-    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock())
+        .build()
+        .unwrap()
+        .router();
     let request = update_machine("v1.36.4", &ADDRESSED);
     assert_eq!(call(&router, UPDATE, &request).await, waits(10));
     assert_eq!(end_update(&api).await.failure, "no space left");
@@ -232,7 +273,8 @@ async fn an_update_fails_while_the_config_map_of_its_cluster_says_so_and_then_wo
     assert_eq!(call(&router, UPDATE, &request).await, failed);
 
     let works = json!({ "data": { "UpdateMachine-w-preloadedResponse": null, "UpdateMachine-preloadedResponse": null } });
-    api.patch::<ConfigMap>("demo-ext-test-extension-hookresponses", &works).await;
+    api.patch::<ConfigMap>("demo-ext-test-extension-hookresponses", &works)
+        .await;
     assert_eq!(call(&router, UPDATE, &request).await, waits(10));
     assert_eq!(end_update(&api).await.failure, "");
     assert_eq!(call(&router, UPDATE, &request).await["retryAfterSeconds"], 0);
@@ -241,20 +283,32 @@ async fn an_update_fails_while_the_config_map_of_its_cluster_says_so_and_then_wo
 #[tokio::test]
 async fn what_cannot_be_updated_is_a_failure_that_says_why() {
     let api = ManagementApi::start();
-    let router = extension(&Access::new(api.client(), None), wall_clock()).build().unwrap().router();
+    let router = extension(&Access::new(api.client(), None), wall_clock())
+        .build()
+        .unwrap()
+        .router();
     let said = async |request: Value| {
         let answer = call(&router, UPDATE, &request).await;
         assert_eq!(answer["status"], "Failure", "{answer}");
         answer["message"].as_str().unwrap_or_default().to_owned()
     };
     let message = said(update_machine("v1.36.4", &[])).await;
-    assert!(message.starts_with("failed to read InMemoryMachine w: "), "{message}");
+    assert!(
+        message.starts_with("failed to read InMemoryMachine w: "),
+        "{message}"
+    );
     let off = said(update_machine("v1.36.4", &[("disableInPlaceUpdates", "true")])).await;
     assert_eq!(off, "updates in place are off: disableInPlaceUpdates is true");
     let message = said(update_machine("v1.36.4", &[("inPlaceUpdateDuration", "soon")])).await;
-    assert!(message.starts_with("failed to read the setting inPlaceUpdateDuration: "), "{message}");
+    assert!(
+        message.starts_with("failed to read the setting inPlaceUpdateDuration: "),
+        "{message}"
+    );
     let mut foreign = update_machine("v1.36.4", &[]);
     foreign["desired"]["infrastructureMachine"]["kind"] = "DevMachine".into();
-    assert_eq!(said(foreign).await, "the machine is a \"DevMachine\", not an InMemoryMachine");
+    assert_eq!(
+        said(foreign).await,
+        "the machine is a \"DevMachine\", not an InMemoryMachine"
+    );
     assert!(said(json!({})).await.contains("not an InMemoryMachine"));
 }

@@ -82,7 +82,10 @@ impl World {
         api.create(&objects::in_memory_machine(&machine)).await;
         let asked = Asked::default();
         let access = Access::new(observed(&api, &asked), Some(NAMESPACE.to_owned()));
-        let router = extension(&access, wall_clock()).build().expect("an extension").router();
+        let router = extension(&access, wall_clock())
+            .build()
+            .expect("an extension")
+            .router();
         Self { router, asked }
     }
 
@@ -92,11 +95,23 @@ impl World {
         hook: &str,
         body: String,
     ) -> (StatusCode, Vec<u8>, Vec<(String, String, Option<String>)>) {
-        let request = Request::post(format!("{PREFIX}/{hook}")).body(Body::from(body)).expect("a request");
+        let request = Request::post(format!("{PREFIX}/{hook}"))
+            .body(Body::from(body))
+            .expect("a request");
         let response = self.router.clone().oneshot(request).await.expect("an answer");
         let status = response.status();
-        let body = response.into_body().collect().await.expect("a whole body").to_bytes().to_vec();
-        (status, body, take(&mut *self.asked.lock().expect("no test panics with it")))
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("a whole body")
+            .to_bytes()
+            .to_vec();
+        (
+            status,
+            body,
+            take(&mut *self.asked.lock().expect("no test panics with it")),
+        )
     }
 }
 
@@ -160,8 +175,14 @@ fn any_json() -> BoxedStrategy<Value> {
 fn object() -> BoxedStrategy<Value> {
     let kind = prop_oneof![
         Just(("infrastructure.cluster.x-k8s.io/v1beta2", "InMemoryMachine")),
-        Just(("infrastructure.cluster.x-k8s.io/v1beta2", "InMemoryMachineTemplate")),
-        Just(("infrastructure.cluster.x-k8s.io/v1beta1", "InMemoryClusterTemplate")),
+        Just((
+            "infrastructure.cluster.x-k8s.io/v1beta2",
+            "InMemoryMachineTemplate"
+        )),
+        Just((
+            "infrastructure.cluster.x-k8s.io/v1beta1",
+            "InMemoryClusterTemplate"
+        )),
         Just(("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfig")),
         Just(("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate")),
         Just(("cluster.x-k8s.io/v1beta2", "Machine")),
@@ -189,7 +210,13 @@ fn desired() -> BoxedStrategy<Value> {
             "metadata": { "name": name, "namespace": namespace }, "spec": spec,
         })
     };
-    (text_for("w"), text_for(NAMESPACE), text_for("demo"), any_json(), object())
+    (
+        text_for("w"),
+        text_for(NAMESPACE),
+        text_for("demo"),
+        any_json(),
+        object(),
+    )
         .prop_map(move |(name, namespace, cluster, any, bootstrap)| {
             let spec = json!({ "clusterName": cluster, "version": name, "image": any });
             json!({
@@ -264,9 +291,16 @@ fn body() -> BoxedStrategy<String> {
 /// answers.
 #[test]
 fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let world = runtime.block_on(World::new());
-    let mut runner = TestRunner::new(Config { cases: 1024, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 1024,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let reached = Mutex::new([0_usize; 3]);
     let result = runner.run(&(prop::sample::select(HOOKS.to_vec()), body()), |(hook, body)| {
         let sent = body.len();
@@ -276,11 +310,17 @@ fn no_request_leads_out_of_the_namespace_or_ends_a_handler() {
         let message = response["message"].as_str().unwrap_or_default();
         prop_assert!(!message.contains("panicked"), "{}", message);
         // Patches repeat parts of the request; other answers do not.
-        let max = if response["status"] == "Success" { RESPONSE_MAX + 40 * sent } else { RESPONSE_MAX };
+        let max = if response["status"] == "Success" {
+            RESPONSE_MAX + 40 * sent
+        } else {
+            RESPONSE_MAX
+        };
         prop_assert!(answer.len() <= max, "{} bytes", answer.len());
         for request in &asked {
             prop_assert!(is_allowed(request), "{:?}", request);
-            let which = ["GET", "POST", "PATCH"].iter().position(|method| *method == request.0);
+            let which = ["GET", "POST", "PATCH"]
+                .iter()
+                .position(|method| *method == request.0);
             reached.lock().expect("no case panics with it")[which.expect("one of those")] += 1;
         }
         Ok(())
@@ -335,7 +375,11 @@ async fn names_that_lead_elsewhere_are_refused_before_anything_is_asked() {
             cluster("default/../kube-system", "demo", "ext"),
             r#"the namespace "default/../kube-system" is not a DNS label"#,
         ),
-        (create, cluster("", "demo", "ext"), r#"the namespace "" is not a DNS label"#),
+        (
+            create,
+            cluster("", "demo", "ext"),
+            r#"the namespace "" is not a DNS label"#,
+        ),
         (
             create,
             cluster("default", "../demo", "ext"),

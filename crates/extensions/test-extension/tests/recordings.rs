@@ -29,7 +29,9 @@ fn recorded(hooks: &[&str]) -> Vec<Recording> {
 
 async fn replay(router: &axum::Router, recording: &Recording) -> Value {
     let request = axum::http::Request::post(format!("{}?{}", recording.path, recording.query));
-    let request = request.body(Body::from(recording.request.to_string())).expect("a request");
+    let request = request
+        .body(Body::from(recording.request.to_string()))
+        .expect("a request");
     let response = router.clone().oneshot(request).await.expect("an answer");
     assert_eq!(response.status(), recording.status, "{}", recording.path);
     let body = response.into_body().collect().await.expect("a whole body");
@@ -39,12 +41,23 @@ async fn replay(router: &axum::Router, recording: &Recording) -> Value {
 #[tokio::test]
 async fn what_is_computed_from_a_request_is_answered_as_it_was() {
     let api = ManagementApi::start();
-    let router =
-        extension(&Access::new(api.client(), None), wall_clock()).build().expect("an extension").router();
-    let recordings =
-        recorded(&["DiscoverVariables", "GeneratePatches", "GenerateUpgradePlan", "ValidateTopology"]);
+    let router = extension(&Access::new(api.client(), None), wall_clock())
+        .build()
+        .expect("an extension")
+        .router();
+    let recordings = recorded(&[
+        "DiscoverVariables",
+        "GeneratePatches",
+        "GenerateUpgradePlan",
+        "ValidateTopology",
+    ]);
     for recording in recordings {
-        assert_eq!(replay(&router, &recording).await, recording.response, "{}", recording.path);
+        assert_eq!(
+            replay(&router, &recording).await,
+            recording.response,
+            "{}",
+            recording.path
+        );
     }
 }
 
@@ -73,22 +86,41 @@ async fn the_hooks_of_a_clusters_life_are_answered_by_its_config_map() {
             let namespace = text(&cluster["namespace"]);
             let name = text(&cluster["name"]);
             let namespaces: Api<Namespace> = Api::all(api.client());
-            let metadata = ObjectMeta { name: Some(namespace.clone()), ..ObjectMeta::default() };
-            let created = Namespace { metadata, ..Namespace::default() };
-            namespaces.create(&PostParams::default(), &created).await.expect("a namespace");
+            let metadata = ObjectMeta {
+                name: Some(namespace.clone()),
+                ..ObjectMeta::default()
+            };
+            let created = Namespace {
+                metadata,
+                ..Namespace::default()
+            };
+            namespaces
+                .create(&PostParams::default(), &created)
+                .await
+                .expect("a namespace");
             let response = replay(&router, &recording).await;
             assert_eq!(response["status"], "Success", "{response}");
             let config_maps: Api<ConfigMap> = Api::namespaced(api.client(), &namespace);
-            let config_map = config_maps.get(&format!("{name}-nephele-test-extension-hookresponses")).await;
+            let config_map = config_maps
+                .get(&format!("{name}-nephele-test-extension-hookresponses"))
+                .await;
             let data = config_map.expect("a record").data.expect("an answer");
             let expected = if hook == "AfterControlPlaneInitialized" {
                 "Success"
             } else {
                 "Status: Success, RetryAfterSeconds: 0"
             };
-            let records: Vec<_> = data.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            let [(key, record)] = records[..] else { panic!("{hook}: {records:?}") };
-            assert!(key.starts_with(hook) && key.ends_with("-actualResponseStatus"), "{key}");
+            let records: Vec<_> = data
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str()))
+                .collect();
+            let [(key, record)] = records[..] else {
+                panic!("{hook}: {records:?}")
+            };
+            assert!(
+                key.starts_with(hook) && key.ends_with("-actualResponseStatus"),
+                "{key}"
+            );
             assert_eq!(record, expected);
         }
     }

@@ -14,14 +14,19 @@ fn planned(from: &str, to: &str, known: &[&str]) -> Vec<String> {
 /// PLAN-07.
 #[test]
 fn the_last_known_version_of_each_minor_version_is_taken() {
-    let known = ["v1.31.0", "v1.31.1", "v1.32.0", "v1.32.2", "v1.32.3", "v1.33.0", "v1.33.1"];
+    let known = [
+        "v1.31.0", "v1.31.1", "v1.32.0", "v1.32.2", "v1.32.3", "v1.33.0", "v1.33.1",
+    ];
     assert_eq!(planned("v1.31.0", "v1.33.1", &known), ["v1.32.3", "v1.33.1"]);
 }
 
 /// PLAN-08.
 #[test]
 fn within_a_minor_version_there_is_one_step() {
-    assert_eq!(planned("v1.35.1", "v1.35.3", &["v1.35.1", "v1.35.2", "v1.35.3"]), ["v1.35.3"]);
+    assert_eq!(
+        planned("v1.35.1", "v1.35.3", &["v1.35.1", "v1.35.2", "v1.35.3"]),
+        ["v1.35.3"]
+    );
 }
 
 /// PLAN-09.
@@ -38,7 +43,10 @@ fn of_builds_of_one_version_the_last_in_the_list_is_taken() {
         "v1.33.1+b",
         "v1.33.1+c",
     ];
-    assert_eq!(planned("v1.31.0+b", "v1.33.1+b", &known), ["v1.32.0+c", "v1.33.1+b"]);
+    assert_eq!(
+        planned("v1.31.0+b", "v1.33.1+b", &known),
+        ["v1.32.0+c", "v1.33.1+b"]
+    );
 }
 
 /// It did not end, and pushed a text for each of 2^64 minor versions.

@@ -46,7 +46,11 @@ impl<T: Clone, E: From<ReadError>> WatchedFiles<T, E> {
         make: impl Fn(&[Vec<u8>]) -> Result<T, E> + Send + Sync + 'static,
     ) -> Self {
         let paths = paths.into_iter().map(Into::into).collect();
-        Self { paths, make: Box::new(make), current: RwLock::new(None) }
+        Self {
+            paths,
+            make: Box::new(make),
+            current: RwLock::new(None),
+        }
     }
 
     /// The last value, if there was one yet.
@@ -59,8 +63,17 @@ impl<T: Clone, E: From<ReadError>> WatchedFiles<T, E> {
     /// # Errors
     /// When a file cannot be read, or the contents make no value. The last value stays, and the next look reads again.
     pub fn look(&self) -> Result<Option<T>, E> {
-        let contents = self.paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-        if self.current.read().as_ref().is_some_and(|(current, _)| *current == contents) {
+        let contents = self
+            .paths
+            .iter()
+            .map(|path| read(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        if self
+            .current
+            .read()
+            .as_ref()
+            .is_some_and(|(current, _)| *current == contents)
+        {
             return Ok(None);
         }
         self.replace(contents).map(Some)
@@ -84,7 +97,9 @@ impl<T: Clone + Send + Sync + 'static, E: From<ReadError> + Send + 'static> Watc
     /// As there.
     pub async fn look_in_task(self: &Arc<Self>) -> Result<Option<T>, E> {
         let files = Arc::clone(self);
-        spawn_blocking(move || files.look()).await.expect("reading files does not panic")
+        spawn_blocking(move || files.look())
+            .await
+            .expect("reading files does not panic")
     }
 
     /// Looks at the files whenever this interval has passed, and passes on what each look returns, until the future is
@@ -100,12 +115,17 @@ impl<T: Clone + Send + Sync + 'static, E: From<ReadError> + Send + 'static> Watc
 impl<T, E> fmt::Debug for WatchedFiles<T, E> {
     /// Never shows contents: they may be keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchedFiles").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("WatchedFiles")
+            .field("paths", &self.paths)
+            .finish_non_exhaustive()
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
-    fs::read(path).map_err(|source| ReadError { path: path.to_owned(), source })
+    fs::read(path).map_err(|source| ReadError {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]

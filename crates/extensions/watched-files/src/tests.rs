@@ -29,7 +29,11 @@ impl Folder {
     fn pair(&self) -> WatchedFiles<String, PairError> {
         WatchedFiles::new(["first", "second"].map(|name| self.0.join(name)), |contents| {
             let [first, second] = [0, 1].map(|index| String::from_utf8_lossy(&contents[index]).into_owned());
-            if first == second { Ok(first) } else { Err(PairError::Unequal(first, second)) }
+            if first == second {
+                Ok(first)
+            } else {
+                Err(PairError::Unequal(first, second))
+            }
         })
     }
 }
@@ -89,5 +93,8 @@ async fn following_looks_once_in_each_interval() {
     // The paused time advances when nothing else is to be done.
     let passed = tokio::time::timeout(INTERVAL * 3 - Duration::from_secs(1), following).await;
     passed.expect_err("it never ends");
-    assert_eq!(looks.try_iter().collect::<Vec<_>>(), [Ok(Some("a".to_owned())), Ok(None)]);
+    assert_eq!(
+        looks.try_iter().collect::<Vec<_>>(),
+        [Ok(Some("a".to_owned())), Ok(None)]
+    );
 }

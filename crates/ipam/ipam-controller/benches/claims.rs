@@ -9,27 +9,34 @@
 //! versions of the controllers, and `cargo xtask bench claims` for rates.
 #![allow(clippy::print_stdout, reason = "a command for people")]
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::fs;
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    fs,
+    num::NonZeroU16,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::body::Body;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
-use kube::api::{Api, DeleteParams, PostParams};
-use kube::runtime::watcher::{self, Event};
-use kube::{Client, ResourceExt as _};
-use nephele_api::core::ObjectReference;
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
-use nephele_api::ipam::v1beta2::{IPAddressClaim, IPAddressClaimSpec};
-use nephele_api::ipam::{GROUP, PoolKind};
+use kube::{
+    Client, ResourceExt as _,
+    api::{Api, DeleteParams, PostParams},
+    runtime::watcher::{self, Event},
+};
+use nephele_api::{
+    core::ObjectReference,
+    ipam::{
+        GROUP, PoolKind,
+        v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+        v1beta2::{IPAddressClaim, IPAddressClaimSpec},
+    },
+};
 use nephele_controller::wall_clock;
 use nephele_ipam_controller::{Metrics, OverlapPolicy, Settings};
-use nephele_testkit::objects::NAMESPACE;
-use nephele_testkit::{Backstage, ManagementApi};
+use nephele_testkit::{Backstage, ManagementApi, objects::NAMESPACE};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
@@ -45,7 +52,9 @@ const FRAMES_MAX: usize = 64;
 type Requests = Arc<Mutex<BTreeMap<String, usize>>>;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let mut numbers = std::env::args()
+        .skip(1)
+        .filter_map(|argument| argument.parse().ok());
     let claims = numbers.next().unwrap_or(2000);
     let pools = numbers.next().unwrap_or(1);
     let server = runtime(SERVER);
@@ -71,7 +80,12 @@ fn main() {
 
 fn runtime(name: &str) -> Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(1).thread_name(name).enable_all().build().expect("a runtime")
+    builder
+        .worker_threads(1)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .expect("a runtime")
 }
 
 /// A client whose requests are counted, and answered on the threads of the server.
@@ -86,7 +100,10 @@ fn client(api: &ManagementApi, server: &Runtime, requests: &Requests) -> Client 
         async move {
             let method = request.method().clone();
             let path = request.uri().path().to_owned();
-            let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
+            let watches = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch="));
             let answer = handle.spawn(async move { api.handle(request.map(Body::new)).await });
             let response = answer.await.expect("no panic");
             if !watches {
@@ -113,18 +130,31 @@ fn pumped(
             }
         }
     });
-    stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) })
+    stream::unfold(receiver, |mut receiver| async {
+        Some((receiver.recv().await?, receiver))
+    })
 }
 
 /// The plural, with the subresource after a slash.
 fn resource(path: &str) -> String {
     let known = ["ipaddressclaims", "ipaddresses", "inclusterippools"];
-    let resource = known.into_iter().find(|known| path.contains(&format!("/{known}"))).unwrap_or("others");
-    format!("{resource}{}", if path.ends_with("/status") { "/status" } else { "" })
+    let resource = known
+        .into_iter()
+        .find(|known| path.contains(&format!("/{known}")))
+        .unwrap_or("others");
+    format!(
+        "{resource}{}",
+        if path.ends_with("/status") { "/status" } else { "" }
+    )
 }
 
 async fn run(backstage: Backstage) {
-    let Backstage { client, registry, services, shutdown } = backstage;
+    let Backstage {
+        client,
+        registry,
+        services,
+        shutdown,
+    } = backstage;
     let metrics = Metrics::register(&registry).expect("a new registry");
     let settings = Settings {
         watch_namespace: None,
@@ -162,7 +192,10 @@ async fn measure(api: &ManagementApi, requests: &Requests, claims: usize, pools:
             kind: PoolKind::InClusterIPPool.as_str().into(),
             name: pool(index),
         };
-        let spec = IPAddressClaimSpec { cluster_name: String::new(), pool_ref: reference };
+        let spec = IPAddressClaimSpec {
+            cluster_name: String::new(),
+            pool_ref: reference,
+        };
         let of_claims = &of_claims;
         let create = &create;
         async move {
@@ -175,7 +208,11 @@ async fn measure(api: &ManagementApi, requests: &Requests, claims: usize, pools:
         let mut bound = BTreeMap::new();
         let mut events = watcher::watcher(of_claims.clone(), watcher::Config::default()).boxed();
         while bound.len() < claims {
-            let event = events.try_next().await.expect("a healthy watch").expect("it does not end");
+            let event = events
+                .try_next()
+                .await
+                .expect("a healthy watch")
+                .expect("it does not end");
             if let Event::Apply(claim) | Event::InitApply(claim) = event
                 && claim.address_name().is_some()
             {
@@ -187,17 +224,33 @@ async fn measure(api: &ManagementApi, requests: &Requests, claims: usize, pools:
     let created = creations.buffer_unordered(REQUESTS_MAX).try_collect::<Vec<_>>();
     let (created, bound) = tokio::join!(created, bound);
     let created = created.expect("claims are accepted");
-    let mut latencies: Vec<Duration> =
-        created.iter().map(|(name, created)| bound[name].duration_since(*created)).collect();
+    let mut latencies: Vec<Duration> = created
+        .iter()
+        .map(|(name, created)| bound[name].duration_since(*created))
+        .collect();
     latencies.sort();
     phase.end("bound", claims);
-    println!("latency: p50 {:?}, p99 {:?}", latencies[claims / 2], latencies[claims * 99 / 100]);
+    println!(
+        "latency: p50 {:?}, p99 {:?}",
+        latencies[claims / 2],
+        latencies[claims * 99 / 100]
+    );
 
     let phase = Phase::start(requests);
     let deletions =
         stream::iter(&names).map(|name| async { of_claims.delete(name, &delete).await.map(drop) });
-    deletions.buffer_unordered(REQUESTS_MAX).try_collect::<Vec<_>>().await.expect("claims are deleted");
-    while !of_claims.list_metadata(&Default::default()).await.expect("a list").items.is_empty() {
+    deletions
+        .buffer_unordered(REQUESTS_MAX)
+        .try_collect::<Vec<_>>()
+        .await
+        .expect("claims are deleted");
+    while !of_claims
+        .list_metadata(&Default::default())
+        .await
+        .expect("a list")
+        .items
+        .is_empty()
+    {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     phase.end("released", claims);
@@ -213,7 +266,11 @@ struct Phase<'a> {
 impl<'a> Phase<'a> {
     fn start(requests: &'a Requests) -> Self {
         requests.lock().clear();
-        Self { requests, start: Instant::now(), seconds: [CONTROLLERS, SERVER].map(seconds) }
+        Self {
+            requests,
+            start: Instant::now(),
+            seconds: [CONTROLLERS, SERVER].map(seconds),
+        }
     }
 
     fn end(&self, what: &str, claims: usize) {

@@ -11,9 +11,11 @@
 //! slot stays in the queue by name and goes back to the controller when a slot is reserved for it, so a waiting claim
 //! costs no more than its name.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{Stream, stream};
 use jiff::Timestamp;
@@ -21,11 +23,12 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_ipam::Owner;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
 
-use crate::owner::owner;
-use crate::pool::PoolKey;
+use crate::{owner::owner, pool::PoolKey};
 
 /// How long a slot stays reserved for a claim. The controller reconciles the claim at once; if the claim gets lost on
 /// the way, another one gets the slot after this time.
@@ -68,8 +71,14 @@ pub(crate) struct Slot<'a>(&'a ClaimQueue);
 
 impl ClaimQueue {
     pub(crate) fn new(slots: usize) -> Self {
-        let shared = Shared { slots, state: Mutex::default(), changed: Notify::new() };
-        Self { shared: Arc::new(shared) }
+        let shared = Shared {
+            slots,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Requests a reconcile of these claims.
@@ -163,14 +172,21 @@ impl State {
     /// The next claim to reconcile, and when the first reservation ends.
     fn next_due(&mut self, slots: usize, now: Instant) -> (Option<Owner>, Option<Instant>) {
         let before = self.reserved.len();
-        self.reserved.retain(|_, since| now.duration_since(*since) < RESERVATION_LASTS);
+        self.reserved
+            .retain(|_, since| now.duration_since(*since) < RESERVATION_LASTS);
         self.taken -= before - self.reserved.len();
         self.reserve(slots, now);
         let next = self.due.pop_front();
         if let Some(owner) = &next {
             self.is_due.remove(owner);
         }
-        (next, self.reserved.values().min().map(|since| *since + RESERVATION_LASTS))
+        (
+            next,
+            self.reserved
+                .values()
+                .min()
+                .map(|since| *since + RESERVATION_LASTS),
+        )
     }
 
     /// Reserves the free slots for the claims that are next.
@@ -186,8 +202,13 @@ impl State {
     /// The first claim in the queue of the next pool.
     fn next(&mut self) -> Option<Owner> {
         use std::ops::Bound::{Excluded, Unbounded};
-        let after = self.last.as_ref().and_then(|last| self.queued.range((Excluded(last), Unbounded)).next());
-        let pool = after.or_else(|| self.queued.first_key_value()).map(|(pool, _)| pool.clone())?;
+        let after = self
+            .last
+            .as_ref()
+            .and_then(|last| self.queued.range((Excluded(last), Unbounded)).next());
+        let pool = after
+            .or_else(|| self.queued.first_key_value())
+            .map(|(pool, _)| pool.clone())?;
         let positions = self.queued.get_mut(&pool)?;
         let first = positions.pop_first();
         if positions.is_empty() {
@@ -203,7 +224,10 @@ impl State {
 /// When a claim began to wait: when its deletion was requested, or else when it was created.
 fn since(claim: &IPAddressClaim) -> Timestamp {
     let meta = &claim.metadata;
-    let since = meta.deletion_timestamp.as_ref().or(meta.creation_timestamp.as_ref());
+    let since = meta
+        .deletion_timestamp
+        .as_ref()
+        .or(meta.creation_timestamp.as_ref());
     since.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 

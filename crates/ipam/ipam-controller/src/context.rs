@@ -1,27 +1,33 @@
 //! State that the reconcilers of claims and the tasks of pools share.
 
-use std::collections::HashMap;
-use std::mem;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use jiff::Timestamp;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Client, ResourceExt as _};
-use nephele_api::core::Cluster;
-use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_api::labels;
+use kube::{
+    Client, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use nephele_api::{core::Cluster, ipam::v1beta2::IPAddressClaim, labels};
 use nephele_controller::{Cache, Clock, Events, WatchFilter, paused, paused_message};
 use nephele_ipam::Owner;
 use parking_lot::Mutex;
 
-use crate::address::{Lister, version};
-use crate::claim_queue::ClaimQueue;
-use crate::fault::Faults;
-use crate::metrics::Metrics;
-use crate::overlap::Overlaps;
-use crate::owner::owner;
-use crate::pool::{Block, PoolKey, Pools, Request};
+use crate::{
+    address::{Lister, version},
+    claim_queue::ClaimQueue,
+    fault::Faults,
+    metrics::Metrics,
+    overlap::Overlaps,
+    owner::owner,
+    pool::{Block, PoolKey, Pools, Request},
+};
 
 /// State that the reconcilers of claims and the tasks of pools share.
 pub(crate) struct Context {
@@ -83,10 +89,14 @@ impl Ahead {
 
     /// Whether this version is older than the one that this process wrote, or the claim is gone.
     pub(crate) fn is_behind(&self, claim: &IPAddressClaim) -> bool {
-        let Some(uid) = claim.metadata.uid.as_deref() else { return false };
+        let Some(uid) = claim.metadata.uid.as_deref() else {
+            return false;
+        };
         let mut versions = self.versions.lock();
         let Generations { young, old } = &mut *versions;
-        let Some(written) = young.get(uid).or_else(|| old.get(uid)) else { return false };
+        let Some(written) = young.get(uid).or_else(|| old.get(uid)) else {
+            return false;
+        };
         let behind = version(claim.metadata.resource_version.as_deref()) < *written;
         if !behind {
             young.remove(uid);
@@ -96,7 +106,9 @@ impl Ahead {
     }
 
     fn note(&self, claim: &IPAddressClaim, version: u64) {
-        let Some(uid) = claim.metadata.uid.as_deref() else { return };
+        let Some(uid) = claim.metadata.uid.as_deref() else {
+            return;
+        };
         let mut versions = self.versions.lock();
         if versions.young.len() >= GENERATION {
             versions.old = mem::take(&mut versions.young);
@@ -112,7 +124,8 @@ impl Context {
 
     /// The claim of this name, in the version that the watch last showed.
     pub(crate) fn claim(&self, owner: &Owner) -> Option<Arc<IPAddressClaim>> {
-        self.claims.get(&ObjectRef::new(owner.name()).within(owner.namespace()))
+        self.claims
+            .get(&ObjectRef::new(owner.name()).within(owner.namespace()))
     }
 
     /// The name of the Cluster that a claim belongs to, if any, and the Cluster if it exists.
@@ -124,7 +137,9 @@ impl Context {
 
     /// Whether the claim of a waiting request still wants an address.
     pub(crate) fn wants(&self, pool: &PoolKey, request: &Request) -> bool {
-        let Some(claim) = self.claim(&request.owner) else { return false };
+        let Some(claim) = self.claim(&request.owner) else {
+            return false;
+        };
         let cluster = self.cluster_of(&claim).and_then(|(_, cluster)| cluster);
         claim.uid().as_deref() == Some(&*request.uid)
             && claim.metadata.deletion_timestamp.is_none()
@@ -137,8 +152,11 @@ impl Context {
         if request.published {
             return true;
         }
-        let Some(claim) = self.claim(&request.owner) else { return true };
-        self.faults.lets_pass(&self.subject(&claim), pool, next, self.now())
+        let Some(claim) = self.claim(&request.owner) else {
+            return true;
+        };
+        self.faults
+            .lets_pass(&self.subject(&claim), pool, next, self.now())
     }
 
     /// Whether claims have been listed. Before that it is unknown which claims are gone.
@@ -148,7 +166,8 @@ impl Context {
 
     /// Whether the claim of this uid is among those that this process reconciles.
     pub(crate) fn is_here(&self, owner: &Owner, uid: &str) -> bool {
-        self.claim(owner).is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
+        self.claim(owner)
+            .is_some_and(|claim| claim.metadata.uid.as_deref() == Some(uid))
     }
 
     /// Whether the claim of this uid exists, as far as this process can see. Claims that other managers reconcile
@@ -165,7 +184,10 @@ impl Context {
     /// Whether this process reconciles every claim of a namespace.
     fn sees_all_of(&self, namespace: &str) -> bool {
         self.filter == WatchFilter::default()
-            && self.watch_namespace.as_deref().is_none_or(|watched| watched == namespace)
+            && self
+                .watch_namespace
+                .as_deref()
+                .is_none_or(|watched| watched == namespace)
     }
 
     /// Requests a reconcile of every claim on a pool: the pool was created, was deleted, or serves claims again.

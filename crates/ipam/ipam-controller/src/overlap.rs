@@ -25,7 +25,10 @@ pub(crate) struct Overlaps {
 
 impl Overlaps {
     pub(crate) fn new(policy: OverlapPolicy) -> Self {
-        Self { policy, sets: Mutex::default() }
+        Self {
+            policy,
+            sets: Mutex::default(),
+        }
     }
 
     /// Sets the addresses of the pool; none if its spec is invalid. Returns the other pools that overlap its old or
@@ -40,8 +43,12 @@ impl Overlaps {
             Some(next) => sets.insert(pool.clone(), next.clone()),
             None => sets.remove(pool),
         };
-        let touches =
-            |set: &AddressSet| before.iter().chain(&next).any(|mine| !mine.intersect(set).is_empty());
+        let touches = |set: &AddressSet| {
+            before
+                .iter()
+                .chain(&next)
+                .any(|mine| !mine.intersect(set).is_empty())
+        };
         sets.iter()
             .filter(|(other, set)| *other != pool && touches(set))
             .map(|(other, _)| other.clone())
@@ -55,8 +62,12 @@ impl Overlaps {
             return None;
         }
         let sets = self.sets.lock();
-        let Some(mine) = sets.get(pool) else { return Some(Vec::new()) };
-        let others = sets.iter().filter(|(other, set)| *other != pool && !mine.intersect(set).is_empty());
+        let Some(mine) = sets.get(pool) else {
+            return Some(Vec::new());
+        };
+        let others = sets
+            .iter()
+            .filter(|(other, set)| *other != pool && !mine.intersect(set).is_empty());
         // A global pool is known to those who know all namespaces.
         let is_known = |other: &PoolKey| {
             pool.namespace.is_empty() || other.namespace.is_empty() || other.namespace == pool.namespace
@@ -75,14 +86,17 @@ impl Overlaps {
 
 #[cfg(test)]
 mod tests {
-    use nephele_api::ipam::PoolKind;
-    use nephele_api::ipam::v1alpha2::InClusterIPPoolSpec;
+    use nephele_api::ipam::{PoolKind, v1alpha2::InClusterIPPoolSpec};
 
     use super::*;
     use crate::pool::PoolSpec;
 
     fn key(name: &str) -> PoolKey {
-        PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: name.into() }
+        PoolKey {
+            kind: PoolKind::InClusterIPPool,
+            namespace: "ns".into(),
+            name: name.into(),
+        }
     }
 
     fn ranges(addresses: &str) -> PoolRanges {
@@ -97,9 +111,18 @@ mod tests {
     #[test]
     fn pools_with_addresses_in_common_are_told_on_both_until_they_have_none() {
         let overlaps = Overlaps::new(OverlapPolicy::Warn);
-        assert_eq!(overlaps.specify(&key("a"), Some(&ranges("10.0.0.1-10.0.0.9"))), []);
-        assert_eq!(overlaps.specify(&key("b"), Some(&ranges("10.0.1.1-10.0.1.9"))), []);
-        assert_eq!(overlaps.specify(&key("c"), Some(&ranges("10.0.0.9-10.0.0.20"))), [key("a")]);
+        assert_eq!(
+            overlaps.specify(&key("a"), Some(&ranges("10.0.0.1-10.0.0.9"))),
+            []
+        );
+        assert_eq!(
+            overlaps.specify(&key("b"), Some(&ranges("10.0.1.1-10.0.1.9"))),
+            []
+        );
+        assert_eq!(
+            overlaps.specify(&key("c"), Some(&ranges("10.0.0.9-10.0.0.20"))),
+            [key("a")]
+        );
         assert_eq!(overlaps.of(&key("a")), Some(vec!["InClusterIPPool ns/c".into()]));
         assert_eq!(overlaps.of(&key("b")), Some(vec![]));
         assert_eq!(overlaps.of(&key("c")), Some(vec!["InClusterIPPool ns/a".into()]));
@@ -110,18 +133,34 @@ mod tests {
     #[test]
     fn pools_of_other_namespaces_are_counted_and_not_named() {
         let overlaps = Overlaps::new(OverlapPolicy::Warn);
-        let elsewhere = |name: &str| PoolKey { namespace: "secret".into(), ..key(name) };
-        let global =
-            PoolKey { kind: PoolKind::GlobalInClusterIPPool, namespace: String::new(), name: "g".into() };
+        let elsewhere = |name: &str| PoolKey {
+            namespace: "secret".into(),
+            ..key(name)
+        };
+        let global = PoolKey {
+            kind: PoolKind::GlobalInClusterIPPool,
+            namespace: String::new(),
+            name: "g".into(),
+        };
         for pool in [&key("a"), &key("b"), &elsewhere("x"), &elsewhere("y"), &global] {
             overlaps.specify(pool, Some(&ranges("10.0.0.1-10.0.0.9")));
         }
         let mut seen = overlaps.of(&key("a")).expect("looked for");
         seen.sort_unstable();
-        assert_eq!(seen, ["2 pools of other namespaces", "GlobalInClusterIPPool g", "InClusterIPPool ns/b"]);
+        assert_eq!(
+            seen,
+            [
+                "2 pools of other namespaces",
+                "GlobalInClusterIPPool g",
+                "InClusterIPPool ns/b"
+            ]
+        );
         overlaps.specify(&elsewhere("y"), None);
         let seen = overlaps.of(&key("a")).expect("looked for");
-        assert!(seen.contains(&"1 pool of another namespace".to_owned()), "{seen:?}");
+        assert!(
+            seen.contains(&"1 pool of another namespace".to_owned()),
+            "{seen:?}"
+        );
         assert_eq!(overlaps.of(&global).expect("looked for").len(), 3);
     }
 
@@ -129,7 +168,10 @@ mod tests {
     fn no_pool_is_looked_at_unless_asked_to() {
         let overlaps = Overlaps::new(OverlapPolicy::Off);
         for name in ["a", "b"] {
-            assert_eq!(overlaps.specify(&key(name), Some(&ranges("10.0.0.1-10.0.0.9"))), []);
+            assert_eq!(
+                overlaps.specify(&key(name), Some(&ranges("10.0.0.1-10.0.0.9"))),
+                []
+            );
         }
         assert_eq!(overlaps.of(&key("a")), None);
     }

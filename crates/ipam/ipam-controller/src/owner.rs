@@ -5,5 +5,8 @@ use nephele_ipam::Owner;
 
 /// The namespace and name of a claim or an IPAddress.
 pub(crate) fn owner(meta: &ObjectMeta) -> Owner {
-    Owner::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    Owner::new(
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
 }

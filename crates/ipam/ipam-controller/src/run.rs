@@ -1,21 +1,30 @@
 //! Starts the watches and the controllers, and connects them.
 
-use std::collections::HashMap;
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use futures::future::{BoxFuture, join, join_all, try_join3};
-use futures::{FutureExt as _, StreamExt as _};
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::core::Cluster;
-use nephele_api::ipam::GROUP;
-use nephele_api::ipam::v1alpha2::{
-    self, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool,
+use std::{
+    collections::HashMap,
+    num::NonZeroU16,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
-use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim};
+
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, join, join_all, try_join3},
+};
+use kube::{Api, Client, Resource as _, ResourceExt as _, runtime::watcher};
+use nephele_api::{
+    core::Cluster,
+    ipam::{
+        GROUP,
+        v1alpha2::{
+            self, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool,
+        },
+        v1beta2::{self, IPAddress, IPAddressClaim},
+    },
+};
 use nephele_controller::{
     Cache, Listed, Listing, PollOnWake, Readable, RunError, Runner, Services, WatchFilter, chain, paused,
     poll_on_wake, scoped,
@@ -25,14 +34,19 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::address::lister;
-use crate::claim_queue::ClaimQueue;
-use crate::context::{Ahead, Context, cluster_name};
-use crate::fault::Faults;
-use crate::metrics::Metrics;
-use crate::overlap::{OverlapPolicy, Overlaps};
-use crate::pool::{PoolObject, Pools};
-use crate::{address, claim, fault, pool};
+use crate::{
+    address,
+    address::lister,
+    claim,
+    claim_queue::ClaimQueue,
+    context::{Ahead, Context, cluster_name},
+    fault,
+    fault::Faults,
+    metrics::Metrics,
+    overlap::{OverlapPolicy, Overlaps},
+    pool,
+    pool::{PoolObject, Pools},
+};
 
 /// The gate that is closed until it is known which kinds the management API serves. The other gates exist only then.
 pub const GATE: &str = "ipam";
@@ -92,14 +106,24 @@ pub fn run(
         if !await_kinds(&client, &gate, &shutdown).await {
             return Ok(());
         }
-        let Settings { watch_namespace, watch_filter, concurrency, reclaim_orphans, overlap, seed } =
-            settings;
+        let Settings {
+            watch_namespace,
+            watch_filter,
+            concurrency,
+            reclaim_orphans,
+            overlap,
+            seed,
+        } = settings;
         let namespace = watch_namespace.as_deref();
         let filter = WatchFilter::new(watch_filter.as_deref());
 
         let clusters_api = scoped(client.clone(), namespace);
-        let (clusters, follow_clusters) =
-            Cache::<Cluster>::start(&services, clusters_api, watcher::Config::default(), shutdown.clone());
+        let (clusters, follow_clusters) = Cache::<Cluster>::start(
+            &services,
+            clusters_api,
+            watcher::Config::default(),
+            shutdown.clone(),
+        );
         let (lister, serve_lists) = lister(Api::all(client.clone()), shutdown.clone());
         let queue = ClaimQueue::new(concurrency.get().into());
         let runner = Runner::<IPAddressClaim>::new(
@@ -151,9 +175,13 @@ pub fn run(
             if shutdown.run_until_cancelled(all(listed)).await != Some(true) {
                 return Ok(());
             }
-            let runner = runner.reads(&clusters).reconcile_on(queue.listen(context.claims.clone()));
-            let run =
-                runner.run(move |object| claim::reconcile(object, Arc::clone(&for_claims)), shutdown.clone());
+            let runner = runner
+                .reads(&clusters)
+                .reconcile_on(queue.listen(context.claims.clone()));
+            let run = runner.run(
+                move |object| claim::reconcile(object, Arc::clone(&for_claims)),
+                shutdown.clone(),
+            );
             run.await.map_err(Error::Claim)
         };
         let note_listed = async {
@@ -165,7 +193,10 @@ pub fn run(
             join(follow_clusters, poll_on_wake(serve_lists)),
             join(
                 join_all(follows),
-                join(note_listed, poll_on_wake(wake_by_clusters(&context, clusters.clone(), &shutdown))),
+                join(
+                    note_listed,
+                    poll_on_wake(wake_by_clusters(&context, clusters.clone(), &shutdown)),
+                ),
             ),
         );
         try_join3(run_claims, run_faults, rest.map(Ok)).await.map(drop)
@@ -191,7 +222,16 @@ fn follow_all<'a>(
         let api = Api::<Readable<IPAddress>>::all(client.clone());
         let services = services.clone();
         follows.push(poll_on_wake(async move {
-            address::follow(&services, api, &context.pools, &context.queue, gate, first_list, shutdown).await;
+            address::follow(
+                &services,
+                api,
+                &context.pools,
+                &context.queue,
+                gate,
+                first_list,
+                shutdown,
+            )
+            .await;
         }));
     }
     macro_rules! follow_pools {
@@ -204,7 +244,12 @@ fn follow_all<'a>(
             follows.push(poll_on_wake(follow));
         })*};
     }
-    follow_pools!(InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool);
+    follow_pools!(
+        InClusterIPPool,
+        GlobalInClusterIPPool,
+        InClusterPrefixPool,
+        GlobalInClusterPrefixPool
+    );
     (follows, listed)
 }
 
@@ -225,7 +270,9 @@ async fn wake_by_clusters(context: &Context, clusters: Cache<Cluster>, shutdown:
     let mut known: HashMap<(String, String), bool> = HashMap::new();
     while let Some(cluster) = shutdown.run_until_cancelled(touched.next()).await.flatten() {
         let id = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-        let current = clusters.get(&id.0, &id.1).map(|cluster| paused(&*cluster, Some(&cluster)).is_some());
+        let current = clusters
+            .get(&id.0, &id.1)
+            .map(|cluster| paused(&*cluster, Some(&cluster)).is_some());
         let before = match current {
             Some(paused) => known.insert(id.clone(), paused),
             None => known.remove(&id),
@@ -242,7 +289,9 @@ async fn wake_by_clusters(context: &Context, clusters: Cache<Cluster>, shutdown:
 async fn await_kinds(client: &Client, gate: &nephele_controller::Gate, shutdown: &CancellationToken) -> bool {
     let mut told = false;
     loop {
-        let Some(missing) = shutdown.run_until_cancelled(missing_kinds(client)).await else { return false };
+        let Some(missing) = shutdown.run_until_cancelled(missing_kinds(client)).await else {
+            return false;
+        };
         match missing {
             Ok(missing) if missing.is_empty() => return true,
             Ok(missing) => {
@@ -267,7 +316,10 @@ async fn await_kinds(client: &Client, gate: &nephele_controller::Gate, shutdown:
 /// The kinds that the management API does not serve.
 async fn missing_kinds(client: &Client) -> Result<Vec<String>, kube::Error> {
     let wanted = [
-        (v1beta2::VERSION, vec!["ipaddressclaims".to_owned(), "ipaddresses".to_owned()]),
+        (
+            v1beta2::VERSION,
+            vec!["ipaddressclaims".to_owned(), "ipaddresses".to_owned()],
+        ),
         (
             v1alpha2::VERSION,
             vec![
@@ -280,7 +332,10 @@ async fn missing_kinds(client: &Client) -> Result<Vec<String>, kube::Error> {
     ];
     let mut missing = Vec::new();
     for (version, plurals) in wanted {
-        let served = match client.list_api_group_resources(&format!("{GROUP}/{version}")).await {
+        let served = match client
+            .list_api_group_resources(&format!("{GROUP}/{version}"))
+            .await
+        {
             Ok(list) => list.resources.into_iter().map(|resource| resource.name).collect(),
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             Err(error) => return Err(error),

@@ -17,12 +17,19 @@ fn main() {
 }
 
 fn pool(addresses: &str, prefix: i64) -> AddressPool {
-    let spec = AddressPoolSpec { addresses: vec![addresses.into()], prefix, ..AddressPoolSpec::default() };
+    let spec = AddressPoolSpec {
+        addresses: vec![addresses.into()],
+        prefix,
+        ..AddressPoolSpec::default()
+    };
     AddressPool::new(spec.validate().expect("the spec is good"))
 }
 
 fn prefix_pool() -> PrefixPool {
-    let spec = PrefixPoolSpec { prefixes: vec!["fd00::/32".into()], ..PrefixPoolSpec::default() };
+    let spec = PrefixPoolSpec {
+        prefixes: vec!["fd00::/32".into()],
+        ..PrefixPoolSpec::default()
+    };
     PrefixPool::new(spec.validate().expect("the spec is good"))
 }
 
@@ -42,33 +49,42 @@ fn scattered(count: usize) -> impl Iterator<Item = usize> {
 #[divan::bench(args = [1_000, 100_000, MILLION], sample_count = 10, sample_size = 1)]
 fn allocate(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
-    bencher.counter(ItemsCount::new(n)).with_inputs(|| pool("10.0.0.0/8", 8)).bench_local_refs(|pool| {
-        for owner in &owners {
-            black_box(pool.allocate(owner, None).expect("it is large"));
-        }
-    });
+    bencher
+        .counter(ItemsCount::new(n))
+        .with_inputs(|| pool("10.0.0.0/8", 8))
+        .bench_local_refs(|pool| {
+            for owner in &owners {
+                black_box(pool.allocate(owner, None).expect("it is large"));
+            }
+        });
 }
 
 /// Allocates `n` v6 addresses of an empty pool.
 #[divan::bench(args = [100_000], sample_count = 10, sample_size = 1)]
 fn allocate_v6(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
-    bencher.counter(ItemsCount::new(n)).with_inputs(|| pool("fd00::/64", 64)).bench_local_refs(|pool| {
-        for owner in &owners {
-            black_box(pool.allocate(owner, None).expect("it is large"));
-        }
-    });
+    bencher
+        .counter(ItemsCount::new(n))
+        .with_inputs(|| pool("fd00::/64", 64))
+        .bench_local_refs(|pool| {
+            for owner in &owners {
+                black_box(pool.allocate(owner, None).expect("it is large"));
+            }
+        });
 }
 
 /// Allocates `n` prefixes of an empty pool.
 #[divan::bench(args = [100_000], sample_count = 10, sample_size = 1)]
 fn allocate_prefix(bencher: Bencher<'_, '_>, n: usize) {
     let owners = owners(n);
-    bencher.counter(ItemsCount::new(n)).with_inputs(prefix_pool).bench_local_refs(|pool| {
-        for owner in &owners {
-            black_box(pool.allocate(owner, None).expect("it is large"));
-        }
-    });
+    bencher
+        .counter(ItemsCount::new(n))
+        .with_inputs(prefix_pool)
+        .bench_local_refs(|pool| {
+            for owner in &owners {
+                black_box(pool.allocate(owner, None).expect("it is large"));
+            }
+        });
 }
 
 /// Releases and allocates addresses of a pool in which every second address is free.
@@ -82,14 +98,20 @@ fn release_and_allocate_among_gaps(bencher: Bencher<'_, '_>, n: usize) {
     for owner in owners.iter().step_by(2) {
         gaps.release(owner);
     }
-    let changed: Vec<_> =
-        scattered(n).filter(|index| index % 2 == 1).take(n / 10).map(|index| &owners[index]).collect();
-    bencher.counter(ItemsCount::new(changed.len())).with_inputs(|| gaps.clone()).bench_local_refs(|pool| {
-        for owner in &changed {
-            black_box(pool.release(owner));
-            black_box(pool.allocate(owner, None).expect("there are gaps"));
-        }
-    });
+    let changed: Vec<_> = scattered(n)
+        .filter(|index| index % 2 == 1)
+        .take(n / 10)
+        .map(|index| &owners[index])
+        .collect();
+    bencher
+        .counter(ItemsCount::new(changed.len()))
+        .with_inputs(|| gaps.clone())
+        .bench_local_refs(|pool| {
+            for owner in &changed {
+                black_box(pool.release(owner));
+                black_box(pool.allocate(owner, None).expect("there are gaps"));
+            }
+        });
 }
 
 /// Rebuilds a pool from existing addresses, in a scattered order.
@@ -123,14 +145,15 @@ fn rebuild_prefixes(bencher: Bencher<'_, '_>, n: usize) {
         .map(|owner| (owner.clone(), full.allocate(owner, None).expect("it is large")))
         .collect();
     let known: Vec<_> = scattered(n).map(|index| known[index].clone()).collect();
-    bencher.counter(ItemsCount::new(n)).with_inputs(|| (prefix_pool(), known.clone())).bench_local_values(
-        |(mut pool, known)| {
+    bencher
+        .counter(ItemsCount::new(n))
+        .with_inputs(|| (prefix_pool(), known.clone()))
+        .bench_local_values(|(mut pool, known)| {
             for (owner, prefix) in known {
                 black_box(pool.adopt(owner, prefix));
             }
             pool
-        },
-    );
+        });
 }
 
 /// Makes an empty pool. The memory allocations of the result show the cost by size of the pool.

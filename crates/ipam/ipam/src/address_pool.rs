@@ -72,7 +72,13 @@ impl AddressPool {
     #[must_use]
     pub fn new(layout: AddressLayout) -> Self {
         let free = FreeIntervals::new(allocatable(&layout));
-        Self { layout, free, holdings: Holdings::default(), quarantined: BTreeSet::new(), out_of_range: 0 }
+        Self {
+            layout,
+            free,
+            holdings: Holdings::default(),
+            quarantined: BTreeSet::new(),
+            out_of_range: 0,
+        }
     }
 
     /// The layout of the pool.
@@ -128,7 +134,10 @@ impl AddressPool {
             return Err(AllocateAddressError::NotAllocatable(address));
         }
         if let Some(owner) = self.holdings.owners_of(address).next() {
-            return Err(AllocateAddressError::InUse { address, owner: owner.clone() });
+            return Err(AllocateAddressError::InUse {
+                address,
+                owner: owner.clone(),
+            });
         }
         if self.quarantined.contains(&address) {
             return Err(AllocateAddressError::Quarantined(address));
@@ -142,8 +151,12 @@ impl AddressPool {
     /// in use until all have released it. An owner may have several addresses; `allocate` returns the lowest.
     pub fn adopt(&mut self, owner: Owner, address: IpAddr) -> Adoption {
         let in_range = self.layout.allocatable().contains(address);
-        let also_held_by =
-            self.holdings.owners_of(address).filter(|other| **other != owner).cloned().collect();
+        let also_held_by = self
+            .holdings
+            .owners_of(address)
+            .filter(|other| **other != owner)
+            .cloned()
+            .collect();
         if self.holdings.insert(owner, address) {
             if in_range {
                 self.free.take(number(address), number(address));
@@ -151,7 +164,10 @@ impl AddressPool {
                 self.out_of_range += 1;
             }
         }
-        Adoption { in_range, also_held_by }
+        Adoption {
+            in_range,
+            also_held_by,
+        }
     }
 
     /// Releases every address of `owner` and returns them. Addresses without another owner become free.
@@ -207,7 +223,11 @@ impl AddressPool {
             .map(|address| (number(address), number(address)));
         self.free = FreeIntervals::new(&allocatable(&self.layout).subtract(&Intervals::new(taken)));
         let allocatable = self.layout.allocatable();
-        self.out_of_range = self.holdings.keys().filter(|address| !allocatable.contains(*address)).count();
+        self.out_of_range = self
+            .holdings
+            .keys()
+            .filter(|address| !allocatable.contains(*address))
+            .count();
     }
 
     /// The address of `owner`, or the lowest if it has several.
@@ -223,13 +243,20 @@ impl AddressPool {
 
     /// Every address in use with each of its owners, sorted.
     pub fn in_use(&self) -> impl Iterator<Item = (IpAddr, &Owner)> {
-        self.holdings.iter().flat_map(|(address, owners)| owners.iter().map(move |owner| (address, owner)))
+        self.holdings
+            .iter()
+            .flat_map(|(address, owners)| owners.iter().map(move |owner| (address, owner)))
     }
 
     /// Counts, in addresses.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage::new(allocatable(&self.layout), &self.free, self.holdings.pairs(), self.out_of_range)
+        Usage::new(
+            allocatable(&self.layout),
+            &self.free,
+            self.holdings.pairs(),
+            self.out_of_range,
+        )
     }
 }
 

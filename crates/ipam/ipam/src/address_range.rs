@@ -32,14 +32,22 @@ impl AddressRange {
         if last < first {
             return Err(ParseRangeError::Reversed { first, last });
         }
-        Ok(Self { family, first: number(first), last: number(last) })
+        Ok(Self {
+            family,
+            first: number(first),
+            last: number(last),
+        })
     }
 
     /// One address.
     #[must_use]
     pub fn single(address: IpAddr) -> Self {
         let number = number(address);
-        Self { family: Family::of(address), first: number, last: number }
+        Self {
+            family: Family::of(address),
+            first: number,
+            last: number,
+        }
     }
 
     /// The subnet of `length` bits that contains `address`; with more bits than the family has, the address alone.
@@ -52,7 +60,10 @@ impl AddressRange {
 
     /// The numbers have to be of the family and in order.
     pub(crate) fn from_numbers(family: Family, (first, last): (u128, u128)) -> Self {
-        debug_assert!(first <= last && last <= family.highest(), "numbers are of the family and in order");
+        debug_assert!(
+            first <= last && last <= family.highest(),
+            "numbers are of the family and in order"
+        );
         Self { family, first, last }
     }
 
@@ -107,7 +118,10 @@ impl FromStr for AddressRange {
                 return Err(ParseRangeError::PrefixInRange(entry.to_owned()));
             }
             let end = |end| {
-                parse_address(end).map_err(|source| ParseRangeError::End { range: entry.to_owned(), source })
+                parse_address(end).map_err(|source| ParseRangeError::End {
+                    range: entry.to_owned(),
+                    source,
+                })
             };
             return Self::new(end(first)?, end(last)?);
         }

@@ -21,13 +21,22 @@ impl AddressSet {
     /// # Errors
     /// The first entry that cannot be read.
     pub fn parse<S: AsRef<str>>(entries: impl IntoIterator<Item = S>) -> Result<Self, ParseRangeError> {
-        entries.into_iter().map(|entry| entry.as_ref().parse::<AddressRange>()).collect()
+        entries
+            .into_iter()
+            .map(|entry| entry.as_ref().parse::<AddressRange>())
+            .collect()
     }
 
     pub(crate) fn of(family: Family, intervals: Intervals) -> Self {
         match family {
-            Family::V4 => Self { v4: intervals, v6: Intervals::default() },
-            Family::V6 => Self { v4: Intervals::default(), v6: intervals },
+            Family::V4 => Self {
+                v4: intervals,
+                v6: Intervals::default(),
+            },
+            Family::V6 => Self {
+                v4: Intervals::default(),
+                v6: intervals,
+            },
         }
     }
 
@@ -41,19 +50,28 @@ impl AddressSet {
     /// The addresses that are in at least one of the two sets.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        Self { v4: self.v4.union(&other.v4), v6: self.v6.union(&other.v6) }
+        Self {
+            v4: self.v4.union(&other.v4),
+            v6: self.v6.union(&other.v6),
+        }
     }
 
     /// The addresses that are not in `other`.
     #[must_use]
     pub fn subtract(&self, other: &Self) -> Self {
-        Self { v4: self.v4.subtract(&other.v4), v6: self.v6.subtract(&other.v6) }
+        Self {
+            v4: self.v4.subtract(&other.v4),
+            v6: self.v6.subtract(&other.v6),
+        }
     }
 
     /// The addresses that are in both sets: for two pools, the addresses that both may allocate.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
-        Self { v4: self.v4.intersect(&other.v4), v6: self.v6.intersect(&other.v6) }
+        Self {
+            v4: self.v4.intersect(&other.v4),
+            v6: self.v6.intersect(&other.v6),
+        }
     }
 
     /// Whether `address` is in the set.
@@ -100,11 +118,15 @@ impl AddressSet {
 
 impl FromIterator<AddressRange> for AddressSet {
     fn from_iter<I: IntoIterator<Item = AddressRange>>(ranges: I) -> Self {
-        let (v4, v6): (Vec<_>, Vec<_>) =
-            ranges.into_iter().partition(|range: &AddressRange| range.family() == Family::V4);
+        let (v4, v6): (Vec<_>, Vec<_>) = ranges
+            .into_iter()
+            .partition(|range: &AddressRange| range.family() == Family::V4);
         let intervals =
             |ranges: Vec<AddressRange>| Intervals::new(ranges.into_iter().map(AddressRange::numbers));
-        Self { v4: intervals(v4), v6: intervals(v6) }
+        Self {
+            v4: intervals(v4),
+            v6: intervals(v6),
+        }
     }
 }
 

@@ -76,7 +76,11 @@ impl AddressPoolSpec {
     pub fn validate(&self) -> Result<AddressLayout, Vec<FieldError>> {
         let mut errors = Vec::new();
         if self.addresses.is_empty() {
-            errors.push(FieldError::new(ADDRESSES, &*self.addresses, "addresses is required"));
+            errors.push(FieldError::new(
+                ADDRESSES,
+                &*self.addresses,
+                "addresses is required",
+            ));
         }
         if self.prefix < 0 {
             errors.push(FieldError::new(PREFIX, self.prefix, "a valid prefix is required"));
@@ -93,10 +97,16 @@ impl AddressPoolSpec {
             let message = "addressReuseGracePeriodSeconds must not be negative";
             errors.push(FieldError::new(GRACE_PERIOD, grace_period, message));
         }
-        let (Some(lowest), true) = (addresses.lowest(), errors.is_empty()) else { return Err(errors) };
-        let prefix = self
-            .subnet_prefix(lowest)
-            .ok_or_else(|| vec![FieldError::new(PREFIX, self.prefix, "provided prefix is not valid")])?;
+        let (Some(lowest), true) = (addresses.lowest(), errors.is_empty()) else {
+            return Err(errors);
+        };
+        let prefix = self.subnet_prefix(lowest).ok_or_else(|| {
+            vec![FieldError::new(
+                PREFIX,
+                self.prefix,
+                "provided prefix is not valid",
+            )]
+        })?;
         self.check_one_subnet(AddressRange::subnet(lowest, prefix))?;
         Ok(AddressLayout {
             family: Family::of(lowest),
@@ -112,7 +122,10 @@ impl AddressPoolSpec {
     #[must_use]
     pub fn allocatable(&self) -> AddressSet {
         let read = |entries: &[String]| {
-            entries.iter().filter_map(|entry| entry.parse::<AddressRange>().ok()).collect()
+            entries
+                .iter()
+                .filter_map(|entry| entry.parse::<AddressRange>().ok())
+                .collect()
         };
         let gateway = parse_address(&self.gateway).ok();
         self.without_what_is_kept_back(&read(&self.addresses), &read(&self.excluded_addresses), gateway)
@@ -126,7 +139,9 @@ impl AddressPoolSpec {
     ) -> AddressSet {
         let mut kept_back: Vec<IpAddr> = gateway.into_iter().collect();
         // The lowest address determines the subnet even if it is excluded.
-        let lowest = addresses.lowest().filter(|_| !self.allocate_reserved_ip_addresses);
+        let lowest = addresses
+            .lowest()
+            .filter(|_| !self.allocate_reserved_ip_addresses);
         if let Some((lowest, prefix)) = lowest.and_then(|lowest| Some((lowest, self.subnet_prefix(lowest)?)))
         {
             let subnet = AddressRange::subnet(lowest, prefix);
@@ -135,12 +150,16 @@ impl AddressPoolSpec {
                 kept_back.push(subnet.last());
             }
         }
-        addresses.subtract(excluded).subtract(&kept_back.into_iter().collect())
+        addresses
+            .subtract(excluded)
+            .subtract(&kept_back.into_iter().collect())
     }
 
     /// The prefix, if it is a valid length for the family of `address`.
     fn subnet_prefix(&self, address: IpAddr) -> Option<u8> {
-        u8::try_from(self.prefix).ok().filter(|prefix| *prefix <= Family::of(address).bits())
+        u8::try_from(self.prefix)
+            .ok()
+            .filter(|prefix| *prefix <= Family::of(address).bits())
     }
 
     fn read_gateway(&self, addresses: &AddressSet, errors: &mut Vec<FieldError>) -> Option<IpAddr> {
@@ -163,8 +182,11 @@ impl AddressPoolSpec {
     }
 
     fn check_one_subnet(&self, subnet: AddressRange) -> Result<(), Vec<FieldError>> {
-        let inside =
-            |entry: &str| entry.parse::<AddressRange>().is_ok_and(|range| subnet.contains_range(range));
+        let inside = |entry: &str| {
+            entry
+                .parse::<AddressRange>()
+                .is_ok_and(|range| subnet.contains_range(range))
+        };
         let message = "provided address belongs to a different subnet than others";
         let outside: Vec<_> = (self.addresses.iter())
             .filter(|entry| !inside(entry))
@@ -183,7 +205,10 @@ fn read_entries(field: &'static str, entries: &[String], errors: &mut Vec<FieldE
         }
     }
     let set = AddressSet::from_iter(ranges);
-    if Family::BOTH.iter().all(|family| !set.intervals(*family).is_empty()) {
+    if Family::BOTH
+        .iter()
+        .all(|family| !set.intervals(*family).is_empty())
+    {
         errors.push(FieldError::new(field, entries, MIXED_FAMILIES));
     }
     set

@@ -46,9 +46,9 @@ impl Family {
 
     pub(crate) fn address(self, number: u128) -> IpAddr {
         match self {
-            Self::V4 => {
-                IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number).expect("a v4 number has 32 bits")))
-            }
+            Self::V4 => IpAddr::V4(Ipv4Addr::from_bits(
+                u32::try_from(number).expect("a v4 number has 32 bits"),
+            )),
             Self::V6 => IpAddr::V6(Ipv6Addr::from_bits(number)),
         }
     }
@@ -73,6 +73,8 @@ pub(crate) fn number(address: IpAddr) -> u128 {
 /// First and last number of the subnet of `length` bits that holds `number`.
 pub(crate) fn subnet(family: Family, number: u128, length: u8) -> (u128, u128) {
     let host_bits = u32::from(family.bits().saturating_sub(length));
-    let hosts = 1_u128.checked_shl(host_bits).map_or(u128::MAX, |size| size.wrapping_sub(1));
+    let hosts = 1_u128
+        .checked_shl(host_bits)
+        .map_or(u128::MAX, |size| size.wrapping_sub(1));
     (number & !hosts, number | hosts)
 }

@@ -9,7 +9,10 @@ pub(crate) struct Few<T> {
 
 impl<T: Ord> Few<T> {
     pub(crate) fn one(element: T) -> Self {
-        Self { least: element, others: Box::default() }
+        Self {
+            least: element,
+            others: Box::default(),
+        }
     }
 
     pub(crate) fn least(&self) -> &T {

@@ -18,7 +18,11 @@ pub struct FieldError {
 
 impl FieldError {
     pub(crate) fn new(field: &'static str, value: impl Into<FieldValue>, message: impl Into<String>) -> Self {
-        Self { field, value: value.into(), message: message.into() }
+        Self {
+            field,
+            value: value.into(),
+            message: message.into(),
+        }
     }
 }
 

@@ -16,7 +16,10 @@ pub(crate) struct FreeIntervals {
 
 impl FreeIntervals {
     pub(crate) fn new(set: &Intervals) -> Self {
-        Self { last: set.as_slice().iter().copied().collect(), count: set.count().unwrap_or(0) }
+        Self {
+            last: set.as_slice().iter().copied().collect(),
+            count: set.count().unwrap_or(0),
+        }
     }
 
     /// How many numbers; `None` for all 2^128 of them, which do not fit a `u128`.
@@ -54,7 +57,9 @@ impl FreeIntervals {
     pub(crate) fn take(&mut self, first: u128, last: u128) {
         while let Some((from, to)) = self.overlapping(first, last) {
             self.last.remove(&from);
-            self.count = self.count.wrapping_sub((to.min(last) - from.max(first)).wrapping_add(1));
+            self.count = self
+                .count
+                .wrapping_sub((to.min(last) - from.max(first)).wrapping_add(1));
             if from < first {
                 self.last.insert(from, first - 1);
             }
@@ -67,12 +72,16 @@ impl FreeIntervals {
     /// Adds `first..=last`, none of which is free, and merges it with its neighbours.
     pub(crate) fn give_back(&mut self, first: u128, last: u128) {
         debug_assert!(
-            self.last.range(..=last).next_back().is_none_or(|(_, &to)| to < first),
+            self.last
+                .range(..=last)
+                .next_back()
+                .is_none_or(|(_, &to)| to < first),
             "only numbers that are not free are given back"
         );
         self.count = self.count.wrapping_add((last - first).wrapping_add(1));
         let before = first.checked_sub(1).and_then(|number| self.around(number));
         let after = last.checked_add(1).and_then(|next| self.last.remove(&next));
-        self.last.insert(before.map_or(first, |(from, _)| from), after.unwrap_or(last));
+        self.last
+            .insert(before.map_or(first, |(from, _)| from), after.unwrap_or(last));
     }
 }

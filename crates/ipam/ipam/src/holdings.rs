@@ -28,7 +28,11 @@ pub(crate) struct Holdings<K> {
 
 impl<K> Default for Holdings<K> {
     fn default() -> Self {
-        Self { by_owner: ByOwner::default(), by_key: BTreeMap::new(), pairs: 0 }
+        Self {
+            by_owner: ByOwner::default(),
+            by_key: BTreeMap::new(),
+            pairs: 0,
+        }
     }
 }
 
@@ -44,7 +48,10 @@ impl<K: Ord + Copy> Holdings<K> {
     }
 
     pub(crate) fn keys_of(&self, owner: &Owner) -> impl Iterator<Item = K> {
-        self.by_owner.get(owner).into_iter().flat_map(|keys| keys.iter().copied())
+        self.by_owner
+            .get(owner)
+            .into_iter()
+            .flat_map(|keys| keys.iter().copied())
     }
 
     pub(crate) fn has(&self, owner: &Owner, key: K) -> bool {
@@ -105,7 +112,9 @@ impl<K: Ord + Copy> Holdings<K> {
             Some(_) | None => return false,
         }
         self.pairs -= 1;
-        let btree_map::Entry::Occupied(mut owners) = self.by_key.entry(key) else { return false };
+        let btree_map::Entry::Occupied(mut owners) = self.by_key.entry(key) else {
+            return false;
+        };
         if owners.get_mut().remove(owner) {
             return false;
         }

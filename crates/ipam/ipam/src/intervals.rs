@@ -38,7 +38,9 @@ impl Intervals {
     /// How many numbers; `None` for all 2^128 of them, which do not fit a `u128`.
     pub(crate) fn count(&self) -> Option<u128> {
         // Disjoint intervals that leave out a number have less than 2^128 numbers.
-        self.0.iter().try_fold(0_u128, |sum, (first, last)| Some(sum + (last - first).checked_add(1)?))
+        self.0.iter().try_fold(0_u128, |sum, (first, last)| {
+            Some(sum + (last - first).checked_add(1)?)
+        })
     }
 
     pub(crate) fn contains(&self, number: u128) -> bool {

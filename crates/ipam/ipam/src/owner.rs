@@ -29,7 +29,10 @@ impl Owner {
         text.push_str(name);
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        Self { hash: hasher.finish(), text: text.into() }
+        Self {
+            hash: hasher.finish(),
+            text: text.into(),
+        }
     }
 
     /// The namespace.

@@ -24,7 +24,9 @@ struct At<'a>(&'a Option<String>);
 
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |at| write!(f, " (at {})", quote(at)))
+        self.0
+            .as_ref()
+            .map_or(Ok(()), |at| write!(f, " (at {})", quote(at)))
     }
 }
 
@@ -179,7 +181,10 @@ fn parse_v6(input: &str) -> Result<(IpAddr, bool), Failure<'_>> {
 fn parse_group(text: &str) -> Result<(u16, usize), Failure<'_>> {
     let digits = text.bytes().take_while(u8::is_ascii_hexdigit).count();
     match digits {
-        0 => Err(("each colon-separated field must have at least one digit", Some(text))),
+        0 => Err((
+            "each colon-separated field must have at least one digit",
+            Some(text),
+        )),
         1..=4 => {
             let group =
                 u16::from_str_radix(&text[..digits], 16).expect("four hexadecimal digits have 16 bits");
@@ -220,9 +225,13 @@ pub enum ParsePrefixError {
 /// When `netip.ParsePrefix` refuses the text.
 pub(crate) fn parse_prefix(input: &str) -> Result<(IpAddr, u8), ParsePrefixError> {
     let text = || input.to_owned();
-    let (address, length) = input.rsplit_once('/').ok_or_else(|| ParsePrefixError::NoLength(text()))?;
-    let (address, zone) = parse_zoned_address(address)
-        .map_err(|source| ParsePrefixError::Address { prefix: text(), source })?;
+    let (address, length) = input
+        .rsplit_once('/')
+        .ok_or_else(|| ParsePrefixError::NoLength(text()))?;
+    let (address, zone) = parse_zoned_address(address).map_err(|source| ParsePrefixError::Address {
+        prefix: text(),
+        source,
+    })?;
     if zone {
         return Err(ParsePrefixError::Zone(text()));
     }

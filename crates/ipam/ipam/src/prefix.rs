@@ -19,7 +19,10 @@ impl Prefix {
     #[must_use]
     pub fn new(address: Ipv6Addr, length: u8) -> Self {
         let (first, _) = family::subnet(Family::V6, address.to_bits(), length);
-        Self { base: Ipv6Addr::from_bits(first), length: length.min(Family::V6.bits()) }
+        Self {
+            base: Ipv6Addr::from_bits(first),
+            length: length.min(Family::V6.bits()),
+        }
     }
 
     /// The lowest address of the prefix.

@@ -69,7 +69,14 @@ impl PrefixPool {
         let holdings = Holdings::default();
         let quarantined = BTreeSet::new();
         let lengths = BTreeMap::new();
-        Self { layout, free, holdings, quarantined, lengths, out_of_range: 0 }
+        Self {
+            layout,
+            free,
+            holdings,
+            quarantined,
+            lengths,
+            out_of_range: 0,
+        }
     }
 
     /// The layout of the pool.
@@ -121,8 +128,15 @@ impl PrefixPool {
         if !self.layout.is_allocatable(prefix) {
             return Err(AllocatePrefixError::NotAllocatable(prefix));
         }
-        match self.overlapping(prefix).flat_map(|other| self.holdings.owners_of(other)).next() {
-            Some(owner) => Err(AllocatePrefixError::InUse { prefix, owner: owner.clone() }),
+        match self
+            .overlapping(prefix)
+            .flat_map(|other| self.holdings.owners_of(other))
+            .next()
+        {
+            Some(owner) => Err(AllocatePrefixError::InUse {
+                prefix,
+                owner: owner.clone(),
+            }),
             None if self.quarantined.iter().any(|other| other.overlaps(prefix)) => {
                 Err(AllocatePrefixError::Quarantined(prefix))
             }
@@ -144,7 +158,10 @@ impl PrefixPool {
             self.free.take(first, last);
             self.out_of_range += usize::from(!in_range);
         }
-        Adoption { in_range, also_held_by }
+        Adoption {
+            in_range,
+            also_held_by,
+        }
     }
 
     /// Releases every prefix of `owner` and returns them.
@@ -210,8 +227,11 @@ impl PrefixPool {
         let taken = self.holdings.keys().chain(self.quarantined.iter().copied());
         let taken = Intervals::new(taken.map(|prefix| self.layout.blocks(prefix)));
         self.free = FreeIntervals::new(&self.layout.allocatable_blocks().subtract(&taken));
-        self.out_of_range =
-            self.holdings.keys().filter(|prefix| !self.layout.is_allocatable(*prefix)).count();
+        self.out_of_range = self
+            .holdings
+            .keys()
+            .filter(|prefix| !self.layout.is_allocatable(*prefix))
+            .count();
     }
 
     /// The prefix of `owner`, or the lowest if it has several.
@@ -230,7 +250,9 @@ impl PrefixPool {
     pub fn owners_overlapping(&self, prefix: Prefix) -> Vec<&Owner> {
         // Two prefixes in one block may be disjoint if they are longer than the pool's prefixes.
         let overlapping = self.overlapping(prefix).filter(|other| other.overlaps(prefix));
-        let mut owners: Vec<_> = overlapping.flat_map(|other| self.holdings.owners_of(other)).collect();
+        let mut owners: Vec<_> = overlapping
+            .flat_map(|other| self.holdings.owners_of(other))
+            .collect();
         owners.sort_unstable();
         owners.dedup();
         owners
@@ -238,13 +260,20 @@ impl PrefixPool {
 
     /// Every prefix in use with each of its owners, sorted.
     pub fn in_use(&self) -> impl Iterator<Item = (Prefix, &Owner)> {
-        self.holdings.iter().flat_map(|(prefix, owners)| owners.iter().map(move |owner| (prefix, owner)))
+        self.holdings
+            .iter()
+            .flat_map(|(prefix, owners)| owners.iter().map(move |owner| (prefix, owner)))
     }
 
     /// Counts, in prefixes.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage::new(self.layout.allocatable_blocks(), &self.free, self.holdings.pairs(), self.out_of_range)
+        Usage::new(
+            self.layout.allocatable_blocks(),
+            &self.free,
+            self.holdings.pairs(),
+            self.out_of_range,
+        )
     }
 
     /// Adds a pair; true when the prefix had no owner before.
@@ -259,12 +288,19 @@ impl PrefixPool {
     /// Prefixes in use that share a block with `prefix`.
     fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> {
         // A prefix that is longer than the pool's prefixes shares its block with its neighbours.
-        let whole = Prefix::new(prefix.base(), prefix.length().min(self.layout.allocation_prefix_length()));
+        let whole = Prefix::new(
+            prefix.base(),
+            prefix.length().min(self.layout.allocation_prefix_length()),
+        );
         let (_, last) = whole.range().numbers();
-        let inside = self.holdings.range(whole..=Prefix::new(Ipv6Addr::from_bits(last), Family::V6.bits()));
+        let inside = self
+            .holdings
+            .range(whole..=Prefix::new(Ipv6Addr::from_bits(last), Family::V6.bits()));
         // A prefix that contains `whole` is `whole` cut to a shorter length.
-        let around =
-            self.lengths.range(..whole.length()).map(move |(length, _)| Prefix::new(whole.base(), *length));
+        let around = self
+            .lengths
+            .range(..whole.length())
+            .map(move |(length, _)| Prefix::new(whole.base(), *length));
         around.filter(|outer| self.holdings.is_held(*outer)).chain(inside)
     }
 }

@@ -45,9 +45,18 @@ pub struct PrefixLayout {
 impl PrefixLayout {
     fn new(length: u8, gateway: Option<Ipv6Addr>, prefixes: &AddressSet, excluded: &AddressSet) -> Self {
         let blocks = |set: &AddressSet| {
-            Intervals::new(set.intervals(Family::V6).as_slice().iter().map(|&range| blocks_of(length, range)))
+            Intervals::new(
+                set.intervals(Family::V6)
+                    .as_slice()
+                    .iter()
+                    .map(|&range| blocks_of(length, range)),
+            )
         };
-        Self { length, gateway, allocatable: blocks(prefixes).subtract(&blocks(excluded)) }
+        Self {
+            length,
+            gateway,
+            allocatable: blocks(prefixes).subtract(&blocks(excluded)),
+        }
     }
 
     /// Length of every allocated prefix.
@@ -73,7 +82,10 @@ impl PrefixLayout {
     pub fn allocatable(&self) -> AddressSet {
         let ranges = self.allocatable.as_slice().iter();
         let addresses = ranges.map(|&(first, last)| {
-            (self.prefix(first).range().numbers().0, self.prefix(last).range().numbers().1)
+            (
+                self.prefix(first).range().numbers().0,
+                self.prefix(last).range().numbers().1,
+            )
         });
         AddressSet::of(Family::V6, Intervals::new(addresses))
     }
@@ -123,18 +135,32 @@ impl PrefixPoolSpec {
     /// All errors of the spec. Without prefixes, or with an invalid length, nothing else is checked.
     pub fn validate(&self) -> Result<PrefixLayout, Vec<FieldError>> {
         if self.prefixes.is_empty() {
-            return Err(vec![FieldError::new(PREFIXES, &*self.prefixes, "prefixes is required")]);
+            return Err(vec![FieldError::new(
+                PREFIXES,
+                &*self.prefixes,
+                "prefixes is required",
+            )]);
         }
         let length = self.length().ok_or_else(|| {
             let message = "allocationPrefixLength must be between 1 and 128";
-            vec![FieldError::new(LENGTH, self.effective_allocation_prefix_length(), message)]
+            vec![FieldError::new(
+                LENGTH,
+                self.effective_allocation_prefix_length(),
+                message,
+            )]
         })?;
         let mut errors = Vec::new();
-        let prefixes: AddressSet =
-            self.prefixes.iter().filter_map(|entry| read_prefix(entry, length, &mut errors)).collect();
+        let prefixes: AddressSet = self
+            .prefixes
+            .iter()
+            .filter_map(|entry| read_prefix(entry, length, &mut errors))
+            .collect();
         let gateway = self.read_gateway(&mut errors);
-        let excluded: AddressSet =
-            self.excluded_prefixes.iter().filter_map(|entry| read_excluded(entry, &mut errors)).collect();
+        let excluded: AddressSet = self
+            .excluded_prefixes
+            .iter()
+            .filter_map(|entry| read_excluded(entry, &mut errors))
+            .collect();
         if errors.is_empty() {
             Ok(PrefixLayout::new(length, gateway, &prefixes, &excluded))
         } else {
@@ -149,11 +175,22 @@ impl PrefixPoolSpec {
     pub fn readable_layout(&self) -> Option<PrefixLayout> {
         let length = self.length()?;
         let mut unheeded = Vec::new();
-        let prefixes =
-            self.prefixes.iter().filter_map(|entry| read_prefix(entry, length, &mut unheeded)).collect();
-        let excluded =
-            self.excluded_prefixes.iter().filter_map(|entry| read_excluded(entry, &mut unheeded)).collect();
-        Some(PrefixLayout::new(length, self.read_gateway(&mut unheeded), &prefixes, &excluded))
+        let prefixes = self
+            .prefixes
+            .iter()
+            .filter_map(|entry| read_prefix(entry, length, &mut unheeded))
+            .collect();
+        let excluded = self
+            .excluded_prefixes
+            .iter()
+            .filter_map(|entry| read_excluded(entry, &mut unheeded))
+            .collect();
+        Some(PrefixLayout::new(
+            length,
+            self.read_gateway(&mut unheeded),
+            &prefixes,
+            &excluded,
+        ))
     }
 
     /// Settings that are valid but probably not intended: for the admission response to a create or an update.
@@ -188,7 +225,11 @@ impl PrefixPoolSpec {
         match parse_address(&self.gateway) {
             Ok(IpAddr::V6(gateway)) => return Some(gateway),
             Ok(IpAddr::V4(_)) => {
-                errors.push(FieldError::new(GATEWAY, &*self.gateway, "provided gateway must be IPv6"));
+                errors.push(FieldError::new(
+                    GATEWAY,
+                    &*self.gateway,
+                    "provided gateway must be IPv6",
+                ));
             }
             Err(error) => errors.push(FieldError::new(GATEWAY, &*self.gateway, error.to_string())),
         }
@@ -213,7 +254,9 @@ fn read_prefix(entry: &str, allocation_length: u8, errors: &mut Vec<FieldError>)
     }
     let holds_one = length <= allocation_length;
     if !holds_one {
-        refuse(&format!("CIDR prefix length must be <= allocationPrefixLength ({allocation_length})"));
+        refuse(&format!(
+            "CIDR prefix length must be <= allocationPrefixLength ({allocation_length})"
+        ));
     }
     (aligned && holds_one).then_some(range)
 }

@@ -52,8 +52,15 @@ pub fn check_address_pool_update(
     new: &AddressPoolSpec,
     in_use: impl IntoIterator<Item = IpAddr>,
 ) -> Result<(), UpdateError> {
-    let lost = old.allocatable().subtract(&new.allocatable()).intersect(&in_use.into_iter().collect());
-    if lost.is_empty() { Ok(()) } else { Err(UpdateError::AddressesInUse(lost)) }
+    let lost = old
+        .allocatable()
+        .subtract(&new.allocatable())
+        .intersect(&in_use.into_iter().collect());
+    if lost.is_empty() {
+        Ok(())
+    } else {
+        Err(UpdateError::AddressesInUse(lost))
+    }
 }
 
 /// Whether `new` may replace `old` in a pool in which `in_use` is allocated; see [`check_address_pool_update`].
@@ -76,5 +83,9 @@ pub fn check_prefix_pool_update(
         .map(|prefix| prefix.base().to_string())
         .collect();
     lost.sort_unstable();
-    if lost.is_empty() { Ok(()) } else { Err(UpdateError::PrefixesInUse(lost)) }
+    if lost.is_empty() {
+        Ok(())
+    } else {
+        Err(UpdateError::PrefixesInUse(lost))
+    }
 }

@@ -6,8 +6,13 @@ use nephele_ipam::{AddressPool, AddressPoolSpec, AddressRange, AllocateAddressEr
 use proptest::prelude::*;
 
 /// Windows of 32 addresses, also at the ends of both families, and a v6 window with the numbers of a v4 window.
-const WINDOWS: [&str; 5] =
-    ["10.0.0.32", "::a00:20", "255.255.255.224", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0"];
+const WINDOWS: [&str; 5] = [
+    "10.0.0.32",
+    "::a00:20",
+    "255.255.255.224",
+    "::",
+    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0",
+];
 const WINDOW: u128 = 32;
 
 fn in_window(window: usize, offset: u128) -> IpAddr {
@@ -18,12 +23,19 @@ fn in_window(window: usize, offset: u128) -> IpAddr {
 }
 
 fn owner(number: u8) -> Owner {
-    Owner::new(if number.is_multiple_of(2) { "even" } else { "odd" }, &format!("machine-{number}"))
+    Owner::new(
+        if number.is_multiple_of(2) { "even" } else { "odd" },
+        &format!("machine-{number}"),
+    )
 }
 
 fn entries(window: usize, max: usize) -> impl Strategy<Value = Vec<String>> {
     let address = move |offset: u128| in_window(window, offset);
-    let bits = if in_window(window, 0).is_ipv4() { 32_u32 } else { 128 };
+    let bits = if in_window(window, 0).is_ipv4() {
+        32_u32
+    } else {
+        128
+    };
     let entry = prop_oneof![
         (0..WINDOW).prop_map(move |offset| address(offset).to_string()),
         (0..WINDOW, 0..WINDOW).prop_map(move |(a, b)| format!("{}-{}", address(a.min(b)), address(a.max(b)))),
@@ -33,7 +45,11 @@ fn entries(window: usize, max: usize) -> impl Strategy<Value = Vec<String>> {
 }
 
 fn specs(window: usize) -> impl Strategy<Value = AddressPoolSpec> {
-    let bits = if in_window(window, 0).is_ipv4() { 32_i64 } else { 128 };
+    let bits = if in_window(window, 0).is_ipv4() {
+        32_i64
+    } else {
+        128
+    };
     let gateway = prop::option::of((0..WINDOW).prop_map(move |offset| in_window(window, offset).to_string()));
     (
         entries(window, 4),
@@ -106,7 +122,11 @@ fn allocatable(spec: &AddressPoolSpec) -> BTreeSet<IpAddr> {
     let union: BTreeSet<_> = spec.addresses.iter().flat_map(|entry| list(entry)).collect();
     let lowest = union.first().expect("there is an address");
     let subnet: AddressRange = format!("{lowest}/{}", spec.prefix).parse().expect("a subnet");
-    let excluded: BTreeSet<_> = spec.excluded_addresses.iter().flat_map(|entry| list(entry)).collect();
+    let excluded: BTreeSet<_> = spec
+        .excluded_addresses
+        .iter()
+        .flat_map(|entry| list(entry))
+        .collect();
     let reserved = |address: IpAddr| {
         let ends = address == subnet.first() || address.is_ipv4() && address == subnet.last();
         ends && !spec.allocate_reserved_ip_addresses
@@ -119,7 +139,11 @@ fn allocatable(spec: &AddressPoolSpec) -> BTreeSet<IpAddr> {
 
 impl Model {
     fn new(spec: &AddressPoolSpec) -> Self {
-        Self { allocatable: allocatable(spec), pairs: BTreeSet::new(), quarantined: BTreeSet::new() }
+        Self {
+            allocatable: allocatable(spec),
+            pairs: BTreeSet::new(),
+            quarantined: BTreeSet::new(),
+        }
     }
 
     fn in_use(&self) -> BTreeSet<IpAddr> {
@@ -127,7 +151,11 @@ impl Model {
     }
 
     fn of(&self, owner: &Owner) -> Vec<IpAddr> {
-        self.pairs.iter().filter(|(other, _)| other == owner).map(|(_, address)| *address).collect()
+        self.pairs
+            .iter()
+            .filter(|(other, _)| other == owner)
+            .map(|(_, address)| *address)
+            .collect()
     }
 
     fn free(&self) -> BTreeSet<IpAddr> {
@@ -194,9 +222,10 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                             (_, Some(address)) => {
                                 let holder = model.pairs.iter().find(|(_, other)| *other == address);
                                 match holder {
-                                    Some((owner, _)) => {
-                                        AllocateAddressError::InUse { address, owner: owner.clone() }
-                                    }
+                                    Some((owner, _)) => AllocateAddressError::InUse {
+                                        address,
+                                        owner: owner.clone(),
+                                    },
                                     None => AllocateAddressError::Quarantined(address),
                                 }
                             }
@@ -209,7 +238,10 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
                 let owner = owner(number);
                 let address = in_window(window, offset);
                 let adoption = pool.adopt(owner.clone(), address);
-                let others = model.pairs.iter().filter(|(other, held)| *other != owner && *held == address);
+                let others = model
+                    .pairs
+                    .iter()
+                    .filter(|(other, held)| *other != owner && *held == address);
                 prop_assert_eq!(
                     adoption.also_held_by,
                     others.map(|(other, _)| other.clone()).collect::<Vec<_>>()
@@ -235,7 +267,10 @@ fn play(spec: &AddressPoolSpec, steps: &[Step]) -> Result<AddressPool, TestCaseE
             }
         }
         prop_assert_eq!(pool.usage(), model.usage());
-        let in_use: BTreeSet<_> = pool.in_use().map(|(address, owner)| (owner.clone(), address)).collect();
+        let in_use: BTreeSet<_> = pool
+            .in_use()
+            .map(|(address, owner)| (owner.clone(), address))
+            .collect();
         prop_assert_eq!(&in_use, &model.pairs);
         prop_assert!(pool.quarantined().eq(model.quarantined.iter().copied()));
     }

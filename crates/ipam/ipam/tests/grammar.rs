@@ -25,7 +25,14 @@ fn nearly_entries() -> impl Strategy<Value = String> {
     ];
     (
         entry,
-        prop::collection::vec((any::<prop::sample::Index>(), "[0-9a-fA-F:./% -]{0,2}", any::<bool>()), 0..4),
+        prop::collection::vec(
+            (
+                any::<prop::sample::Index>(),
+                "[0-9a-fA-F:./% -]{0,2}",
+                any::<bool>(),
+            ),
+            0..4,
+        ),
     )
         .prop_map(|(mut entry, changes)| {
             for (index, text, remove) in changes {
@@ -150,8 +157,13 @@ fn masked(address: IpAddr, length: u8) -> Option<(IpAddr, IpAddr)> {
 }
 
 /// Windows of 32 addresses, at both ends of both families and in the middle.
-const WINDOWS: [&str; 5] =
-    ["0.0.0.0", "10.0.0.64", "255.255.255.224", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0"];
+const WINDOWS: [&str; 5] = [
+    "0.0.0.0",
+    "10.0.0.64",
+    "255.255.255.224",
+    "::",
+    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffe0",
+];
 const WINDOW: u128 = 32;
 
 fn in_window(window: usize, offset: u128) -> IpAddr {
@@ -164,7 +176,10 @@ fn in_window(window: usize, offset: u128) -> IpAddr {
 /// Ranges by window, first and last offset.
 fn ranges() -> impl Strategy<Value = Vec<(usize, u128, u128)>> {
     let range = (0..WINDOWS.len(), 0..WINDOW, 0..WINDOW);
-    prop::collection::vec(range.prop_map(|(window, a, b)| (window, a.min(b), a.max(b))), 0..12)
+    prop::collection::vec(
+        range.prop_map(|(window, a, b)| (window, a.min(b), a.max(b))),
+        0..12,
+    )
 }
 
 fn set(ranges: &[(usize, u128, u128)]) -> AddressSet {
@@ -182,7 +197,11 @@ fn listed(ranges: &[(usize, u128, u128)]) -> BTreeSet<IpAddr> {
 }
 
 fn same(set: &AddressSet, listed: &BTreeSet<IpAddr>) -> Result<(), TestCaseError> {
-    prop_assert_eq!(set, &listed.iter().copied().collect::<AddressSet>(), "one set has one form");
+    prop_assert_eq!(
+        set,
+        &listed.iter().copied().collect::<AddressSet>(),
+        "one set has one form"
+    );
     prop_assert_eq!(set.count(), listed.len() as u128);
     prop_assert_eq!(set.is_empty(), listed.is_empty());
     prop_assert_eq!(set.lowest(), listed.first().copied());
@@ -231,6 +250,11 @@ fn no_pattern_takes_longer_than_its_length_allows() {
     let beginnings = ["10.0.0.1-", "10.0.0.0/"];
     nephele_growth::assert_linear("entries of a pool", 16 * 1024, &beginnings, |text| {
         let addresses = vec![text.to_owned()];
-        let _ = AddressPoolSpec { addresses, prefix: 24, ..AddressPoolSpec::default() }.validate();
+        let _ = AddressPoolSpec {
+            addresses,
+            prefix: 24,
+            ..AddressPoolSpec::default()
+        }
+        .validate();
     });
 }

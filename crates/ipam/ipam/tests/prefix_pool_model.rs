@@ -17,12 +17,24 @@ const BLOCKS: u128 = 8;
 fn windows() -> impl Strategy<Value = Window> {
     let somewhere = Ipv6Addr::new(0xfd00, 0, 0, 0x100, 0, 0, 0, 0).to_bits();
     prop_oneof![
-        Just(Window { base: somewhere, length: 64 }),
-        Just(Window { base: somewhere, length: 128 }),
+        Just(Window {
+            base: somewhere,
+            length: 64
+        }),
+        Just(Window {
+            base: somewhere,
+            length: 128
+        }),
         Just(Window { base: 0, length: 3 }),
         Just(Window { base: 0, length: 56 }),
-        Just(Window { base: u128::MAX - 7, length: 128 }),
-        Just(Window { base: u128::MAX << 67, length: 64 }),
+        Just(Window {
+            base: u128::MAX - 7,
+            length: 128
+        }),
+        Just(Window {
+            base: u128::MAX << 67,
+            length: 64
+        }),
     ]
 }
 
@@ -37,7 +49,11 @@ impl Window {
 
     /// An address by the number of its block and its place in the block, in 64ths.
     fn address(self, (number, part): (u128, u128)) -> Ipv6Addr {
-        let within = if self.size() >= 64 { self.size() / 64 * part } else { part % self.size() };
+        let within = if self.size() >= 64 {
+            self.size() / 64 * part
+        } else {
+            part % self.size()
+        };
         Ipv6Addr::from_bits(self.base + number * self.size() + within)
     }
 }
@@ -62,14 +78,16 @@ fn specs(window: Window) -> impl Strategy<Value = PrefixPoolSpec> {
             format!("{}/{length}", window.address(place))
         }),
     ];
-    (prop::collection::vec(prefix, 1..4), prop::collection::vec(excluded, 0..3)).prop_map(
-        move |(prefixes, excluded_prefixes)| PrefixPoolSpec {
+    (
+        prop::collection::vec(prefix, 1..4),
+        prop::collection::vec(excluded, 0..3),
+    )
+        .prop_map(move |(prefixes, excluded_prefixes)| PrefixPoolSpec {
             prefixes,
             allocation_prefix_length: window.length.into(),
             gateway: String::new(),
             excluded_prefixes,
-        },
-    )
+        })
 }
 
 #[derive(Debug, Clone)]
@@ -86,7 +104,10 @@ enum Step {
 fn prefixes(window: Window) -> impl Strategy<Value = Prefix> {
     (places(), prop_oneof![3 => Just(0), 1 => -3..=4_i16]).prop_map(move |(place, longer)| {
         let length = (i16::from(window.length) + longer).clamp(0, 128);
-        Prefix::new(window.address(place), u8::try_from(length).expect("it is clamped"))
+        Prefix::new(
+            window.address(place),
+            u8::try_from(length).expect("it is clamped"),
+        )
     })
 }
 
@@ -119,9 +140,10 @@ fn entry(text: &str) -> (u128, u128) {
     let bits = |text: &str| text.parse::<Ipv6Addr>().expect("an address").to_bits();
     match (text.split_once('-'), text.split_once('/')) {
         (Some((first, last)), _) => (bits(first), bits(last)),
-        (_, Some((base, length))) => {
-            ends(Prefix::new(base.parse().expect("an address"), length.parse().expect("a length")))
-        }
+        (_, Some((base, length))) => ends(Prefix::new(
+            base.parse().expect("an address"),
+            length.parse().expect("a length"),
+        )),
         _ => (bits(text), bits(text)),
     }
 }
@@ -133,7 +155,9 @@ fn allocatable(spec: &PrefixPoolSpec) -> BTreeSet<Prefix> {
     let excluded: Vec<_> = spec.excluded_prefixes.iter().map(|text| entry(text)).collect();
     let blocks = spec.prefixes.iter().flat_map(|text| {
         let (first, last) = entry(text);
-        (0..8).map(move |n| first.saturating_add(n * size)).filter(move |base| *base <= last)
+        (0..8)
+            .map(move |n| first.saturating_add(n * size))
+            .filter(move |base| *base <= last)
     });
     blocks
         .map(|base| Prefix::new(Ipv6Addr::from_bits(base), length))
@@ -149,12 +173,19 @@ struct Model {
 
 impl Model {
     fn of(&self, owner: &Owner) -> Vec<Prefix> {
-        self.pairs.iter().filter(|(other, _)| other == owner).map(|(_, prefix)| *prefix).collect()
+        self.pairs
+            .iter()
+            .filter(|(other, _)| other == owner)
+            .map(|(_, prefix)| *prefix)
+            .collect()
     }
 
     fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = &Owner> {
         let overlapping = move |other: Prefix| overlap(ends(prefix), ends(other));
-        self.pairs.iter().filter(move |(_, other)| overlapping(*other)).map(|(owner, _)| owner)
+        self.pairs
+            .iter()
+            .filter(move |(_, other)| overlapping(*other))
+            .map(|(owner, _)| owner)
     }
 
     fn free(&self) -> BTreeSet<Prefix> {
@@ -164,7 +195,9 @@ impl Model {
     }
 
     fn is_quarantined(&self, prefix: Prefix) -> bool {
-        self.quarantined.iter().any(|other| overlap(ends(prefix), ends(*other)))
+        self.quarantined
+            .iter()
+            .any(|other| overlap(ends(prefix), ends(*other)))
     }
 
     fn allocate(&mut self, owner: &Owner, wanted: Option<Prefix>) -> Option<Prefix> {
@@ -182,7 +215,13 @@ impl Model {
         let total = self.allocatable.len() as u128;
         let free = self.free().len() as u128;
         let out_of_range = prefixes.difference(&self.allocatable).count() as u128;
-        Usage { total, free, taken: total - free, used: self.pairs.len() as u128, out_of_range }
+        Usage {
+            total,
+            free,
+            taken: total - free,
+            used: self.pairs.len() as u128,
+            out_of_range,
+        }
     }
 }
 
@@ -192,8 +231,11 @@ fn owner(number: u8) -> Owner {
 
 /// Runs the steps on the pool and on the model, and compares them after each step.
 fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseError> {
-    let mut model =
-        Model { allocatable: allocatable(spec), pairs: BTreeSet::new(), quarantined: BTreeSet::new() };
+    let mut model = Model {
+        allocatable: allocatable(spec),
+        pairs: BTreeSet::new(),
+        quarantined: BTreeSet::new(),
+    };
     let mut pool = PrefixPool::new(spec.validate().expect("specs are good"));
     for step in steps {
         match step.clone() {
@@ -202,7 +244,10 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
                 let next = pool.next(&owner(number), wanted);
                 let allocated = pool.allocate(&owner(number), wanted);
                 prop_assert_eq!(&next, &allocated);
-                prop_assert_eq!(allocated.as_ref().ok().copied(), model.allocate(&owner(number), wanted));
+                prop_assert_eq!(
+                    allocated.as_ref().ok().copied(),
+                    model.allocate(&owner(number), wanted)
+                );
                 if let Err(error) = allocated {
                     prop_assert_eq!(&pool, &before);
                     match (error, wanted) {
@@ -224,8 +269,11 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
             }
             Step::Adopt(number, prefix) => {
                 let adoption = pool.adopt(owner(number), prefix);
-                let others: BTreeSet<_> =
-                    model.overlapping(prefix).filter(|other| **other != owner(number)).cloned().collect();
+                let others: BTreeSet<_> = model
+                    .overlapping(prefix)
+                    .filter(|other| **other != owner(number))
+                    .cloned()
+                    .collect();
                 prop_assert_eq!(adoption.also_held_by, others.into_iter().collect::<Vec<_>>());
                 prop_assert_eq!(adoption.in_range, model.allocatable.contains(&prefix));
                 model.pairs.insert((owner(number), prefix));
@@ -248,7 +296,10 @@ fn play(spec: &PrefixPoolSpec, steps: &[Step]) -> Result<PrefixPool, TestCaseErr
             }
         }
         prop_assert_eq!(pool.usage(), model.usage());
-        let in_use: BTreeSet<_> = pool.in_use().map(|(prefix, owner)| (owner.clone(), prefix)).collect();
+        let in_use: BTreeSet<_> = pool
+            .in_use()
+            .map(|(prefix, owner)| (owner.clone(), prefix))
+            .collect();
         prop_assert_eq!(&in_use, &model.pairs);
         prop_assert!(pool.quarantined().eq(model.quarantined.iter().copied()));
     }

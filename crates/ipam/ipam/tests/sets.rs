@@ -12,11 +12,17 @@ fn spec(addresses: &[&str], prefix: i64, gateway: &str) -> AddressPoolSpec {
 }
 
 fn excluding(excluded: &[&str], spec: AddressPoolSpec) -> AddressPoolSpec {
-    AddressPoolSpec { excluded_addresses: excluded.iter().map(ToString::to_string).collect(), ..spec }
+    AddressPoolSpec {
+        excluded_addresses: excluded.iter().map(ToString::to_string).collect(),
+        ..spec
+    }
 }
 
 fn with_reserved(spec: AddressPoolSpec) -> AddressPoolSpec {
-    AddressPoolSpec { allocate_reserved_ip_addresses: true, ..spec }
+    AddressPoolSpec {
+        allocate_reserved_ip_addresses: true,
+        ..spec
+    }
 }
 
 fn set(entries: &[&str]) -> AddressSet {
@@ -33,7 +39,11 @@ fn rows() -> Vec<Row> {
     let v4 = |first: &[&'static str]| with(first, &v4_small);
     let v6 = |first: &[&'static str]| with(first, &v6_small);
     vec![
-        ("U1", spec(&["192.168.0.3-192.168.0.10"], 0, "192.168.0.1"), &["192.168.0.3-192.168.0.10"]),
+        (
+            "U1",
+            spec(&["192.168.0.3-192.168.0.10"], 0, "192.168.0.1"),
+            &["192.168.0.3-192.168.0.10"],
+        ),
         (
             "U2",
             spec(&v4(&["192.168.0.2"]), 24, "192.168.0.1"),
@@ -46,8 +56,16 @@ fn rows() -> Vec<Row> {
         ),
         (
             "U4",
-            spec(&v4(&["192.168.1.0", "192.168.0.255", "192.168.255.255"]), 16, "192.168.0.1"),
-            &["192.168.0.3-192.168.0.4", "192.168.0.6-192.168.0.7", "192.168.0.255-192.168.1.0"],
+            spec(
+                &v4(&["192.168.1.0", "192.168.0.255", "192.168.255.255"]),
+                16,
+                "192.168.0.1",
+            ),
+            &[
+                "192.168.0.3-192.168.0.4",
+                "192.168.0.6-192.168.0.7",
+                "192.168.0.255-192.168.1.0",
+            ],
         ),
         (
             "U5",
@@ -56,8 +74,17 @@ fn rows() -> Vec<Row> {
         ),
         (
             "U6, U7",
-            with_reserved(spec(&v4(&["192.168.0.0", "192.168.0.1", "192.168.0.255"]), 24, "192.168.0.1")),
-            &["192.168.0.0", "192.168.0.3-192.168.0.4", "192.168.0.6-192.168.0.7", "192.168.0.255"],
+            with_reserved(spec(
+                &v4(&["192.168.0.0", "192.168.0.1", "192.168.0.255"]),
+                24,
+                "192.168.0.1",
+            )),
+            &[
+                "192.168.0.0",
+                "192.168.0.3-192.168.0.4",
+                "192.168.0.6-192.168.0.7",
+                "192.168.0.255",
+            ],
         ),
         (
             "U8",
@@ -69,25 +96,56 @@ fn rows() -> Vec<Row> {
         ),
         (
             "U9",
-            excluding(&["192.168.0.128/25"], spec(&["192.168.0.0/24"], 24, "192.168.0.1")),
+            excluding(
+                &["192.168.0.128/25"],
+                spec(&["192.168.0.0/24"], 24, "192.168.0.1"),
+            ),
             &["192.168.0.2-192.168.0.127"],
         ),
         (
             "U10",
-            excluding(&["192.168.0.2-192.168.0.20"], spec(&["192.168.0.0/24"], 24, "192.168.0.1")),
+            excluding(
+                &["192.168.0.2-192.168.0.20"],
+                spec(&["192.168.0.0/24"], 24, "192.168.0.1"),
+            ),
             &["192.168.0.21-192.168.0.254"],
         ),
-        ("U11", spec(&v6(&["fd01::2"]), 120, "fd01::1"), &["fd01::2-fd01::4", "fd01::6-fd01::7"]),
-        ("U12", spec(&v6(&["fd01::0"]), 120, "fd01::1"), &["fd01::3-fd01::4", "fd01::6-fd01::7"]),
+        (
+            "U11",
+            spec(&v6(&["fd01::2"]), 120, "fd01::1"),
+            &["fd01::2-fd01::4", "fd01::6-fd01::7"],
+        ),
+        (
+            "U12",
+            spec(&v6(&["fd01::0"]), 120, "fd01::1"),
+            &["fd01::3-fd01::4", "fd01::6-fd01::7"],
+        ),
         (
             "U13",
-            spec(&v6(&["fd01::ffff", "fd01::1:0", "fd01::ffff:ffff"]), 112, "fd01::1"),
-            &["fd01::3-fd01::4", "fd01::6-fd01::7", "fd01::ffff-fd01::1:0", "fd01::ffff:ffff"],
+            spec(
+                &v6(&["fd01::ffff", "fd01::1:0", "fd01::ffff:ffff"]),
+                112,
+                "fd01::1",
+            ),
+            &[
+                "fd01::3-fd01::4",
+                "fd01::6-fd01::7",
+                "fd01::ffff-fd01::1:0",
+                "fd01::ffff:ffff",
+            ],
         ),
-        ("U14", spec(&v6(&["fd01::1"]), 120, "fd01::1"), &["fd01::3-fd01::4", "fd01::6-fd01::7"]),
+        (
+            "U14",
+            spec(&v6(&["fd01::1"]), 120, "fd01::1"),
+            &["fd01::3-fd01::4", "fd01::6-fd01::7"],
+        ),
         (
             "U15, U16",
-            with_reserved(spec(&v6(&["fd01::0", "fd01::1", "fd01::ffff:ffff"]), 120, "fd01::1")),
+            with_reserved(spec(
+                &v6(&["fd01::0", "fd01::1", "fd01::ffff:ffff"]),
+                120,
+                "fd01::1",
+            )),
             &["fd01::", "fd01::3-fd01::4", "fd01::6-fd01::7", "fd01::ffff:ffff"],
         ),
     ]
@@ -103,13 +161,19 @@ fn exclusions_reserved_addresses_and_the_gateway_are_not_allocatable() {
 #[test]
 fn what_is_allocatable_is_counted() {
     let counts = [8, 5, 4, 6, 4, 6, 6, 126, 234, 5, 4, 7, 4, 6];
-    let counted: Vec<_> = rows().iter().map(|(_, spec, _)| spec.allocatable().count()).collect();
+    let counted: Vec<_> = rows()
+        .iter()
+        .map(|(_, spec, _)| spec.allocatable().count())
+        .collect();
     assert_eq!(counted, counts);
 }
 
 #[test]
 fn the_subnet_is_that_of_the_lowest_address_even_if_excluded() {
-    let spec = excluding(&["10.0.0.5"], spec(&["10.0.0.5", "10.0.1.0", "10.0.1.255"], 24, ""));
+    let spec = excluding(
+        &["10.0.0.5"],
+        spec(&["10.0.0.5", "10.0.1.0", "10.0.1.255"], 24, ""),
+    );
     assert_eq!(spec.allocatable(), set(&["10.0.1.0", "10.0.1.255"]));
 }
 
@@ -117,7 +181,10 @@ fn the_subnet_is_that_of_the_lowest_address_even_if_excluded() {
 fn entries_of_any_kind_make_one_set() {
     // U17
     let v4 = set(&["192.168.1.25", "192.168.1.26-192.168.1.28", "192.168.2.16/30"]);
-    assert_eq!(v4.to_string(), "192.168.1.25-192.168.1.28 192.168.2.16-192.168.2.19");
+    assert_eq!(
+        v4.to_string(),
+        "192.168.1.25-192.168.1.28 192.168.2.16-192.168.2.19"
+    );
     // U18
     let v6 = set(&["fe80::10/127", "fe80::13-fe80::14", "fe80::16"]);
     assert_eq!(v6.to_string(), "fe80::10-fe80::11 fe80::13-fe80::14 fe80::16");

@@ -11,19 +11,22 @@
 //! others. Where a cluster has more than a few requests, each goes behind the tasks of others before it is worked on, and so
 //! does each part of a watch where it has more than a few watches.
 
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::body::Body;
 use bytes::Bytes;
 use nephele_budget::{Budget, Held, Owner, Parse, ReadError, parsed_size};
 use nephele_poll_time::{apart, has_other_threads};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    task::yield_now,
+    time::timeout,
+};
 
-use crate::http::ApiError;
-use crate::parse_cost::PARSED_BYTES_MAX;
+use crate::{http::ApiError, parse_cost::PARSED_BYTES_MAX};
 
 /// The largest request body, as in the real server: 3 MiB.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -103,7 +106,9 @@ impl Allowance {
     /// # Errors
     /// When there are too many requests.
     pub(crate) fn place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        self.requests.try_acquire().map_err(|_| ApiError::too_many_requests())
+        self.requests
+            .try_acquire()
+            .map_err(|_| ApiError::too_many_requests())
     }
 
     /// The place of a watch.
@@ -111,7 +116,10 @@ impl Allowance {
     /// # Errors
     /// When there are too many watches.
     pub(crate) fn watch(&self) -> Result<WatchPlace, ApiError> {
-        self.watches.clone().try_acquire_owned().map_err(|_| ApiError::too_many_requests())
+        self.watches
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| ApiError::too_many_requests())
     }
 
     /// The turn of a part of a watch, where there are many watches. A change wakes all of them, and those that wait for their
@@ -137,15 +145,16 @@ impl Allowance {
     /// When the body is too large, takes too long or ends early, or when its memory is needed for others.
     pub(crate) async fn read(&self, body: Body) -> Result<Held, ApiError> {
         let reading = Held::read(body, BODY_BYTES_MAX, &self.bodies, 0);
-        timeout(BODY_TIMEOUT, reading).await.map_err(|_| ApiError::body_timeout())?.map_err(|error| {
-            match error {
+        timeout(BODY_TIMEOUT, reading)
+            .await
+            .map_err(|_| ApiError::body_timeout())?
+            .map_err(|error| match error {
                 ReadError::TooLarge => ApiError::too_large(BODY_BYTES_MAX),
                 ReadError::NoRoom => ApiError::too_many_requests(),
                 ReadError::Failed(error) => {
                     ApiError::bad_request(format!("failed to read the body: {error}"))
                 }
-            }
-        })
+            })
     }
 
     /// Works on a small request.
@@ -159,7 +168,11 @@ impl Allowance {
         } else {
             None
         };
-        if body.keep() { work() } else { Err(ApiError::too_many_requests()) }
+        if body.keep() {
+            work()
+        } else {
+            Err(ApiError::too_many_requests())
+        }
     }
 
     /// A turn behind the tasks of others. Meanwhile the other requests of this cluster wait, and are no tasks that could
@@ -182,7 +195,10 @@ impl Allowance {
         body: Held,
         work: impl FnOnce(&Bytes) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = body.while_held(self.large_turn()).await.ok_or_else(ApiError::too_many_requests)?;
+        let turn = body
+            .while_held(self.large_turn())
+            .await
+            .ok_or_else(ApiError::too_many_requests)?;
         if !body.keep() {
             return Err(ApiError::too_many_requests());
         }
@@ -199,8 +215,11 @@ impl Allowance {
     async fn large_turn(&self) -> LargeTurn {
         let never = "the semaphore is never closed";
         let own = self.large.clone().acquire_owned().await.expect(never);
-        let all =
-            if has_other_threads() { Some(LARGE.clone().acquire_owned().await.expect(never)) } else { None };
+        let all = if has_other_threads() {
+            Some(LARGE.clone().acquire_owned().await.expect(never))
+        } else {
+            None
+        };
         LargeTurn { _own: own, _all: all }
     }
 }
@@ -243,7 +262,11 @@ mod tests {
     async fn body_that_does_not_come_is_not_waited_for_longer_than_a_minute() {
         let started = Instant::now();
         let allowance = Allowance::of(&budget(100), true);
-        let error = allowance.read(never_ending(1)).await.map(|read| read.bytes).unwrap_err();
+        let error = allowance
+            .read(never_ending(1))
+            .await
+            .map(|read| read.bytes)
+            .unwrap_err();
         assert_eq!((error.code.as_u16(), error.reason), (504, "Timeout"));
         assert_eq!(started.elapsed(), BODY_TIMEOUT);
     }
@@ -252,10 +275,18 @@ mod tests {
     async fn bodies_share_a_bounded_memory_and_give_it_back() {
         let bodies = budget(100);
         let allowance = Allowance::of(&bodies, true);
-        let held = allowance.read(Body::from(vec![b' '; 60])).await.map_err(|error| error.message).unwrap();
+        let held = allowance
+            .read(Body::from(vec![b' '; 60]))
+            .await
+            .map_err(|error| error.message)
+            .unwrap();
         assert_eq!(held.bytes.len(), 60);
         assert!(held.keep());
-        let refused = allowance.read(Body::from(vec![b' '; 60])).await.map(|read| read.bytes).unwrap_err();
+        let refused = allowance
+            .read(Body::from(vec![b' '; 60]))
+            .await
+            .map(|read| read.bytes)
+            .unwrap_err();
         assert_eq!((refused.code.as_u16(), refused.reason), (429, "TooManyRequests"));
         drop(held);
         assert!(allowance.read(Body::from(vec![b' '; 60])).await.is_ok());
@@ -267,7 +298,9 @@ mod tests {
         let bodies = budget(100);
         let hostile = Allowance::of(&bodies, true);
         let neighbour = Allowance::of(&bodies, true);
-        let mut stalled: Vec<_> = (0..10).map(|_| Box::pin(hostile.read(never_ending(10)))).collect();
+        let mut stalled: Vec<_> = (0..10)
+            .map(|_| Box::pin(hostile.read(never_ending(10))))
+            .collect();
         for stalled in &mut stalled {
             assert!(futures::poll!(stalled.as_mut()).is_pending());
         }
@@ -285,7 +318,10 @@ mod tests {
     async fn a_request_without_a_turn_is_refused_and_does_not_go_first() {
         let allowance = Allowance::of(&budget(100), true);
         let _places: Vec<_> = (0..=FEW_REQUESTS).map(|_| allowance.place()).collect();
-        let turn = allowance.turns.as_ref().map(|turns| turns.try_acquire().expect("a turn"));
+        let turn = allowance
+            .turns
+            .as_ref()
+            .map(|turns| turns.try_acquire().expect("a turn"));
         let refused = allowance.small(&Held::default(), || Ok(1)).await;
         assert_eq!(refused.map_err(|error| error.code.as_u16()), Err(429));
         drop(turn);
@@ -321,8 +357,14 @@ mod tests {
     async fn a_body_of_too_many_values_is_refused_before_it_is_parsed() {
         let allowance = Allowance::of(&budget(4 << 20), true);
         let bytes = format!("[{}{{}}]", "{\"\":0},".repeat(100_000));
-        let body = allowance.read(Body::from(bytes)).await.map_err(|error| error.message).unwrap();
-        let refused = allowance.large(body, |_| -> Result<(), _> { panic!("it was parsed") }).await;
+        let body = allowance
+            .read(Body::from(bytes))
+            .await
+            .map_err(|error| error.message)
+            .unwrap();
+        let refused = allowance
+            .large(body, |_| -> Result<(), _> { panic!("it was parsed") })
+            .await;
         assert_eq!(refused.map_err(|error| error.code.as_u16()), Err(413));
     }
 }

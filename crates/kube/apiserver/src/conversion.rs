@@ -20,6 +20,10 @@ impl Conversion {
     /// # Errors
     /// When it cannot be converted.
     pub(crate) fn to(self, object: &Value, api_version: &str) -> Result<Value, String> {
-        if object["apiVersion"] == api_version { Ok(object.clone()) } else { self.0(object, api_version) }
+        if object["apiVersion"] == api_version {
+            Ok(object.clone())
+        } else {
+            self.0(object, api_version)
+        }
     }
 }

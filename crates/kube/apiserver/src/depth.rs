@@ -28,9 +28,12 @@ mod tests {
 
     #[test]
     fn leaf_counts_as_a_level() {
-        for (value, levels) in
-            [(json!(1), 1), (json!({}), 1), (json!([1]), 2), (json!({"a": [{}], "b": 1}), 3)]
-        {
+        for (value, levels) in [
+            (json!(1), 1),
+            (json!({}), 1),
+            (json!([1]), 2),
+            (json!({"a": [{}], "b": 1}), 3),
+        ] {
             assert!(fits(&value, levels), "{value}");
             assert!(!fits(&value, levels - 1), "{value}");
         }

@@ -1,12 +1,13 @@
 //! The kinds that a server serves.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use serde_json::Value;
 
-use crate::conversion::Conversion;
-use crate::store::GroupResource;
+use crate::{conversion::Conversion, store::GroupResource};
 
 /// One served kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,13 +89,20 @@ impl ResourceType {
 
     /// `apiVersion` under each of its versions.
     pub(crate) fn api_versions(&self) -> Vec<String> {
-        self.versions.iter().map(|version| self.api_version(version)).collect()
+        self.versions
+            .iter()
+            .map(|version| self.api_version(version))
+            .collect()
     }
 
     /// `apiVersion` under one of its versions.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
-        if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+        if self.group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{}/{version}", self.group)
+        }
     }
 }
 
@@ -106,11 +114,22 @@ pub struct Registry {
 
 static KUBERNETES: LazyLock<Registry> = LazyLock::new(|| {
     let types = read(include_str!("kinds.txt"));
-    Registry { types: Arc::new(types.expect("a test reads the table")) }
+    Registry {
+        types: Arc::new(types.expect("a test reads the table")),
+    }
 });
 
 /// The verbs of stored kinds.
-const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 /// A namespace is deleted with everything in it, one at a time.
 const NAMESPACE_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
@@ -127,8 +146,13 @@ impl Registry {
 
     /// The kind of that name in a group, found without a look at other groups.
     pub(crate) fn named(&self, group: &str, kind: &str) -> Option<&Arc<ResourceType>> {
-        let of_group = self.types.range(GroupResource::new(group, "")..).map(|(_, found)| found);
-        of_group.take_while(|found| found.group == group).find(|found| found.kind == kind)
+        let of_group = self
+            .types
+            .range(GroupResource::new(group, "")..)
+            .map(|(_, found)| found);
+        of_group
+            .take_while(|found| found.group == group)
+            .find(|found| found.kind == kind)
     }
 
     pub(crate) fn types(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
@@ -138,7 +162,9 @@ impl Registry {
 
 /// The table of the built-in kinds: 10 KB, read once in a process.
 fn read(table: &'static str) -> Result<BTreeMap<GroupResource, Arc<ResourceType>>, &'static str> {
-    let lines = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = table
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let kind = row(line).ok_or(line)?;
@@ -175,14 +201,21 @@ fn row(line: &'static str) -> Option<ResourceType> {
         (false, "namespaces") => NAMESPACE_VERBS,
         (false, _) => VERBS,
     };
-    if !categories.iter().all(|category| matches!(category.as_str(), "all" | "api-extensions")) {
+    if !categories
+        .iter()
+        .all(|category| matches!(category.as_str(), "all" | "api-extensions"))
+    {
         return None;
     }
     let mut subresources: Vec<&'static str> = words.collect();
     let others = subresources.len();
     subresources.retain(|name| *name != "status");
     Some(ResourceType {
-        group: if group == "core" { String::new() } else { group.to_owned() },
+        group: if group == "core" {
+            String::new()
+        } else {
+            group.to_owned()
+        },
         versions: list(versions),
         kind: kind.to_owned(),
         list_kind: format!("{kind}List"),

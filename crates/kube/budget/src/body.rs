@@ -48,11 +48,19 @@ impl Held {
         let grant = budget.take(state).ok_or(ReadError::NoRoom)?;
         let mut pieces = Pieces::default();
         loop {
-            let frame = grant.unless_revoked(body.frame()).await.ok_or(ReadError::NoRoom)?;
+            let frame = grant
+                .unless_revoked(body.frame())
+                .await
+                .ok_or(ReadError::NoRoom)?;
             let Some(frame) = frame else {
-                return Ok(Self { bytes: pieces.joined().await, grant: Some(grant) });
+                return Ok(Self {
+                    bytes: pieces.joined().await,
+                    grant: Some(grant),
+                });
             };
-            let Ok(mut data) = frame.map_err(ReadError::Failed)?.into_data() else { continue };
+            let Ok(mut data) = frame.map_err(ReadError::Failed)?.into_data() else {
+                continue;
+            };
             let more = data.remaining();
             if pieces.length.saturating_add(more) > max {
                 return Err(ReadError::TooLarge);
@@ -61,7 +69,10 @@ impl Held {
                 return Err(ReadError::NoRoom);
             }
             if pieces.length == 0 && body.is_end_stream() {
-                return Ok(Self { bytes: data.copy_to_bytes(more), grant: Some(grant) });
+                return Ok(Self {
+                    bytes: data.copy_to_bytes(more),
+                    grant: Some(grant),
+                });
             }
             while data.has_remaining() {
                 let piece = data.chunk();
@@ -132,9 +143,11 @@ impl Pieces {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::{
+        convert::Infallible,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
 
     use futures::stream;
     use http_body::Frame;
@@ -148,12 +161,18 @@ mod tests {
     /// Frames of these lengths, each of another byte.
     fn frames(lengths: &[usize]) -> Vec<Bytes> {
         let bytes = (0..=u8::MAX).cycle();
-        bytes.zip(lengths).map(|(byte, length)| Bytes::from(vec![byte; *length])).collect()
+        bytes
+            .zip(lengths)
+            .map(|(byte, length)| Bytes::from(vec![byte; *length]))
+            .collect()
     }
 
     /// Reads a body, and counts how often it lets others run.
     fn read(frames: &[Bytes], budget: &Budget) -> (Result<Bytes, ReadError<Infallible>>, usize) {
-        let frames: Vec<_> = frames.iter().map(|bytes| Ok(Frame::data(bytes.clone()))).collect();
+        let frames: Vec<_> = frames
+            .iter()
+            .map(|bytes| Ok(Frame::data(bytes.clone())))
+            .collect();
         let mut reading = pin!(Held::read(StreamBody::new(stream::iter(frames)), MAX, budget, 0));
         let mut waits = 0;
         loop {

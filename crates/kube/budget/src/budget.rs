@@ -1,9 +1,13 @@
 //! A bounded amount of a resource that clients take: places for connections, bytes of bodies and of responses.
 
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -110,13 +114,21 @@ impl Budget {
             grants: HashMap::default(),
             held: HashMap::default(),
         };
-        Self { table: Arc::new(Mutex::new(table)), owner: Owner(Id::Common), share_max: usize::MAX }
+        Self {
+            table: Arc::new(Mutex::new(table)),
+            owner: Owner(Id::Common),
+            share_max: usize::MAX,
+        }
     }
 
     /// The same amount, for an owner that may hold at most `share_max` of it.
     #[must_use]
     pub fn share(&self, owner: Owner, share_max: usize) -> Self {
-        Self { table: Arc::clone(&self.table), owner, share_max }
+        Self {
+            table: Arc::clone(&self.table),
+            owner,
+            share_max,
+        }
     }
 
     /// Takes an amount, and revokes other grants if needed. None if there is still no room, because too much is pinned or
@@ -133,13 +145,25 @@ impl Budget {
         let held = table.held.entry(self.owner).or_default();
         held.revocable += amount;
         held.grants += 1;
-        let grant = Revocable { owner: self.owner, amount, used: id, revoked: revoked.clone() };
+        let grant = Revocable {
+            owner: self.owner,
+            amount,
+            used: id,
+            revoked: revoked.clone(),
+        };
         table.grants.insert(id, grant);
         drop(table);
         let table = Arc::clone(&self.table);
         let owner = self.owner;
         let share_max = self.share_max;
-        Some(Grant { table, id, owner, share_max, revoked, pinned: Mutex::new(None) })
+        Some(Grant {
+            table,
+            id,
+            owner,
+            share_max,
+            revoked,
+            pinned: Mutex::new(None),
+        })
     }
 
     /// The amount that is granted now, to all owners.
@@ -157,12 +181,16 @@ impl Table {
     }
 
     fn held_by(&self, owner: Owner) -> (usize, usize) {
-        self.held.get(&owner).map_or((0, 0), |held| (held.revocable, held.pinned))
+        self.held
+            .get(&owner)
+            .map_or((0, 0), |held| (held.revocable, held.pinned))
     }
 
     /// Revokes grants other than `keep` until `amount` fits. Returns false, and revokes nothing, if it cannot fit.
     fn make_room(&mut self, owner: Owner, share_max: usize, amount: usize, keep: Option<u64>) -> bool {
-        let Some(victims) = self.victims(owner, share_max, amount, keep) else { return false };
+        let Some(victims) = self.victims(owner, share_max, amount, keep) else {
+            return false;
+        };
         for id in victims {
             let grant = self.grants.remove(&id).expect("the id is from this map");
             self.release(grant.owner, grant.amount, 0);
@@ -180,8 +208,11 @@ impl Table {
         if all <= limit && own.saturating_add(own_pinned) <= share_max {
             return Some(Vec::new());
         }
-        let mut held: HashMap<Owner, usize> =
-            self.held.iter().map(|(owner, held)| (*owner, held.revocable)).collect();
+        let mut held: HashMap<Owner, usize> = self
+            .held
+            .iter()
+            .map(|(owner, held)| (*owner, held.revocable))
+            .collect();
         let mut victims = HashSet::new();
         while all > limit || own.saturating_add(own_pinned) > share_max {
             let own_only = own.saturating_add(own_pinned) > share_max;
@@ -191,7 +222,11 @@ impl Table {
             });
             // An owner that holds as much as another loses the older grant.
             let (id, grant) = candidates.min_by_key(|(_, grant)| {
-                let holds = if grant.owner == owner { own } else { held[&grant.owner] };
+                let holds = if grant.owner == owner {
+                    own
+                } else {
+                    held[&grant.owner]
+                };
                 (std::cmp::Reverse(holds), grant.used)
             })?;
             victims.insert(*id);
@@ -209,7 +244,9 @@ impl Table {
     fn release(&mut self, owner: Owner, revocable: usize, pinned: usize) {
         self.revocable -= revocable;
         self.pinned -= pinned;
-        let Some(held) = self.held.get_mut(&owner) else { return };
+        let Some(held) = self.held.get_mut(&owner) else {
+            return;
+        };
         held.revocable -= revocable;
         held.pinned -= pinned;
         held.grants -= 1;
@@ -242,7 +279,10 @@ impl Grant {
         let now = table.tick();
         table.revocable += amount;
         table.held.entry(self.owner).or_default().revocable += amount;
-        let grant = table.grants.get_mut(&self.id).expect("it is kept while room is made");
+        let grant = table
+            .grants
+            .get_mut(&self.id)
+            .expect("it is kept while room is made");
         grant.amount += amount;
         grant.used = now;
         true
@@ -252,7 +292,9 @@ impl Grant {
     pub fn shrink(&self, amount: usize) {
         let mut table = self.table.lock();
         let table = &mut *table;
-        let Some(grant) = table.grants.get_mut(&self.id) else { return };
+        let Some(grant) = table.grants.get_mut(&self.id) else {
+            return;
+        };
         let amount = amount.min(grant.amount);
         grant.amount -= amount;
         table.revocable -= amount;
@@ -268,7 +310,9 @@ impl Grant {
             return true;
         }
         let mut table = self.table.lock();
-        let Some(grant) = table.grants.remove(&self.id) else { return false };
+        let Some(grant) = table.grants.remove(&self.id) else {
+            return false;
+        };
         table.revocable -= grant.amount;
         table.pinned += grant.amount;
         if let Some(held) = table.held.get_mut(&self.owner) {
@@ -319,7 +363,10 @@ mod tests {
         grants[0].touch();
         let newcomer = budget.take(1).expect("room is made");
         let revoked: Vec<bool> = grants.iter().map(is_revoked).collect();
-        assert_eq!((revoked, is_revoked(&newcomer), budget.granted()), (vec![false, true, false], false, 3));
+        assert_eq!(
+            (revoked, is_revoked(&newcomer), budget.granted()),
+            (vec![false, true, false], false, 3)
+        );
     }
 
     #[test]
@@ -355,7 +402,10 @@ mod tests {
         // The owner of four takes from itself, or not at all.
         assert!(!newer.grow(5) && !is_revoked(&first));
         let again = rich.take(6).expect("room is made");
-        assert_eq!((is_revoked(&newer), is_revoked(&first), is_revoked(&again)), (true, false, false));
+        assert_eq!(
+            (is_revoked(&newer), is_revoked(&first), is_revoked(&again)),
+            (true, false, false)
+        );
     }
 
     #[test]

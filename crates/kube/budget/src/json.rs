@@ -87,7 +87,10 @@ mod tests {
     fn what_is_in_a_text_begins_nothing() {
         assert_eq!(parsed_size(br#""{[:,\"{[""#, Parse::Values), 10 + TEXT);
         assert_eq!(parsed_size(b"[{ },{}]", Parse::Values), 8 + LIST + 2 * ELEMENT);
-        assert_eq!(parsed_size(b"[{ },{}]", Parse::Types), 8 + LIST + 2 * ELEMENT + 2 * MAP);
+        assert_eq!(
+            parsed_size(b"[{ },{}]", Parse::Types),
+            8 + LIST + 2 * ELEMENT + 2 * MAP
+        );
         assert_eq!(
             parsed_size(br#"{"a":[0,"b"]}"#, Parse::Values),
             13 + MAP + ENTRY + LIST + 2 * ELEMENT + 2 * TEXT
@@ -101,8 +104,11 @@ mod tests {
         let many = largest_parsed_size(list(&"[0,0,0],".repeat(100)).as_bytes(), Parse::Values, 3);
         assert!(many <= one, "{many} and {one}");
         assert!(
-            largest_parsed_size(list(&format!("[0],[{}0]", "0,".repeat(200))).as_bytes(), Parse::Values, 3)
-                > one
+            largest_parsed_size(
+                list(&format!("[0],[{}0]", "0,".repeat(200))).as_bytes(),
+                Parse::Values,
+                3
+            ) > one
         );
         assert!(parsed_size(list(&"[0,0,0],".repeat(100)).as_bytes(), Parse::Values) > 10 * one);
     }

@@ -3,10 +3,13 @@
 //! The responses are those of etcd's `server/etcdserver/api/v3rpc/{member,maintenance}.go`, with two differences: a
 //! call that would time out in etcd is refused at once, and every response has a complete header.
 
-use crate::cluster::{Alarm, EtcdCluster, EtcdError};
-use crate::message::{
-    AlarmMember, AlarmRequest, AlarmResponse, DowngradeInfo, Member, MemberListRequest, MemberRemoveRequest,
-    MembersResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusRequest, StatusResponse,
+use crate::{
+    cluster::{Alarm, EtcdCluster, EtcdError},
+    message::{
+        AlarmMember, AlarmRequest, AlarmResponse, DowngradeInfo, Member, MemberListRequest,
+        MemberRemoveRequest, MembersResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader,
+        StatusRequest, StatusResponse,
+    },
 };
 
 /// The etcd version that the services report.
@@ -69,7 +72,9 @@ impl Call for MoveLeaderRequest {
 
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<MoveLeaderResponse, EtcdError> {
         cluster.move_leader(member, self.target_id)?;
-        Ok(MoveLeaderResponse { header: Some(header(cluster, member)) })
+        Ok(MoveLeaderResponse {
+            header: Some(header(cluster, member)),
+        })
     }
 }
 
@@ -84,8 +89,14 @@ impl Call for AlarmRequest {
             (self.member_id == 0 || self.member_id == id) && (self.alarm == 0 || self.alarm == alarm as i32)
         };
         let alarms = cluster.alarms().filter(|(id, alarm)| is_meant(*id, *alarm));
-        let alarms = alarms.map(|(member_id, alarm)| AlarmMember { member_id, alarm: alarm as i32 });
-        Ok(AlarmResponse { header: Some(header(cluster, member)), alarms: alarms.collect() })
+        let alarms = alarms.map(|(member_id, alarm)| AlarmMember {
+            member_id,
+            alarm: alarm as i32,
+        });
+        Ok(AlarmResponse {
+            header: Some(header(cluster, member)),
+            alarms: alarms.collect(),
+        })
     }
 }
 
@@ -95,9 +106,14 @@ impl Call for StatusRequest {
     /// A member reports its status with or without a leader.
     fn answer(self, cluster: &mut EtcdCluster, member: u64) -> Result<StatusResponse, EtcdError> {
         // Each term begins with its own raft entry.
-        let no_leader = cluster.leader().is_none().then(|| EtcdError::NoLeader.to_string());
+        let no_leader = cluster
+            .leader()
+            .is_none()
+            .then(|| EtcdError::NoLeader.to_string());
         // As the text format of protobuf prints an AlarmMember, with which etcd fills this field.
-        let alarms = cluster.alarms().map(|(id, alarm)| format!("memberID:{id} alarm:{} ", alarm.name()));
+        let alarms = cluster
+            .alarms()
+            .map(|(id, alarm)| format!("memberID:{id} alarm:{} ", alarm.name()));
         let index = cluster.term() + u64::try_from(cluster.revision()).unwrap_or_default();
         Ok(StatusResponse {
             header: Some(header(cluster, member)),
@@ -135,7 +151,10 @@ fn members(cluster: &EtcdCluster, member: u64) -> MembersResponse {
         client_urls: member.client_urls.clone(),
         is_learner: false,
     });
-    MembersResponse { header: Some(header(cluster, member)), members: members.collect() }
+    MembersResponse {
+        header: Some(header(cluster, member)),
+        members: members.collect(),
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +169,12 @@ mod tests {
         for &id in ids {
             let peer_urls = vec![format!("https://10.0.0.{id}:2380")];
             let client_urls = vec![format!("https://10.0.0.{id}:2379")];
-            cluster.add_member(cluster::Member { id, name: format!("m{id}"), peer_urls, client_urls });
+            cluster.add_member(cluster::Member {
+                id,
+                name: format!("m{id}"),
+                peer_urls,
+                client_urls,
+            });
         }
         cluster
     }
@@ -173,7 +197,12 @@ mod tests {
                 is_learner: false,
             }
         );
-        let header = ResponseHeader { cluster_id: 77, member_id: 2, revision: 4, raft_term: 2 };
+        let header = ResponseHeader {
+            cluster_id: 77,
+            member_id: 2,
+            revision: 4,
+            raft_term: 2,
+        };
         assert_eq!(second.header, Some(header));
     }
 
@@ -191,12 +220,21 @@ mod tests {
         let mut cluster = cluster(&[1, 2]);
         cluster.set_running(2, false);
         assert_eq!(answer(LINEARIZABLE, &mut cluster, 1), Err(EtcdError::NoLeader));
-        assert_eq!(answer(AlarmRequest::default(), &mut cluster, 1), Err(EtcdError::NoLeader));
-        assert_eq!(answer(MemberRemoveRequest { id: 2 }, &mut cluster, 1), Err(EtcdError::NoLeader));
+        assert_eq!(
+            answer(AlarmRequest::default(), &mut cluster, 1),
+            Err(EtcdError::NoLeader)
+        );
+        assert_eq!(
+            answer(MemberRemoveRequest { id: 2 }, &mut cluster, 1),
+            Err(EtcdError::NoLeader)
+        );
         let own = answer(MemberListRequest { linearizable: false }, &mut cluster, 1).unwrap();
         assert_eq!(own.members.len(), 2);
         let status = answer(StatusRequest {}, &mut cluster, 1).unwrap();
-        assert_eq!((status.leader, status.errors), (0, vec!["etcdserver: no leader".to_owned()]));
+        assert_eq!(
+            (status.leader, status.errors),
+            (0, vec!["etcdserver: no leader".to_owned()])
+        );
     }
 
     #[test]
@@ -205,14 +243,24 @@ mod tests {
         cluster.set_alarms(2, [Alarm::NoSpace, Alarm::Corrupt].into());
         let listed = |cluster: &mut EtcdCluster, request: AlarmRequest| {
             let alarms = answer(request, cluster, 1).unwrap().alarms;
-            alarms.into_iter().map(|alarm| (alarm.member_id, alarm.alarm)).collect::<Vec<_>>()
+            alarms
+                .into_iter()
+                .map(|alarm| (alarm.member_id, alarm.alarm))
+                .collect::<Vec<_>>()
         };
-        let disarm = AlarmRequest { action: 2, member_id: 2, alarm: 1 };
+        let disarm = AlarmRequest {
+            action: 2,
+            member_id: 2,
+            alarm: 1,
+        };
         assert_eq!(listed(&mut cluster, AlarmRequest::default()), [(2, 1), (2, 2)]);
         assert_eq!(listed(&mut cluster, disarm), [(2, 1)]);
         assert_eq!(listed(&mut cluster, AlarmRequest::default()), [(2, 1), (2, 2)]);
         let status = answer(StatusRequest {}, &mut cluster, 1).unwrap();
-        assert_eq!(status.errors, ["memberID:2 alarm:NOSPACE ", "memberID:2 alarm:CORRUPT "]);
+        assert_eq!(
+            status.errors,
+            ["memberID:2 alarm:NOSPACE ", "memberID:2 alarm:CORRUPT "]
+        );
         cluster.set_alarms(2, BTreeSet::new());
         assert_eq!(listed(&mut cluster, AlarmRequest::default()), []);
     }
@@ -223,7 +271,10 @@ mod tests {
         cluster.set_hidden(2, true);
         let ids = |list: MembersResponse| list.members.iter().map(|member| member.id).collect::<Vec<_>>();
         for member in [1, 2] {
-            assert_eq!(answer(LINEARIZABLE, &mut cluster, member).map(ids), Ok(vec![1, 3]));
+            assert_eq!(
+                answer(LINEARIZABLE, &mut cluster, member).map(ids),
+                Ok(vec![1, 3])
+            );
         }
         cluster.move_leader(1, 2).unwrap();
         let status = answer(StatusRequest {}, &mut cluster, 3).unwrap();
@@ -247,7 +298,10 @@ mod tests {
         cluster.set_running(3, false);
         assert_eq!(answer(StatusRequest {}, &mut cluster, 3), Err(EtcdError::Stopped));
         let left = answer(MemberRemoveRequest { id: 3 }, &mut cluster, 2).unwrap();
-        assert_eq!(left.members.iter().map(|member| member.id).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            left.members.iter().map(|member| member.id).collect::<Vec<_>>(),
+            [1, 2]
+        );
         assert_eq!(answer(LINEARIZABLE, &mut cluster, 3), Err(EtcdError::Stopped));
         // A member that removes itself still sends the response.
         assert_eq!(

@@ -109,7 +109,14 @@ impl EtcdCluster {
     /// A cluster without members.
     #[must_use]
     pub fn new(id: u64) -> Self {
-        Self { id, members: BTreeMap::new(), leader: None, cannot_elect: false, term: 1, revision: 1 }
+        Self {
+            id,
+            members: BTreeMap::new(),
+            leader: None,
+            cannot_elect: false,
+            term: 1,
+            revision: 1,
+        }
     }
 
     /// The cluster's id.
@@ -120,8 +127,15 @@ impl EtcdCluster {
 
     /// Adds a running member. An existing member of that id gets the new name and URLs, and runs.
     pub fn add_member(&mut self, member: Member) {
-        self.members
-            .insert(member.id, State { member, running: true, alarms: BTreeSet::new(), is_hidden: false });
+        self.members.insert(
+            member.id,
+            State {
+                member,
+                running: true,
+                alarms: BTreeSet::new(),
+                is_hidden: false,
+            },
+        );
         self.changed();
     }
 
@@ -200,12 +214,17 @@ impl EtcdCluster {
 
     /// The members that lists of members show, by id.
     pub(crate) fn listed(&self) -> impl Iterator<Item = &Member> {
-        self.members.values().filter(|state| !state.is_hidden).map(|state| &state.member)
+        self.members
+            .values()
+            .filter(|state| !state.is_hidden)
+            .map(|state| &state.member)
     }
 
     /// The alarms of all members, by id.
     pub fn alarms(&self) -> impl Iterator<Item = (u64, Alarm)> {
-        self.members.iter().flat_map(|(id, state)| state.alarms.iter().map(move |alarm| (*id, *alarm)))
+        self.members
+            .iter()
+            .flat_map(|(id, state)| state.alarms.iter().map(move |alarm| (*id, *alarm)))
     }
 
     /// Sets whether members can elect a leader. If they cannot, there is none, as while their network is broken.
@@ -259,9 +278,16 @@ impl EtcdCluster {
     /// always the same.
     fn changed(&mut self) {
         self.revision += 1;
-        let running = || self.members.values().filter(|state| state.running).map(|state| state.member.id);
+        let running = || {
+            self.members
+                .values()
+                .filter(|state| state.running)
+                .map(|state| state.member.id)
+        };
         let next = if self.has_quorum() && !self.cannot_elect {
-            self.leader.filter(|&leader| self.is_running(leader)).or_else(|| running().next())
+            self.leader
+                .filter(|&leader| self.is_running(leader))
+                .or_else(|| running().next())
         } else {
             None
         };
@@ -279,7 +305,12 @@ mod tests {
     use super::*;
 
     fn member(id: u64) -> Member {
-        Member { id, name: format!("m{id}"), peer_urls: vec![], client_urls: vec![] }
+        Member {
+            id,
+            name: format!("m{id}"),
+            peer_urls: vec![],
+            client_urls: vec![],
+        }
     }
 
     fn cluster(ids: &[u64]) -> EtcdCluster {
@@ -304,16 +335,26 @@ mod tests {
         cluster.set_running(5, false);
         assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3));
         cluster.set_running(5, true);
-        assert_eq!((cluster.leader(), cluster.term()), (Some(2), 3), "who returns follows");
+        assert_eq!(
+            (cluster.leader(), cluster.term()),
+            (Some(2), 3),
+            "who returns follows"
+        );
     }
 
     #[test]
     fn leader_is_lost_with_the_quorum_and_chosen_again_with_it() {
         let mut cluster = cluster(&[1, 2]);
         cluster.set_running(2, false);
-        assert_eq!((cluster.has_quorum(), cluster.leader(), cluster.term()), (false, None, 2));
+        assert_eq!(
+            (cluster.has_quorum(), cluster.leader(), cluster.term()),
+            (false, None, 2)
+        );
         cluster.set_running(2, true);
-        assert_eq!((cluster.has_quorum(), cluster.leader(), cluster.term()), (true, Some(1), 3));
+        assert_eq!(
+            (cluster.has_quorum(), cluster.leader(), cluster.term()),
+            (true, Some(1), 3)
+        );
     }
 
     #[test]
@@ -329,7 +370,11 @@ mod tests {
         assert_eq!(cluster.move_leader(1, 2), Ok(()));
         assert_eq!((cluster.leader(), cluster.term()), (Some(2), term + 1));
         cluster.set_running(1, false);
-        assert_eq!(cluster.move_leader(2, 1), Err(EtcdError::NotLeader), "there is none");
+        assert_eq!(
+            cluster.move_leader(2, 1),
+            Err(EtcdError::NotLeader),
+            "there is none"
+        );
     }
 
     #[test]

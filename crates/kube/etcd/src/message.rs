@@ -146,7 +146,12 @@ mod tests {
     /// their length in front.
     #[test]
     fn messages_are_encoded_with_the_numbers_of_the_protocol() {
-        let header = ResponseHeader { cluster_id: 1, member_id: 2, revision: 3, raft_term: 300 };
+        let header = ResponseHeader {
+            cluster_id: 1,
+            member_id: 2,
+            revision: 3,
+            raft_term: 300,
+        };
         let encoded_header = [0x08, 1, 0x10, 2, 0x18, 3, 0x20, 0xac, 0x02];
         assert_eq!(header.encode_to_vec(), encoded_header);
 
@@ -159,15 +164,26 @@ mod tests {
         };
         let encoded_member = [0x08, 5, 0x12, 1, b'n', 0x1a, 1, b'p', 0x22, 1, b'c', 0x28, 1];
         assert_eq!(member.encode_to_vec(), encoded_member);
-        let members = MembersResponse { header: Some(header), members: vec![member] };
+        let members = MembersResponse {
+            header: Some(header),
+            members: vec![member],
+        };
         let encoded = [&[0x0a, 9][..], &encoded_header, &[0x12, 13], &encoded_member].concat();
         assert_eq!(members.encode_to_vec(), encoded);
 
-        assert_eq!(MemberListRequest { linearizable: true }.encode_to_vec(), [0x08, 1]);
+        assert_eq!(
+            MemberListRequest { linearizable: true }.encode_to_vec(),
+            [0x08, 1]
+        );
         assert_eq!(MemberRemoveRequest { id: 7 }.encode_to_vec(), [0x08, 7]);
         assert_eq!(MoveLeaderRequest { target_id: 7 }.encode_to_vec(), [0x08, 7]);
         assert_eq!(
-            AlarmRequest { action: 1, member_id: 2, alarm: 1 }.encode_to_vec(),
+            AlarmRequest {
+                action: 1,
+                member_id: 2,
+                alarm: 1
+            }
+            .encode_to_vec(),
             [0x08, 1, 0x10, 2, 0x18, 1]
         );
         let status = StatusResponse {

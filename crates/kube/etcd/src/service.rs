@@ -1,23 +1,27 @@
 //! The five RPCs, served over HTTP/2 on any byte stream.
 
-use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tonic::server::{Grpc, UnaryService};
-use tonic::{Code, Request, Response, Status};
+use tonic::{
+    Code, Request, Response, Status,
+    server::{Grpc, UnaryService},
+};
 use tonic_prost::ProstCodec;
 
-use crate::answer::{Call, answer};
-use crate::cluster::{EtcdCluster, EtcdError};
-use crate::message::{
-    AlarmRequest, MemberListRequest, MemberRemoveRequest, MoveLeaderRequest, StatusRequest,
+use crate::{
+    answer::{Call, answer},
+    cluster::{EtcdCluster, EtcdError},
+    message::{AlarmRequest, MemberListRequest, MemberRemoveRequest, MoveLeaderRequest, StatusRequest},
 };
 
 /// The longest request that is accepted, in bytes; the longest of the five requests has a few numbers.
@@ -92,15 +96,18 @@ async fn route(
         tokio::time::sleep(delay).await;
     }
     let (method, response) = match request.uri().path() {
-        "/etcdserverpb.Cluster/MemberList" => {
-            ("MemberList", unary::<MemberListRequest>(connection, request).await)
-        }
-        "/etcdserverpb.Cluster/MemberRemove" => {
-            ("MemberRemove", unary::<MemberRemoveRequest>(connection, request).await)
-        }
-        "/etcdserverpb.Maintenance/MoveLeader" => {
-            ("MoveLeader", unary::<MoveLeaderRequest>(connection, request).await)
-        }
+        "/etcdserverpb.Cluster/MemberList" => (
+            "MemberList",
+            unary::<MemberListRequest>(connection, request).await,
+        ),
+        "/etcdserverpb.Cluster/MemberRemove" => (
+            "MemberRemove",
+            unary::<MemberRemoveRequest>(connection, request).await,
+        ),
+        "/etcdserverpb.Maintenance/MoveLeader" => (
+            "MoveLeader",
+            unary::<MoveLeaderRequest>(connection, request).await,
+        ),
         "/etcdserverpb.Maintenance/Alarm" => ("Alarm", unary::<AlarmRequest>(connection, request).await),
         "/etcdserverpb.Maintenance/Status" => ("Status", unary::<StatusRequest>(connection, request).await),
         path => ("other", Status::unimplemented(unknown(path)).into_http()),
@@ -108,7 +115,9 @@ async fn route(
     // A refusal has its code in the headers. A response has its code in the trailers, where it is always OK.
     let code = response.headers().get("grpc-status");
     let code = code.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()));
-    connection.observer.observe(method, code_name(code), started.elapsed());
+    connection
+        .observer
+        .observe(method, code_name(code), started.elapsed());
     response
 }
 
@@ -185,12 +194,16 @@ fn code_name(code: Code) -> &'static str {
 #[cfg(test)]
 mod tests {
     use tokio::task::JoinHandle;
-    use tonic::client::Grpc as ClientGrpc;
-    use tonic::transport::{Channel, Endpoint};
+    use tonic::{
+        client::Grpc as ClientGrpc,
+        transport::{Channel, Endpoint},
+    };
 
     use super::*;
-    use crate::cluster;
-    use crate::message::{AlarmResponse, MembersResponse, MoveLeaderResponse, StatusResponse};
+    use crate::{
+        cluster,
+        message::{AlarmResponse, MembersResponse, MoveLeaderResponse, StatusResponse},
+    };
 
     #[derive(Default)]
     struct Calls(Mutex<Vec<(&'static str, &'static str)>>);
@@ -205,7 +218,12 @@ mod tests {
         let mut cluster = EtcdCluster::new(77);
         for &id in ids {
             let name = format!("m{id}");
-            cluster.add_member(cluster::Member { id, name, peer_urls: vec![], client_urls: vec![] });
+            cluster.add_member(cluster::Member {
+                id,
+                name,
+                peer_urls: vec![],
+                client_urls: vec![],
+            });
         }
         Arc::new(Mutex::new(cluster))
     }
@@ -235,16 +253,27 @@ mod tests {
             let calls = Arc::new(Calls::default());
             let observer = calls.clone();
             let delay = Arc::new(Late(delay));
-            let connection = Connection { cluster: cluster.clone(), member, observer, delay };
+            let connection = Connection {
+                cluster: cluster.clone(),
+                member,
+                observer,
+                delay,
+            };
             let served = tokio::spawn(serve_connection(far, connection));
             let mut near = Some(near);
             let connector = tower::service_fn(move |_| {
                 let near = near.take().map(TokioIo::new);
                 async move { near.ok_or_else(|| std::io::Error::other("the pipe is used once")) }
             });
-            let channel =
-                Endpoint::from_static("http://etcd-m1").connect_with_connector(connector).await.unwrap();
-            Self { grpc: ClientGrpc::new(channel), calls, served }
+            let channel = Endpoint::from_static("http://etcd-m1")
+                .connect_with_connector(connector)
+                .await
+                .unwrap();
+            Self {
+                grpc: ClientGrpc::new(channel),
+                calls,
+                served,
+            }
         }
 
         async fn call<Q, A>(&mut self, path: &'static str, request: Q) -> Result<A, Status>
@@ -255,27 +284,41 @@ mod tests {
             self.grpc.ready().await.unwrap();
             let path = http::uri::PathAndQuery::from_static(path);
             let codec = ProstCodec::<Q, A>::default();
-            self.grpc.unary(Request::new(request), path, codec).await.map(Response::into_inner)
+            self.grpc
+                .unary(Request::new(request), path, codec)
+                .await
+                .map(Response::into_inner)
         }
 
         async fn list(&mut self) -> Result<MembersResponse, Status> {
-            self.call("/etcdserverpb.Cluster/MemberList", MemberListRequest { linearizable: true }).await
+            self.call(
+                "/etcdserverpb.Cluster/MemberList",
+                MemberListRequest { linearizable: true },
+            )
+            .await
         }
 
         async fn remove(&mut self, id: u64) -> Result<MembersResponse, Status> {
-            self.call("/etcdserverpb.Cluster/MemberRemove", MemberRemoveRequest { id }).await
+            self.call("/etcdserverpb.Cluster/MemberRemove", MemberRemoveRequest { id })
+                .await
         }
 
         async fn move_leader(&mut self, target_id: u64) -> Result<MoveLeaderResponse, Status> {
-            self.call("/etcdserverpb.Maintenance/MoveLeader", MoveLeaderRequest { target_id }).await
+            self.call(
+                "/etcdserverpb.Maintenance/MoveLeader",
+                MoveLeaderRequest { target_id },
+            )
+            .await
         }
 
         async fn alarm(&mut self) -> Result<AlarmResponse, Status> {
-            self.call("/etcdserverpb.Maintenance/Alarm", AlarmRequest::default()).await
+            self.call("/etcdserverpb.Maintenance/Alarm", AlarmRequest::default())
+                .await
         }
 
         async fn status(&mut self) -> Result<StatusResponse, Status> {
-            self.call("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+            self.call("/etcdserverpb.Maintenance/Status", StatusRequest {})
+                .await
         }
     }
 
@@ -294,9 +337,15 @@ mod tests {
         let header = list.header.unwrap();
         assert_eq!((header.cluster_id, header.member_id), (77, 2));
         let status = client.status().await.unwrap();
-        assert_eq!((status.leader, status.errors, status.header), (1, vec![], Some(header.clone())));
+        assert_eq!(
+            (status.leader, status.errors, status.header),
+            (1, vec![], Some(header.clone()))
+        );
         assert_eq!(client.alarm().await.unwrap().header, Some(header));
-        assert_eq!(*client.calls.0.lock(), [("MemberList", "OK"), ("Status", "OK"), ("Alarm", "OK")]);
+        assert_eq!(
+            *client.calls.0.lock(),
+            [("MemberList", "OK"), ("Status", "OK"), ("Alarm", "OK")]
+        );
     }
 
     #[tokio::test]
@@ -310,11 +359,17 @@ mod tests {
         assert_eq!(first.status().await.unwrap().leader, 2);
         assert_eq!(second.status().await.unwrap().leader, 2);
         assert_eq!(refusal(first.move_leader(2).await), refused);
-        let refused = (Code::FailedPrecondition, "etcdserver: bad leader transferee".to_owned());
+        let refused = (
+            Code::FailedPrecondition,
+            "etcdserver: bad leader transferee".to_owned(),
+        );
         assert_eq!(refusal(second.move_leader(9).await), refused);
         cluster.lock().set_running(3, false);
         let text = "etcdserver: request timed out, leader transfer took too long";
-        assert_eq!(refusal(second.move_leader(3).await), (Code::Unknown, text.to_owned()));
+        assert_eq!(
+            refusal(second.move_leader(3).await),
+            (Code::Unknown, text.to_owned())
+        );
         let codes: Vec<_> = second.calls.0.lock().iter().map(|(_, code)| *code).collect();
         let refused = "FailedPrecondition";
         assert_eq!(codes, [refused, "OK", refused, "Unknown"]);
@@ -337,7 +392,10 @@ mod tests {
         assert_eq!(refusal(first.status().await), stopped);
         assert_eq!(third.status().await.unwrap().leader, 3);
         let text = "etcdserver: re-configuration failed due to not enough started members";
-        assert_eq!(refusal(third.remove(3).await), (Code::FailedPrecondition, text.to_owned()));
+        assert_eq!(
+            refusal(third.remove(3).await),
+            (Code::FailedPrecondition, text.to_owned())
+        );
     }
 
     #[tokio::test]
@@ -350,7 +408,10 @@ mod tests {
         assert_eq!(refusal(client.alarm().await), no_leader);
         assert_eq!(refusal(client.remove(1).await), no_leader);
         let status = client.status().await.unwrap();
-        assert_eq!((status.leader, status.errors), (0, vec!["etcdserver: no leader".to_owned()]));
+        assert_eq!(
+            (status.leader, status.errors),
+            (0, vec!["etcdserver: no leader".to_owned()])
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -364,7 +425,9 @@ mod tests {
     #[tokio::test]
     async fn calls_that_are_not_simulated_say_so() {
         let mut client = Client::new(&shared(&[1]), 1).await;
-        let answer = client.call::<_, StatusResponse>("/etcdserverpb.KV/Range", StatusRequest {}).await;
+        let answer = client
+            .call::<_, StatusResponse>("/etcdserverpb.KV/Range", StatusRequest {})
+            .await;
         let text = "unknown method Range for service etcdserverpb.KV".to_owned();
         assert_eq!(refusal(answer), (Code::Unimplemented, text));
         assert_eq!(*client.calls.0.lock(), [("other", "Unimplemented")]);
@@ -374,12 +437,22 @@ mod tests {
     async fn long_and_broken_requests_are_refused_and_the_connection_stays() {
         let mut client = Client::new(&shared(&[1]), 1).await;
         // Any message with a long string works: unknown fields are skipped.
-        let long = crate::message::Member { name: "n".repeat(REQUEST_BYTES_MAX), ..Default::default() };
-        let answer = client.call::<_, StatusResponse>("/etcdserverpb.Maintenance/Status", long).await;
+        let long = crate::message::Member {
+            name: "n".repeat(REQUEST_BYTES_MAX),
+            ..Default::default()
+        };
+        let answer = client
+            .call::<_, StatusResponse>("/etcdserverpb.Maintenance/Status", long)
+            .await;
         assert_eq!(answer.unwrap_err().code(), Code::OutOfRange);
         // A string in place of a number.
-        let broken = StatusResponse { version: "v".to_owned(), ..Default::default() };
-        let answer = client.call::<_, AlarmResponse>("/etcdserverpb.Maintenance/Alarm", broken).await;
+        let broken = StatusResponse {
+            version: "v".to_owned(),
+            ..Default::default()
+        };
+        let answer = client
+            .call::<_, AlarmResponse>("/etcdserverpb.Maintenance/Alarm", broken)
+            .await;
         assert_eq!(answer.unwrap_err().code(), Code::Internal);
         assert_eq!(client.status().await.unwrap().leader, 1);
     }
@@ -399,9 +472,16 @@ mod tests {
         let (mut near, far) = tokio::io::duplex(1024);
         let observer = Arc::new(Calls::default());
         let delay = Arc::new(Late(Duration::ZERO));
-        let connection = Connection { cluster: shared(&[1]), member: 1, observer, delay };
+        let connection = Connection {
+            cluster: shared(&[1]),
+            member: 1,
+            observer,
+            delay,
+        };
         let served = tokio::spawn(serve_connection(far, connection));
-        near.write_all(b"GET / HTTP/1.1\r\nHost: etcd\r\n\r\n").await.unwrap();
+        near.write_all(b"GET / HTTP/1.1\r\nHost: etcd\r\n\r\n")
+            .await
+            .unwrap();
         let error = served.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "failed to serve an etcd connection");
     }

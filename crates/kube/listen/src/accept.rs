@@ -1,19 +1,15 @@
-use std::collections::VecDeque;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-
-use crate::limits::Limits;
-use crate::open_files::explained;
 use nephele_budget::{Budget, Grant, Owner};
 use nephele_poll_time::timed;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{limits::Limits, open_files::explained};
 
 /// The time without traffic after which the kernel probes whether a client still exists. Without probes, clients that
 /// disappear without closing would keep their places. Unlike HTTP/2 pings, the kernel's probes cost this process
@@ -69,7 +65,11 @@ pub async fn accept<F, R, G, Q>(
                 continue;
             }
         };
-        let Some(place) = places.share(Owner::peer(peer.ip()), usize::MAX).take(1).map(Arc::new) else {
+        let Some(place) = places
+            .share(Owner::peer(peer.ip()), usize::MAX)
+            .take(1)
+            .map(Arc::new)
+        else {
             refusals.count(limits.connections_max);
             refusing.retain(|refusal| !refusal.is_cancelled());
             if refusing.len() >= REFUSALS_MAX
@@ -128,7 +128,10 @@ impl Failures {
             let failed = self.count;
             let error = explained(error);
             tracing::warn!(failed, %error, "Failed to accept connections");
-            *self = Self { count: 0, logged: Some(Instant::now()) };
+            *self = Self {
+                count: 0,
+                logged: Some(Instant::now()),
+            };
         }
     }
 }
@@ -150,7 +153,10 @@ impl Refusals {
                 connections_max,
                 "Refused connections: every place is taken"
             );
-            *self = Self { count: 0, logged: Some(Instant::now()) };
+            *self = Self {
+                count: 0,
+                logged: Some(Instant::now()),
+            };
         }
     }
 }

@@ -1,12 +1,15 @@
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::header::EXPECT;
-use http::{Request, Version};
+use http::{Request, Version, header::EXPECT};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -65,7 +68,9 @@ pub(crate) struct Closes(Option<Arc<AtomicBool>>);
 impl Closes {
     /// Whether the connection closes, as far as known. Call it when the response is ready.
     pub(crate) fn get(&self) -> bool {
-        self.0.as_ref().is_some_and(|closes| closes.load(Ordering::Relaxed))
+        self.0
+            .as_ref()
+            .is_some_and(|closes| closes.load(Ordering::Relaxed))
     }
 }
 
@@ -84,24 +89,38 @@ impl RequestBody {
             closes,
         });
         let deadline = Instant::now() + limit;
-        let request =
-            request.map(|incoming| Self { incoming: Some(incoming), limit, deadline, timer: None, rest });
+        let request = request.map(|incoming| Self {
+            incoming: Some(incoming),
+            limit,
+            deadline,
+            timer: None,
+            rest,
+        });
         (request, Closes(closes))
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let (Some(incoming), Some(rest)) = (self.incoming.take(), &self.rest) else { return };
+        let (Some(incoming), Some(rest)) = (self.incoming.take(), &self.rest) else {
+            return;
+        };
         if incoming.is_end_stream() {
             return;
         }
-        let is_short = incoming.size_hint().exact().is_some_and(|left| left <= UNWANTED_BYTES_MAX);
+        let is_short = incoming
+            .size_hint()
+            .exact()
+            .is_some_and(|left| left <= UNWANTED_BYTES_MAX);
         let now = Instant::now();
         let closes = rest.is_expected || !is_short || self.deadline <= now;
         rest.closes.store(closes, Ordering::Relaxed);
         if !rest.is_expected {
-            let until = if closes { self.deadline.min(now + LINGER) } else { self.deadline };
+            let until = if closes {
+                self.deadline.min(now + LINGER)
+            } else {
+                self.deadline
+            };
             rest.tasks.spawn(timeout_at(until, discard(incoming)));
         }
     }
@@ -136,6 +155,8 @@ impl Body for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or_else(SizeHint::default, Incoming::size_hint)
+        self.incoming
+            .as_ref()
+            .map_or_else(SizeHint::default, Incoming::size_hint)
     }
 }

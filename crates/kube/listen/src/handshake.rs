@@ -1,12 +1,11 @@
-use std::io;
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::{io, sync::LazyLock, time::Duration};
 
 use nephele_budget::Owner;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::in_turn::OwnTurns;
 
@@ -40,5 +39,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let accepted = timeout(limit, HANDSHAKES.in_turn(owner, acceptor.accept(io))).await;
-    accepted.map_err(|_elapsed| HandshakeError::TimedOut(limit))?.map_err(HandshakeError::Failed)
+    accepted
+        .map_err(|_elapsed| HandshakeError::TimedOut(limit))?
+        .map_err(HandshakeError::Failed)
 }

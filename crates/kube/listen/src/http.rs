@@ -1,32 +1,36 @@
 //! HTTP on one connection.
 
-use std::error::Error;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{error::Error, pin::Pin, sync::Arc, time::Duration};
 
-use http::header::{CONNECTION, CONTENT_LENGTH};
-use http::{HeaderValue, Method, Request, Response};
+use http::{
+    HeaderValue, Method, Request, Response,
+    header::{CONNECTION, CONTENT_LENGTH},
+};
 use http_body::Body;
 use http_body_util::Empty;
-use hyper::body::Incoming;
-use hyper::rt::Executor;
-use hyper::server::conn::{http1, http2};
-use hyper::service::{Service, service_fn};
+use hyper::{
+    body::Incoming,
+    rt::Executor,
+    server::conn::{http1, http2},
+    service::{Service, service_fn},
+};
 use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_rustls::server::TlsStream;
-use tokio_util::either::Either;
-use tokio_util::task::TaskTracker;
-
-use crate::body::RequestBody;
-use crate::limits::Limits;
-use crate::paced::Paced;
-use crate::response::{Counted, Unread};
 use nephele_budget::{Budget, Grant};
 use nephele_poll_time::timed;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_rustls::server::TlsStream;
+use tokio_util::{either::Either, task::TaskTracker};
+
+use crate::{
+    body::RequestBody,
+    limits::Limits,
+    paced::Paced,
+    response::{Counted, Unread},
+};
 
 /// The longest head of a request, in bytes. Most of it is a bearer token or a cookie. Go's default of 1 MiB is more
 /// than any client needs.
@@ -47,7 +51,11 @@ pub enum Protocol {
 impl Protocol {
     /// The version that TLS negotiated (ALPN); HTTP/1.1 if nothing was negotiated.
     pub fn negotiated<IO>(stream: &TlsStream<IO>) -> Self {
-        if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Self::Http2 } else { Self::Http1 }
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            Self::Http2
+        } else {
+            Self::Http1
+        }
     }
 }
 
@@ -67,7 +75,11 @@ impl Http {
     #[must_use]
     pub fn new(limits: Limits, tasks: TaskTracker) -> Self {
         let bytes = limits.responses_bytes_max;
-        Self { limits, tasks, responses: Budget::new(bytes, bytes) }
+        Self {
+            limits,
+            tasks,
+            responses: Budget::new(bytes, bytes),
+        }
     }
 
     /// Serves requests on one connection until the client closes it, it has been idle for too long, or `stop` is
@@ -99,7 +111,13 @@ impl Http {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Limits { body, drain, idle, stall, .. } = self.limits;
+        let Limits {
+            body,
+            drain,
+            idle,
+            stall,
+            ..
+        } = self.limits;
         let unread = Unread::new(&self.responses, self.limits.responses_bytes_max / 2);
         let activity = Activity::new(grant);
         let quiet = activity.clone();
@@ -128,9 +146,14 @@ impl Http {
                     // On HTTP/2 hyper sends the body that it gets, and clients treat data after HEAD as a protocol
                     // error.
                     if let Some(length) = body.size_hint().exact() {
-                        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+                        head.headers
+                            .entry(CONTENT_LENGTH)
+                            .or_insert_with(|| length.into());
                     }
-                    return Ok(Response::from_parts(head, http_body_util::Either::Left(Empty::new())));
+                    return Ok(Response::from_parts(
+                        head,
+                        http_body_util::Either::Left(Empty::new()),
+                    ));
                 }
                 // The request is in flight until the whole response is sent: a watch is a long response.
                 let body = Counted::new(body, unread, in_flight);
@@ -147,7 +170,12 @@ impl Http {
                     .max_send_buf_size(SEND_BYTES_MAX)
                     .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).expect("some kilobytes"))
                     .serve_connection(io, service);
-                Either::Left(run(Box::pin(connection), http2::Connection::graceful_shutdown, ended, drain))
+                Either::Left(run(
+                    Box::pin(connection),
+                    http2::Connection::graceful_shutdown,
+                    ended,
+                    drain,
+                ))
             }
             Protocol::Http1 => {
                 // `Activity` counts the idle time for both protocols, including the time for the head of a request.
@@ -216,7 +244,10 @@ struct Requests {
 
 impl Activity {
     fn new(grant: Option<Arc<Grant>>) -> Self {
-        let requests = Mutex::new(Requests { in_flight: 0, idle_since: Instant::now() });
+        let requests = Mutex::new(Requests {
+            in_flight: 0,
+            idle_since: Instant::now(),
+        });
         Self(Arc::new(Shared { requests, grant }))
     }
 

@@ -1,10 +1,14 @@
 //! Turns among those who make this process work.
 
-use std::collections::HashMap;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker, ready},
+};
 
 use nephele_budget::Owner;
 use parking_lot::Mutex;
@@ -34,9 +38,17 @@ impl OwnTurns {
     where
         F::Output: Unpin,
     {
-        let woken =
-            Arc::new(Woken { is_ready: AtomicBool::new(true), task: Mutex::new(Waker::noop().clone()) });
-        InTurn { turns: PollSemaphore::new(self.of(owner)), turn: None, work, woken, output: None }
+        let woken = Arc::new(Woken {
+            is_ready: AtomicBool::new(true),
+            task: Mutex::new(Waker::noop().clone()),
+        });
+        InTurn {
+            turns: PollSemaphore::new(self.of(owner)),
+            turn: None,
+            work,
+            woken,
+            output: None,
+        }
     }
 
     #[cfg(test)]
@@ -118,7 +130,10 @@ mod tests {
     async fn log_of(turns: &OwnTurns, owners: &[(Owner, usize)]) -> Vec<Owner> {
         let log = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
-        for owner in owners.iter().flat_map(|(owner, tasks)| std::iter::repeat_n(*owner, *tasks)) {
+        for owner in owners
+            .iter()
+            .flat_map(|(owner, tasks)| std::iter::repeat_n(*owner, *tasks))
+        {
             let log = Arc::clone(&log);
             let work = Box::pin(async move {
                 for _ in 0..5 {
@@ -139,8 +154,14 @@ mod tests {
         let neighbour = Owner::unique();
         let log = log_of(&turns, &[(hostile, 100), (neighbour, 1)]).await;
         assert_eq!(log.len(), 505);
-        let first = log.iter().position(|owner| *owner == neighbour).expect("it has run");
-        let last = log.iter().rposition(|owner| *owner == neighbour).expect("it has run");
+        let first = log
+            .iter()
+            .position(|owner| *owner == neighbour)
+            .expect("it has run");
+        let last = log
+            .iter()
+            .rposition(|owner| *owner == neighbour)
+            .expect("it has run");
         assert!(last - first <= 10, "its five polls were {} apart", last - first);
     }
 

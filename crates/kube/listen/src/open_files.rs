@@ -21,7 +21,9 @@ impl TooManyOpenFiles {
     /// Whether this is why a file or socket could not be opened.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
-        Self::of_code(error.raw_os_error()?, || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+        Self::of_code(error.raw_os_error()?, || {
+            getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+        })
     }
 
     fn of_code(code: i32, limit: impl FnOnce() -> u64) -> Option<Self> {
@@ -53,10 +55,18 @@ mod tests {
         // EMFILE, ENFILE, EACCES, EADDRINUSE.
         assert_eq!(
             [24, 23, 13, 98].map(of),
-            [Some(TooManyOpenFiles::OfProcess(1024)), Some(TooManyOpenFiles::OfMachine), None, None]
+            [
+                Some(TooManyOpenFiles::OfProcess(1024)),
+                Some(TooManyOpenFiles::OfMachine),
+                None,
+                None
+            ]
         );
         let said = explained(io::Error::from_raw_os_error(24)).to_string();
-        assert!(said.starts_with("too many open files: this process may have "), "{said}");
+        assert!(
+            said.starts_with("too many open files: this process may have "),
+            "{said}"
+        );
         let other = explained(io::Error::from_raw_os_error(98));
         assert_eq!(other.raw_os_error(), Some(98));
     }

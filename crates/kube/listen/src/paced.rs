@@ -1,8 +1,10 @@
 //! A stream that writes for a while and then lets others run.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -81,8 +83,10 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     use tokio::io::{AsyncWriteExt as _, sink};
 

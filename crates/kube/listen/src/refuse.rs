@@ -1,11 +1,12 @@
 //! What a connection hears for which there is no place.
 
-use std::convert::Infallible;
-use std::error::Error;
+use std::{convert::Infallible, error::Error};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{
+    HeaderValue, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use nephele_budget::Owner;
@@ -13,9 +14,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::body::RequestBody;
-use crate::handshake::handshake;
-use crate::http::{Http, Protocol};
+use crate::{
+    body::RequestBody,
+    handshake::handshake,
+    http::{Http, Protocol},
+};
 
 /// As kube-apiserver answers what is too much for it (`server/filters/maxinflight.go`). Its clients try again.
 const MESSAGE: &[u8] = b"Too many connections, please try again later.\n";
@@ -31,7 +34,10 @@ pub async fn refuse(stream: TcpStream, tls: Option<TlsAcceptor>, http: &Http, pe
         let mut answer = Response::new(Full::new(Bytes::from_static(MESSAGE)));
         *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        answer.headers_mut().insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; charset=utf-8"),
+        );
         async move { Ok::<_, Infallible>(answer) }
     });
     // It ends when all requests that it has are answered.
@@ -49,6 +55,9 @@ pub async fn refuse(stream: TcpStream, tls: Option<TlsAcceptor>, http: &Http, pe
         },
     };
     if let Err(error) = result {
-        tracing::debug!(error = &error as &dyn Error, "A connection without a place ended early");
+        tracing::debug!(
+            error = &error as &dyn Error,
+            "A connection without a place ended early"
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! The bodies of responses, counted from when they are handed over until they are written.
 
-use std::error::Error;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::{
+    error::Error,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
@@ -34,7 +36,11 @@ struct Ages {
 
 impl Unread {
     pub(crate) fn new(budget: &Budget, most: usize) -> Arc<Self> {
-        Arc::new(Self { bytes: budget.take(0), most, ages: Mutex::default() })
+        Arc::new(Self {
+            bytes: budget.take(0),
+            most,
+            ages: Mutex::default(),
+        })
     }
 
     /// Begins another round. Returns whether something waits for longer than the whole round before it.
@@ -70,7 +76,10 @@ impl Unread {
         let round = ages.round;
         ages.waiting[round] += 1;
         drop(ages);
-        Waiting { unread: Arc::clone(self), round }
+        Waiting {
+            unread: Arc::clone(self),
+            round,
+        }
     }
 }
 
@@ -105,11 +114,21 @@ impl<B: Body, K> Counted<B, K> {
     pub(crate) fn new(body: B, unread: Arc<Unread>, kept: K) -> Self {
         let waiting = (!body.is_end_stream()).then(|| unread.wait());
         let length = body.size_hint().exact();
-        let ahead = length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX).min(unread.most));
+        let ahead = length.map_or(0, |length| {
+            usize::try_from(length).unwrap_or(usize::MAX).min(unread.most)
+        });
         let has_room = unread.take(ahead);
         let ahead = if has_room { ahead } else { 0 };
         let is_known = length.is_some();
-        Self { body, unread, kept: Arc::new(kept), waiting, is_known, ahead, is_refused: !has_room }
+        Self {
+            body,
+            unread,
+            kept: Arc::new(kept),
+            waiting,
+            is_known,
+            ahead,
+            is_refused: !has_room,
+        }
     }
 }
 
@@ -180,8 +199,12 @@ where
             }
             counted
         };
-        let piece =
-            Piece { bytes: frame, counted, waiting: this.unread.wait(), _kept: Arc::clone(&this.kept) };
+        let piece = Piece {
+            bytes: frame,
+            counted,
+            waiting: this.unread.wait(),
+            _kept: Arc::clone(&this.kept),
+        };
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 

@@ -1,25 +1,22 @@
-use std::convert::Infallible;
-use std::error::Error;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::{io, net};
+use std::{convert::Infallible, error::Error, io, net, net::SocketAddr, sync::Arc};
 
 use http::{Request, Response};
 use http_body::Body;
 use hyper::service::{Service, service_fn};
+use nephele_budget::{Budget, Grant, Owner};
 use rustls_pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::accept::accept;
-use crate::body::RequestBody;
-use crate::handshake::handshake;
-use crate::http::{Http, Protocol};
-use crate::limits::Limits;
-use crate::refuse::refuse;
-use nephele_budget::{Budget, Grant, Owner};
+use crate::{
+    accept::accept,
+    body::RequestBody,
+    handshake::handshake,
+    http::{Http, Protocol},
+    limits::Limits,
+    refuse::refuse,
+};
 
 /// The client of a connection, after the handshake.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +42,10 @@ pub struct Session<S> {
 impl<S> Session<S> {
     /// A session with an unauthenticated client.
     pub fn unauthenticated(service: S) -> Self {
-        Self { service, is_authenticated: false }
+        Self {
+            service,
+            is_authenticated: false,
+        }
     }
 }
 
@@ -73,7 +73,10 @@ where
         let answer = answer(request);
         async move { Ok(answer.await) }
     });
-    Session { service, is_authenticated }
+    Session {
+        service,
+        is_authenticated,
+    }
 }
 
 /// Serves HTTP/1.1 and HTTP/2 on a listener until `shutdown`. Then it closes the listener and gives requests in flight
@@ -105,7 +108,15 @@ where
     let serve = |stream, address, place| {
         let tls = tls();
         let session = Arc::clone(&session);
-        connection(stream, address, place, tls, http.clone(), session, shutdown.clone())
+        connection(
+            stream,
+            address,
+            place,
+            tls,
+            http.clone(),
+            session,
+            shutdown.clone(),
+        )
     };
     let refuse = |stream, address: SocketAddr| {
         let tls = tls();
@@ -136,7 +147,13 @@ async fn connection<S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let begin = |certificates: &[CertificateDer<'static>]| {
-        let Session { service, is_authenticated } = session(Peer { address, certificates });
+        let Session {
+            service,
+            is_authenticated,
+        } = session(Peer {
+            address,
+            certificates,
+        });
         let service = service_fn(move |mut request: Request<RequestBody>| {
             request.extensions_mut().insert(PeerAddress(address));
             service.call(request)
@@ -148,7 +165,8 @@ async fn connection<S, B>(
     let result = match tls {
         None => {
             let (service, _) = begin(&[]);
-            http.serve(stream, Protocol::Http1, service, Some(Arc::clone(&place)), stop).await
+            http.serve(stream, Protocol::Http1, service, Some(Arc::clone(&place)), stop)
+                .await
         }
         Some(tls) => {
             let shaking = handshake(stream, tls, http.limits.handshake, Owner::peer(address.ip()));
@@ -162,7 +180,8 @@ async fn connection<S, B>(
             };
             let (service, _) = begin(stream.get_ref().1.peer_certificates().unwrap_or_default());
             let protocol = Protocol::negotiated(&stream);
-            http.serve(stream, protocol, service, Some(Arc::clone(&place)), stop).await
+            http.serve(stream, protocol, service, Some(Arc::clone(&place)), stop)
+                .await
         }
     };
     if let Err(error) = result {

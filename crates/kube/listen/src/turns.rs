@@ -22,7 +22,10 @@ pub struct Turns {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(AT_ONCE)), owners: OwnTurns::default() }
+        Self {
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            owners: OwnTurns::default(),
+        }
     }
 }
 
@@ -55,7 +58,10 @@ impl Turns {
     async fn turn(&self, owner: Owner) -> Turn {
         let never = "the semaphore is never closed";
         let own = self.owners.of(owner).acquire_owned().await.expect(never);
-        Turn { _own: own, _all: Arc::clone(&self.all).acquire_owned().await.expect(never) }
+        Turn {
+            _own: own,
+            _all: Arc::clone(&self.all).acquire_owned().await.expect(never),
+        }
     }
 }
 

@@ -1,32 +1,29 @@
 //! The limits on clients of a server, on paused time where no socket is needed.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::StreamExt as _;
-use futures::stream;
-use http::header::{CONTENT_LENGTH, RETRY_AFTER};
-use http::{Request, Response, StatusCode};
+use futures::{StreamExt as _, stream};
+use http::{
+    Request, Response, StatusCode,
+    header::{CONTENT_LENGTH, RETRY_AFTER},
+};
 use http_body::Frame;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::client::conn::http2;
-use hyper::service::service_fn;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::{client::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use nephele_listen::{
     BodyError, Http, Limits, Peer, Protocol, REFUSALS_MAX, RequestBody, Session, serve, session_of,
 };
 use rustls::pki_types::PrivateKeyDer;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+    net::TcpStream,
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -35,7 +32,9 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 async fn answer(request: Request<RequestBody>) -> Result<Answer, Infallible> {
     if request.uri().path() == "/watch" {
         let begun = stream::once(async { Ok(Frame::data(Bytes::from_static(b"begun"))) });
-        return Ok(Response::new(BodyExt::boxed(StreamBody::new(begun.chain(stream::pending())))));
+        return Ok(Response::new(BodyExt::boxed(StreamBody::new(
+            begun.chain(stream::pending()),
+        ))));
     }
     if request.uri().path() == "/unread" {
         return Ok(Response::new(Full::new(Bytes::from_static(b"not read")).boxed()));
@@ -53,7 +52,9 @@ fn connect(protocol: Protocol, limits: Limits) -> (DuplexStream, JoinHandle<()>)
     let http = Http::new(limits, TaskTracker::new());
     let serving = tokio::spawn(async move {
         let stop = std::future::pending();
-        http.serve(server, protocol, service_fn(answer), None, stop).await.expect("an orderly connection");
+        http.serve(server, protocol, service_fn(answer), None, stop)
+            .await
+            .expect("an orderly connection");
     });
     (client, serving)
 }
@@ -81,7 +82,10 @@ async fn read_until(client: &mut DuplexStream, end: &str) -> String {
 async fn a_connection_outlasts_the_idle_time_of_clients_in_go() {
     let (mut client, serving) = connect(Protocol::Http1, Limits::default());
     for _ in 0..2 {
-        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .await
+            .expect("it is open");
         read_until(&mut client, "0 bytes").await;
         sleep(Duration::from_secs(91)).await;
     }
@@ -95,7 +99,11 @@ async fn a_connection_that_sends_nothing_or_half_a_head_ends_when_it_has_been_id
         let (mut client, serving) = connect(Protocol::Http1, Limits::default());
         let started = Instant::now();
         client.write_all(sent.as_bytes()).await.expect("it is open");
-        assert_eq!(client.read(&mut [0; 64]).await.expect("an orderly end"), 0, "{sent:?}");
+        assert_eq!(
+            client.read(&mut [0; 64]).await.expect("an orderly end"),
+            0,
+            "{sent:?}"
+        );
         assert!(started.elapsed() < Limits::DEFAULT.idle + Limits::DEFAULT.drain + Duration::from_secs(1));
         serving.await.expect("no panic");
     }
@@ -105,11 +113,15 @@ async fn a_connection_that_sends_nothing_or_half_a_head_ends_when_it_has_been_id
 async fn an_idle_connection_of_http2_ends_and_one_with_a_watch_stays() {
     for (path, ends) in [("/", true), ("/watch", false)] {
         let (client, _serving) = connect(Protocol::Http2, Limits::default());
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("HTTP/2");
+        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+            .await
+            .expect("HTTP/2");
         let connection = tokio::spawn(connection);
         let request = Request::get(format!("http://a{path}")).body(Full::<Bytes>::default());
-        let response = sender.send_request(request.expect("a request")).await.expect("an answer");
+        let response = sender
+            .send_request(request.expect("a request"))
+            .await
+            .expect("an answer");
         let mut body = response.into_body();
         body.frame().await.expect("a frame").expect("it is whole");
         sleep(Limits::DEFAULT.idle * 3).await;
@@ -120,15 +132,26 @@ async fn an_idle_connection_of_http2_ends_and_one_with_a_watch_stays() {
 #[tokio::test(start_paused = true)]
 async fn head_is_answered_without_a_body_and_with_its_length() {
     let (client, _serving) = connect(Protocol::Http2, Limits::default());
-    let (mut sender, connection) =
-        http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("HTTP/2");
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+        .await
+        .expect("HTTP/2");
     tokio::spawn(connection);
     for (path, length) in [("/", Some("7")), ("/watch", None)] {
         let request = Request::head(format!("http://a{path}")).body(Full::<Bytes>::default());
-        let response = sender.send_request(request.expect("a request")).await.expect("an answer");
-        let header =
-            response.headers().get(CONTENT_LENGTH).map(|value| value.to_str().expect("text").to_owned());
-        let body = response.into_body().collect().await.expect("an orderly end").to_bytes();
+        let response = sender
+            .send_request(request.expect("a request"))
+            .await
+            .expect("an answer");
+        let header = response
+            .headers()
+            .get(CONTENT_LENGTH)
+            .map(|value| value.to_str().expect("text").to_owned());
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("an orderly end")
+            .to_bytes();
         assert_eq!((header.as_deref(), body.as_ref()), (length, &b""[..]), "{path}");
     }
 }
@@ -218,12 +241,16 @@ async fn each_request_of_a_session_has_its_user() {
         let http = Http::new(Limits::default(), TaskTracker::new());
         let serving = async move {
             let stop = std::future::pending();
-            http.serve(server, Protocol::Http1, session.service, None, stop).await
+            http.serve(server, Protocol::Http1, session.service, None, stop)
+                .await
         };
         tokio::spawn(serving);
         let mut client = client;
         for _ in 0..2 {
-            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                .await
+                .expect("it is open");
             within(read_until(&mut client, user.unwrap_or("unknown"))).await;
         }
     }
@@ -248,12 +275,20 @@ fn start(limits: Limits) -> Served {
         is_authenticated: knows.lock().contains(&peer.address),
     };
     let server = tokio::spawn(serve(listener, || None, limits, session, shutdown.clone()));
-    Served { address, known, shutdown, server }
+    Served {
+        address,
+        known,
+        shutdown,
+        server,
+    }
 }
 
 /// Sends a request and reads the status of the response; none if the connection is closed.
 async fn ask(stream: &mut TcpStream) -> Option<StatusCode> {
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.ok()?;
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .ok()?;
     let mut text = Vec::new();
     while !text.ends_with(b"0 bytes") && !text.ends_with(b"later.\n") {
         let read = stream.read_buf(&mut text).await.ok()?;
@@ -270,49 +305,79 @@ async fn within<F: Future>(future: F) -> F::Output {
 
 #[tokio::test]
 async fn idle_connections_make_room_for_new_ones_and_authenticated_ones_stay() {
-    let limits = Limits { connections_max: 8, unauthenticated_max: 4, ..Limits::default() };
+    let limits = Limits {
+        connections_max: 8,
+        unauthenticated_max: 4,
+        ..Limits::default()
+    };
     let served = start(limits);
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    socket
+        .bind("127.0.0.1:0".parse().expect("an address"))
+        .expect("a free port");
     served.known.lock().push(socket.local_addr().expect("bound"));
     let mut known = within(socket.connect(served.address)).await.expect("accepted");
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
     let mut silent = Vec::new();
     for _ in 0..32 {
-        silent.push(within(TcpStream::connect(served.address)).await.expect("accepted"));
+        silent.push(
+            within(TcpStream::connect(served.address))
+                .await
+                .expect("accepted"),
+        );
     }
-    let mut newcomer = within(TcpStream::connect(served.address)).await.expect("accepted");
+    let mut newcomer = within(TcpStream::connect(served.address))
+        .await
+        .expect("accepted");
     assert_eq!(within(ask(&mut newcomer)).await, Some(StatusCode::OK));
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
     // The server has closed the oldest silent connection.
     assert_eq!(within(silent[0].read(&mut [0; 8])).await.unwrap_or(0), 0);
     served.shutdown.cancel();
     drop((known, newcomer, silent));
-    within(served.server).await.expect("no panic").expect("an orderly end");
+    within(served.server)
+        .await
+        .expect("no panic")
+        .expect("an orderly end");
 }
 
 #[tokio::test]
 async fn connections_are_refused_only_when_every_place_is_an_authenticated_ones() {
-    let limits = Limits { connections_max: 1, unauthenticated_max: 1, ..Limits::default() };
+    let limits = Limits {
+        connections_max: 1,
+        unauthenticated_max: 1,
+        ..Limits::default()
+    };
     let served = start(limits);
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
-    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    socket
+        .bind("127.0.0.1:0".parse().expect("an address"))
+        .expect("a free port");
     served.known.lock().push(socket.local_addr().expect("bound"));
     let mut known = within(socket.connect(served.address)).await.expect("accepted");
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
     // More than are answered at a time, and none asks. The latest ones still hear it, without waiting for others.
     let mut newcomers = Vec::new();
     for _ in 0..3 * REFUSALS_MAX {
-        newcomers.push(within(TcpStream::connect(served.address)).await.expect("accepted"));
+        newcomers.push(
+            within(TcpStream::connect(served.address))
+                .await
+                .expect("accepted"),
+        );
     }
     for newcomer in newcomers.iter_mut().rev().take(REFUSALS_MAX) {
         let mut answer = String::new();
         let asked = async {
-            newcomer.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody").await?;
+            newcomer
+                .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody")
+                .await?;
             newcomer.read_to_string(&mut answer).await
         };
         within(asked).await.expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 429 ") && answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 429 ") && answer.contains("\r\nretry-after: 1\r\n"),
+            "{answer}"
+        );
     }
     assert_eq!(within(ask(&mut known)).await, Some(StatusCode::OK));
     drop(known);
@@ -341,30 +406,53 @@ async fn a_connection_of_tls_without_a_place_hears_it_in_http2_too() {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let limits = Limits { connections_max: 0, unauthenticated_max: 0, ..Limits::default() };
+    let limits = Limits {
+        connections_max: 0,
+        unauthenticated_max: 0,
+        ..Limits::default()
+    };
     let session = |_: Peer<'_>| Session::unauthenticated(service_fn(answer));
     let shutdown = CancellationToken::new();
-    let server =
-        tokio::spawn(serve(listener, move || Some(acceptor.clone()), limits, session, shutdown.clone()));
+    let server = tokio::spawn(serve(
+        listener,
+        move || Some(acceptor.clone()),
+        limits,
+        session,
+        shutdown.clone(),
+    ));
 
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).expect("a certificate");
-    let mut config = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let mut config = rustls::ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let stream = TcpStream::connect(address).await.expect("accepted");
     let name = "localhost".try_into().expect("a name");
-    let stream = within(TlsConnector::from(Arc::new(config)).connect(name, stream)).await.expect("TLS");
-    let (mut sender, connection) =
-        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    let stream = within(TlsConnector::from(Arc::new(config)).connect(name, stream))
+        .await
+        .expect("TLS");
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .expect("HTTP/2");
     let connection = tokio::spawn(connection);
     let requests = [(); 3].map(|()| Request::get("http://a/watch").body(Full::<Bytes>::default()));
     let answers = requests.map(|request| sender.send_request(request.expect("a request")));
     for answer in futures::future::join_all(answers).await {
         let answer = answer.expect("an answer");
-        let retry = answer.headers().get(RETRY_AFTER).map(|value| value.as_bytes().to_vec());
-        assert_eq!((answer.status(), retry.as_deref()), (StatusCode::TOO_MANY_REQUESTS, Some(&b"1"[..])));
+        let retry = answer
+            .headers()
+            .get(RETRY_AFTER)
+            .map(|value| value.as_bytes().to_vec());
+        assert_eq!(
+            (answer.status(), retry.as_deref()),
+            (StatusCode::TOO_MANY_REQUESTS, Some(&b"1"[..]))
+        );
     }
-    within(connection).await.expect("no panic").expect("an orderly end");
+    within(connection)
+        .await
+        .expect("no panic")
+        .expect("an orderly end");
     shutdown.cancel();
     within(server).await.expect("no panic").expect("an orderly end");
 }
@@ -386,29 +474,53 @@ async fn a_client_that_reads_nothing_loses_its_connection() {
         async move { Ok::<_, Infallible>(Response::new(StreamBody::new(chunks))) }
     });
     let session = move |_: Peer<'_>| Session::unauthenticated(service.clone());
-    let limits = Limits { stall: Duration::from_secs(1), ..Limits::default() };
+    let limits = Limits {
+        stall: Duration::from_secs(1),
+        ..Limits::default()
+    };
     let shutdown = CancellationToken::new();
     tokio::spawn(serve(listener, || None, limits, session, shutdown.clone()));
     let mut client = TcpStream::connect(address).await.expect("accepted");
-    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
-    within(wait).await.expect_err("the body is dropped with its connection");
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .expect("it is open");
+    within(wait)
+        .await
+        .expect_err("the body is dropped with its connection");
     drop(client);
     shutdown.cancel();
 }
 
 #[tokio::test]
 async fn a_server_that_stops_gives_requests_in_flight_time_and_no_more() {
-    let limits = Limits { drain: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits {
+        drain: Duration::from_millis(50),
+        ..Limits::default()
+    };
     let served = start(limits);
     let mut client = TcpStream::connect(served.address).await.expect("accepted");
-    client.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it is open");
+    client
+        .write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .expect("it is open");
     let mut text = Vec::new();
     while !text.windows(5).any(|window| window == b"begun") {
-        assert_ne!(within(client.read_buf(&mut text)).await.expect("it is open"), 0, "closed");
+        assert_ne!(
+            within(client.read_buf(&mut text)).await.expect("it is open"),
+            0,
+            "closed"
+        );
     }
     served.shutdown.cancel();
-    within(served.server).await.expect("no panic").expect("an orderly end");
-    assert!(TcpStream::connect(served.address).await.is_err(), "it still listens");
+    within(served.server)
+        .await
+        .expect("no panic")
+        .expect("an orderly end");
+    assert!(
+        TcpStream::connect(served.address).await.is_err(),
+        "it still listens"
+    );
 }
 
 /// A connection whose client gives its response so much room. What it keeps keeps the connection open.
@@ -419,14 +531,21 @@ async fn unread(window: u32, http: Http) -> (JoinHandle<()>, impl Sized) {
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![0; 100_000]))))
         };
         let stop = std::future::pending();
-        let _ = http.serve(server, Protocol::Http2, service_fn(big), None, stop).await;
+        let _ = http
+            .serve(server, Protocol::Http2, service_fn(big), None, stop)
+            .await;
     });
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window);
     let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
     let connection = tokio::spawn(connection);
-    let request = Request::get("http://a/").body(Full::<Bytes>::default()).expect("a request");
-    let response = sender.send_request(request).await.expect("the head of a response");
+    let request = Request::get("http://a/")
+        .body(Full::<Bytes>::default())
+        .expect("a request");
+    let response = sender
+        .send_request(request)
+        .await
+        .expect("the head of a response");
     (serving, (sender, connection, response))
 }
 
@@ -449,7 +568,11 @@ async fn a_response_that_is_not_read_ends_its_connection_whatever_the_window() {
 
 #[tokio::test(start_paused = true)]
 async fn responses_that_are_not_read_take_no_more_memory_than_there_is() {
-    let limits = Limits { responses_bytes_max: 250_000, drain: Duration::ZERO, ..Limits::default() };
+    let limits = Limits {
+        responses_bytes_max: 250_000,
+        drain: Duration::ZERO,
+        ..Limits::default()
+    };
     let http = Http::new(limits, TaskTracker::new());
     let started = Instant::now();
     let mut first = Vec::new();
@@ -458,5 +581,8 @@ async fn responses_that_are_not_read_take_no_more_memory_than_there_is() {
     }
     // There is room for two responses of 100,000 bytes, so the connection that made no progress for longest ended.
     first.swap_remove(0).0.await.expect("no panic");
-    assert_eq!((started.elapsed(), http.responses.granted()), (Duration::ZERO, 200_000));
+    assert_eq!(
+        (started.elapsed(), http.responses.granted()),
+        (Duration::ZERO, 200_000)
+    );
 }

@@ -1,7 +1,6 @@
 //! Certificate authorities.
 
-use std::fmt;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 use p256::pkcs8::EncodePrivateKey as _;
@@ -14,11 +13,13 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate, X509Error};
 
-use crate::certificate::{Unsigned, name};
-use crate::derive;
-use crate::key::{KeyError, PrivateKey, Signer};
-use crate::leaf::{IssueError, Leaf, LeafRequest};
-use crate::pem::{self, PemError};
+use crate::{
+    certificate::{Unsigned, name},
+    derive,
+    key::{KeyError, PrivateKey, Signer},
+    leaf::{IssueError, Leaf, LeafRequest},
+    pem::{self, PemError},
+};
 
 /// A certificate authority: its certificate and its private key. Cheap to clone.
 #[derive(Clone)]
@@ -121,7 +122,10 @@ impl Authority {
         let certificate: CertificateDer<'_> =
             pem::decode(certificate_pem).map_err(AuthorityError::CertificatePem)?;
         let key = pem::decode(key_pem).map_err(AuthorityError::KeyPem)?;
-        Self::new(certificate.to_vec(), PrivateKey::read(key).map_err(AuthorityError::Key)?)
+        Self::new(
+            certificate.to_vec(),
+            PrivateKey::read(key).map_err(AuthorityError::Key)?,
+        )
     }
 
     fn new(certificate_der: Vec<u8>, key: PrivateKey) -> Result<Self, AuthorityError> {
@@ -136,8 +140,16 @@ impl Authority {
         let subject_der = certificate.subject().as_raw().to_vec();
         let key_identifier = subject_key_identifier(&certificate);
         let fingerprint = Sha256::digest(&certificate_der).into();
-        let inner = Inner { certificate_der, subject_der, key_identifier, key, fingerprint };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Inner {
+            certificate_der,
+            subject_der,
+            key_identifier,
+            key,
+            fingerprint,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Generates a self-signed authority like those of Cluster API: a common name as the subject, `keyEncipherment`,
@@ -184,7 +196,12 @@ impl Authority {
     /// # Errors
     /// When a name or a time cannot be expressed in a certificate.
     pub fn issue(&self, request: &LeafRequest) -> Result<Leaf, IssueError> {
-        let Inner { key, subject_der, key_identifier, .. } = &*self.inner;
+        let Inner {
+            key,
+            subject_der,
+            key_identifier,
+            ..
+        } = &*self.inner;
         let leaf_key = derive::leaf_key(key.secret(), &request.identity);
         let subject = name(&request.organizations, &request.common_name);
         let mut params = leaf_params(request)?;
@@ -193,15 +210,26 @@ impl Authority {
             params.use_authority_key_identifier_extension = true;
             params.key_identifier_method = KeyIdMethod::PreSpecified(identifier.clone());
         }
-        let mut certificate =
-            Unsigned::new(&params, subject_der, &subject, &Signer::p256(&leaf_key), key.signer())
-                .map_err(IssueError::Sign)?;
+        let mut certificate = Unsigned::new(
+            &params,
+            subject_der,
+            &subject,
+            &Signer::p256(&leaf_key),
+            key.signer(),
+        )
+        .map_err(IssueError::Sign)?;
         let serial = derive::serial(key.secret(), &request.identity, &certificate.content());
         certificate.set_serial(&serial);
         let certificate_der = certificate.sign(key.signer()).map_err(IssueError::Sign)?;
-        let key_der =
-            leaf_key.to_pkcs8_der().expect("a P-256 key always encodes as PKCS#8").as_bytes().to_vec();
-        Ok(Leaf { certificate_der, key_der })
+        let key_der = leaf_key
+            .to_pkcs8_der()
+            .expect("a P-256 key always encodes as PKCS#8")
+            .as_bytes()
+            .to_vec();
+        Ok(Leaf {
+            certificate_der,
+            key_der,
+        })
     }
 
     /// The authority's certificate, DER.
@@ -239,9 +267,13 @@ impl Authority {
 impl fmt::Debug for Authority {
     /// Shows the beginning of the fingerprint, never the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fingerprint: String =
-            self.inner.fingerprint[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        f.debug_struct("Authority").field("fingerprint", &fingerprint).finish_non_exhaustive()
+        let fingerprint: String = self.inner.fingerprint[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        f.debug_struct("Authority")
+            .field("fingerprint", &fingerprint)
+            .finish_non_exhaustive()
     }
 }
 
@@ -266,10 +298,13 @@ fn is_authority(certificate: &X509Certificate<'_>) -> bool {
 }
 
 fn subject_key_identifier(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
-    certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
-        ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0.to_vec()),
-        _ => None,
-    })
+    certificate
+        .extensions()
+        .iter()
+        .find_map(|extension| match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0.to_vec()),
+            _ => None,
+        })
 }
 
 fn leaf_params(request: &LeafRequest) -> Result<CertificateParams, IssueError> {
@@ -278,17 +313,25 @@ fn leaf_params(request: &LeafRequest) -> Result<CertificateParams, IssueError> {
     params.not_after = date_time(request.not_after).ok_or(IssueError::Validity(request.not_after))?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     if request.server_auth {
-        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        params
+            .extended_key_usages
+            .push(ExtendedKeyUsagePurpose::ServerAuth);
     }
     if request.client_auth {
-        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
+        params
+            .extended_key_usages
+            .push(ExtendedKeyUsagePurpose::ClientAuth);
     }
     for name in &request.dns_names {
-        let dns =
-            name.as_str().try_into().map_err(|source| IssueError::DnsName { name: name.clone(), source })?;
+        let dns = name.as_str().try_into().map_err(|source| IssueError::DnsName {
+            name: name.clone(),
+            source,
+        })?;
         params.subject_alt_names.push(SanType::DnsName(dns));
     }
-    params.subject_alt_names.extend(request.ip_addresses.iter().copied().map(SanType::IpAddress));
+    params
+        .subject_alt_names
+        .extend(request.ip_addresses.iter().copied().map(SanType::IpAddress));
     Ok(params)
 }
 

@@ -6,8 +6,10 @@
 //! issuer has to be the exact bytes of the subject, including its string types.
 
 use p256::pkcs8::der::{self, Decode as _, Header, Reader as _, SliceReader};
-use rcgen::string::PrintableString;
-use rcgen::{CertificateParams, DistinguishedName, Issuer, PublicKeyData, SignatureAlgorithm, SigningKey};
+use rcgen::{
+    CertificateParams, DistinguishedName, Issuer, PublicKeyData, SignatureAlgorithm, SigningKey,
+    string::PrintableString,
+};
 
 use crate::key::Signer;
 
@@ -44,21 +46,34 @@ impl Unsigned {
     ) -> Result<Self, rcgen::Error> {
         let mut nameless = params.clone();
         nameless.distinguished_name = DistinguishedName::new();
-        let template =
-            nameless.signed_by(public_key, &Issuer::from_params(&nameless, WithoutSignature(signer)))?;
+        let template = nameless.signed_by(
+            public_key,
+            &Issuer::from_params(&nameless, WithoutSignature(signer)),
+        )?;
         let unreadable = |_: der::Error| rcgen::Error::CouldNotParseCertificate;
         let parts = elements(template.der()).map_err(unreadable)?;
-        let mut fields: Vec<_> =
-            elements(parts[0]).map_err(unreadable)?.into_iter().map(<[u8]>::to_vec).collect();
+        let mut fields: Vec<_> = elements(parts[0])
+            .map_err(unreadable)?
+            .into_iter()
+            .map(<[u8]>::to_vec)
+            .collect();
         fields[ISSUER] = issuer.to_vec();
         fields[SUBJECT] = subject.to_vec();
-        Ok(Self { fields, signature_algorithm: parts[1].to_vec() })
+        Ok(Self {
+            fields,
+            signature_algorithm: parts[1].to_vec(),
+        })
     }
 
     /// The whole content of the certificate, except its serial number.
     pub(crate) fn content(&self) -> Vec<u8> {
         let rest = |(index, field): (usize, &Vec<u8>)| (index != SERIAL).then(|| field.clone());
-        self.fields.iter().enumerate().filter_map(rest).flatten().collect()
+        self.fields
+            .iter()
+            .enumerate()
+            .filter_map(rest)
+            .flatten()
+            .collect()
     }
 
     /// Sets the serial number: big-endian, the first bit 0, the first byte not 0.
@@ -72,7 +87,10 @@ impl Unsigned {
         let mut signature = vec![0]; // No bit of the last byte is unused.
         signature.extend(signer.sign(&body)?);
         let signature = element(BIT_STRING, &signature);
-        Ok(element(SEQUENCE, &[body, self.signature_algorithm.clone(), signature].concat()))
+        Ok(element(
+            SEQUENCE,
+            &[body, self.signature_algorithm.clone(), signature].concat(),
+        ))
     }
 }
 
@@ -81,11 +99,16 @@ impl Unsigned {
 pub(crate) fn name(organizations: &[String], common_name: &str) -> Vec<u8> {
     let attribute = |kind: &[u8], text: &str| {
         let printable = PrintableString::try_from(text).is_ok();
-        let value = element(if printable { PRINTABLE_STRING } else { UTF8_STRING }, text.as_bytes());
+        let value = element(
+            if printable { PRINTABLE_STRING } else { UTF8_STRING },
+            text.as_bytes(),
+        );
         element(SET, &element(SEQUENCE, &[kind, &value].concat()))
     };
-    let mut attributes: Vec<_> =
-        organizations.iter().map(|organization| attribute(&ORGANIZATION, organization)).collect();
+    let mut attributes: Vec<_> = organizations
+        .iter()
+        .map(|organization| attribute(&ORGANIZATION, organization))
+        .collect();
     attributes.push(attribute(&COMMON_NAME, common_name));
     element(SEQUENCE, &attributes.concat())
 }
@@ -162,6 +185,9 @@ mod tests {
             b"\x31\x11\x30\x0f\x06\x03\x55\x04\x0a\x13\x08system:a",
             b"\x31\x15\x30\x13\x06\x03\x55\x04\x03\x0c\x0cn\xc3\xa9ph\xc3\xa8l\xc3\xa9@x",
         ];
-        assert_eq!(name(&["system:a".to_owned()], "n\u{e9}ph\u{e8}l\u{e9}@x"), expected.concat());
+        assert_eq!(
+            name(&["system:a".to_owned()], "n\u{e9}ph\u{e8}l\u{e9}@x"),
+            expected.concat()
+        );
     }
 }

@@ -40,5 +40,8 @@ pub fn parse_client(certificate_der: &[u8]) -> Result<ClientIdentity, ClientIden
         .filter_map(|attribute| attribute.as_str().ok())
         .map(str::to_owned)
         .collect();
-    Ok(ClientIdentity { common_name, organizations })
+    Ok(ClientIdentity {
+        common_name,
+        organizations,
+    })
 }

@@ -41,7 +41,11 @@ pub(crate) fn leaf_key(secret: &[u8], identity: &str) -> SecretKey {
 pub(crate) fn serial(secret: &[u8], identity: &str, content: &[u8]) -> [u8; 16] {
     // The length separates the end of the identity from the beginning of the content.
     let length = (identity.len() as u64).to_be_bytes();
-    let mut serial: [u8; 16] = expand(secret, "serial", &[&length, identity.as_bytes(), content].concat());
+    let mut serial: [u8; 16] = expand(
+        secret,
+        "serial",
+        &[&length, identity.as_bytes(), content].concat(),
+    );
     serial[0] = (serial[0] & 0x7f) | 0x40;
     serial
 }
@@ -56,6 +60,9 @@ mod tests {
     fn derived_bytes_never_change() {
         let key: [u8; 32] = expand(b"secret", "leaf-key/0", b"default/demo/kube-apiserver");
         let shown: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(shown, "6c91ab2655147a1ba896bb1efd8cd0fcdda86aaa6a7c396aadf5317e08a604f7");
+        assert_eq!(
+            shown,
+            "6c91ab2655147a1ba896bb1efd8cd0fcdda86aaa6a7c396aadf5317e08a604f7"
+        );
     }
 }

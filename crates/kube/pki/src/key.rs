@@ -1,7 +1,9 @@
 //! Private keys: reading them in any encoding, and signing with them.
 
-use p256::ecdsa::signature::Signer as _;
-use p256::pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
+use p256::{
+    ecdsa::signature::Signer as _,
+    pkcs8::{ObjectIdentifier, PrivateKeyInfoRef},
+};
 use rcgen::{KeyPair, PublicKeyData, SignatureAlgorithm, SigningKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer};
 use thiserror::Error;
@@ -61,7 +63,11 @@ impl PrivateKey {
             }
             _ => return Err(KeyError::Damaged),
         };
-        Ok(Self { encoded, secret, signer })
+        Ok(Self {
+            encoded,
+            secret,
+            signer,
+        })
     }
 
     pub(crate) fn signer(&self) -> &Signer {
@@ -106,8 +112,14 @@ fn elliptic_curve(
 /// process issues the same certificate. RSA signatures (PKCS#1 v1.5) are deterministic anyway.
 pub(crate) enum Signer {
     Rsa(KeyPair),
-    P256 { key: p256::ecdsa::SigningKey, public: Vec<u8> },
-    P384 { key: p384::ecdsa::SigningKey, public: Vec<u8> },
+    P256 {
+        key: p256::ecdsa::SigningKey,
+        public: Vec<u8>,
+    },
+    P384 {
+        key: p384::ecdsa::SigningKey,
+        public: Vec<u8>,
+    },
 }
 
 impl Signer {

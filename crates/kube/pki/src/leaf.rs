@@ -1,7 +1,6 @@
 //! Leaf certificates.
 
-use std::fmt;
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -65,7 +64,9 @@ impl Leaf {
 impl fmt::Debug for Leaf {
     /// Shows the length of the certificate, never the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leaf").field("certificate_len", &self.certificate_der.len()).finish_non_exhaustive()
+        f.debug_struct("Leaf")
+            .field("certificate_len", &self.certificate_der.len())
+            .finish_non_exhaustive()
     }
 }
 

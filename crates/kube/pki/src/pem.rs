@@ -1,7 +1,6 @@
 //! The textual encoding of certificates and keys (RFC 7468).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use rustls_pki_types::pem::{self, PemObject};
 use thiserror::Error;
 

@@ -1,27 +1,36 @@
 //! Tests of the whole crate: authorities of every kind, and verifiers that accept their leaves.
 
-use std::error::Error;
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    error::Error,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use p256::pkcs8::{DecodePrivateKey as _, PrivateKeyInfoRef};
 use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PublicKeyData as _, SerialNumber};
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier as _},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
+    server::WebPkiClientVerifier,
+};
 use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 
-use crate::certificate::{Unsigned, name};
-use crate::key::{PrivateKey, Signer};
-use crate::pem::{self, PemError};
-use crate::{Authority, AuthorityError, ClientIdentity, KeyAlgorithm, Leaf, LeafRequest, parse_client};
+use crate::{
+    Authority, AuthorityError, ClientIdentity, KeyAlgorithm, Leaf, LeafRequest,
+    certificate::{Unsigned, name},
+    key::{PrivateKey, Signer},
+    parse_client,
+    pem::{self, PemError},
+};
 
 const DAY: i64 = 86_400;
-const ALGORITHMS: [KeyAlgorithm; 3] =
-    [KeyAlgorithm::Rsa2048, KeyAlgorithm::EcdsaP256, KeyAlgorithm::EcdsaP384];
+const ALGORITHMS: [KeyAlgorithm; 3] = [
+    KeyAlgorithm::Rsa2048,
+    KeyAlgorithm::EcdsaP256,
+    KeyAlgorithm::EcdsaP384,
+];
 
 fn at(day: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + day * DAY).unwrap()
@@ -51,7 +60,10 @@ fn request() -> LeafRequest {
 fn client_request(organizations: &[&str]) -> LeafRequest {
     LeafRequest {
         common_name: "kubernetes-admin".into(),
-        organizations: organizations.iter().map(|&organization| organization.into()).collect(),
+        organizations: organizations
+            .iter()
+            .map(|&organization| organization.into())
+            .collect(),
         server_auth: false,
         client_auth: true,
         ..request()
@@ -68,22 +80,32 @@ fn now() -> UnixTime {
 
 fn roots(authority: &Authority) -> Arc<rustls::RootCertStore> {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from(authority.certificate_der().to_vec())).unwrap();
+    roots
+        .add(CertificateDer::from(authority.certificate_der().to_vec()))
+        .unwrap();
     roots.into()
 }
 
 fn verify_server(authority: &Authority, leaf: &Leaf, name: &str) -> Result<(), rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots(authority), provider).build().unwrap();
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots(authority), provider)
+        .build()
+        .unwrap();
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
     let name = ServerName::try_from(name).unwrap();
-    verifier.verify_server_cert(&certificate, &[], &name, &[], now()).map(drop)
+    verifier
+        .verify_server_cert(&certificate, &[], &name, &[], now())
+        .map(drop)
 }
 
 fn verify_client(authority: &Authority, certificate: &[u8]) -> Result<(), rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots(authority), provider).build().unwrap();
-    verifier.verify_client_cert(&CertificateDer::from(certificate.to_vec()), &[], now()).map(drop)
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots(authority), provider)
+        .build()
+        .unwrap();
+    verifier
+        .verify_client_cert(&CertificateDer::from(certificate.to_vec()), &[], now())
+        .map(drop)
 }
 
 /// An authority with this encoded subject and serial number 0, as Go, Cluster API or a private authority may have it.
@@ -116,10 +138,20 @@ fn server_leaf_of_every_algorithm_verifies_against_its_authority() {
         let authority = authority(algorithm);
         let leaf = authority.issue(&request()).unwrap();
         for name in ["10.0.0.7", "kubernetes.default.svc"] {
-            assert_eq!(verify_server(&authority, &leaf, name), Ok(()), "{algorithm:?} {name}");
+            assert_eq!(
+                verify_server(&authority, &leaf, name),
+                Ok(()),
+                "{algorithm:?} {name}"
+            );
         }
-        assert!(verify_server(&authority, &leaf, "10.0.0.8").is_err(), "{algorithm:?}");
-        assert!(verify_client(&authority, leaf.certificate_der()).is_err(), "{algorithm:?}");
+        assert!(
+            verify_server(&authority, &leaf, "10.0.0.8").is_err(),
+            "{algorithm:?}"
+        );
+        assert!(
+            verify_client(&authority, leaf.certificate_der()).is_err(),
+            "{algorithm:?}"
+        );
     }
 }
 
@@ -156,11 +188,16 @@ fn client_certificate_with_serial_zero_is_read() {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.serial_number = Some(SerialNumber::from_slice(&[0]));
-    params.distinguished_name.push(rcgen::DnType::CommonName, "cluster-api.x-k8s.io");
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "cluster-api.x-k8s.io");
     let certificate = params.self_signed(&key).unwrap();
     assert_eq!(
         parse_client(certificate.der()).unwrap(),
-        ClientIdentity { common_name: "cluster-api.x-k8s.io".into(), organizations: Vec::new() }
+        ClientIdentity {
+            common_name: "cluster-api.x-k8s.io".into(),
+            organizations: Vec::new()
+        }
     );
 }
 
@@ -170,7 +207,10 @@ fn client_certificate_without_a_common_name_names_no_user() {
     let no_one = [0x30, 0x00];
     let unsigned = Unsigned::new(&CertificateParams::default(), &no_one, &no_one, &signer, &signer).unwrap();
     let error = parse_client(&unsigned.sign(&signer).unwrap()).unwrap_err();
-    assert_eq!(error.to_string(), "failed to find a common name in the client certificate's subject");
+    assert_eq!(
+        error.to_string(),
+        "failed to find a common name in the client certificate's subject"
+    );
 }
 
 #[test]
@@ -180,7 +220,11 @@ fn same_request_gives_the_same_certificate_after_the_authority_is_read_again() {
         let again =
             Authority::from_pem(first.certificate_pem().as_bytes(), first.key_pem().as_bytes()).unwrap();
         assert_eq!(first, again);
-        assert_eq!(first.issue(&request()).unwrap(), again.issue(&request()).unwrap(), "{algorithm:?}");
+        assert_eq!(
+            first.issue(&request()).unwrap(),
+            again.issue(&request()).unwrap(),
+            "{algorithm:?}"
+        );
     }
 }
 
@@ -194,11 +238,19 @@ fn key_in_another_encoding_is_the_same_authority() {
         let (label, other) = match algorithm {
             KeyAlgorithm::EcdsaP256 => (
                 "EC PRIVATE KEY",
-                p256::SecretKey::from_pkcs8_der(pkcs8).unwrap().to_sec1_der().unwrap().to_vec(),
+                p256::SecretKey::from_pkcs8_der(pkcs8)
+                    .unwrap()
+                    .to_sec1_der()
+                    .unwrap()
+                    .to_vec(),
             ),
             KeyAlgorithm::EcdsaP384 => (
                 "EC PRIVATE KEY",
-                p384::SecretKey::from_pkcs8_der(pkcs8).unwrap().to_sec1_der().unwrap().to_vec(),
+                p384::SecretKey::from_pkcs8_der(pkcs8)
+                    .unwrap()
+                    .to_sec1_der()
+                    .unwrap()
+                    .to_vec(),
             ),
             KeyAlgorithm::Rsa2048 | KeyAlgorithm::Rsa3072 | KeyAlgorithm::Rsa4096 => {
                 let info = PrivateKeyInfoRef::try_from(pkcs8).unwrap();
@@ -208,7 +260,11 @@ fn key_in_another_encoding_is_the_same_authority() {
         let encoded = pem::encode(label, &other);
         let again = Authority::from_pem(authority.certificate_pem().as_bytes(), encoded.as_bytes()).unwrap();
         assert_eq!(again.key_pem(), encoded);
-        assert_eq!(again.issue(&request()).unwrap(), authority.issue(&request()).unwrap(), "{algorithm:?}");
+        assert_eq!(
+            again.issue(&request()).unwrap(),
+            authority.issue(&request()).unwrap(),
+            "{algorithm:?}"
+        );
     }
 }
 
@@ -224,17 +280,33 @@ fn curve_parameters_before_the_key_are_skipped() {
 #[test]
 fn another_identity_gives_another_key_and_serial() {
     let one = AUTHORITY.issue(&request()).unwrap();
-    let other = AUTHORITY.issue(&LeafRequest { identity: "other".into(), ..request() }).unwrap();
+    let other = AUTHORITY
+        .issue(&LeafRequest {
+            identity: "other".into(),
+            ..request()
+        })
+        .unwrap();
     assert_ne!(one.key_der(), other.key_der());
-    assert_ne!(parse(one.certificate_der()).raw_serial(), parse(other.certificate_der()).raw_serial());
+    assert_ne!(
+        parse(one.certificate_der()).raw_serial(),
+        parse(other.certificate_der()).raw_serial()
+    );
 }
 
 #[test]
 fn renewed_leaf_keeps_its_key_and_gets_another_serial() {
     let one = AUTHORITY.issue(&request()).unwrap();
-    let renewed = AUTHORITY.issue(&LeafRequest { not_after: at(700), ..request() }).unwrap();
+    let renewed = AUTHORITY
+        .issue(&LeafRequest {
+            not_after: at(700),
+            ..request()
+        })
+        .unwrap();
     assert_eq!(one.key_der(), renewed.key_der());
-    assert_ne!(parse(one.certificate_der()).raw_serial(), parse(renewed.certificate_der()).raw_serial());
+    assert_ne!(
+        parse(one.certificate_der()).raw_serial(),
+        parse(renewed.certificate_der()).raw_serial()
+    );
 }
 
 /// Go compares issuer and subject byte by byte. The names: as Go writes them, with two values of one attribute, with
@@ -251,27 +323,31 @@ fn issuer_of_a_leaf_is_the_subject_of_the_authority_byte_by_byte() {
         let authority = authority_called(subject);
         let leaf = authority.issue(&request()).unwrap();
         assert_eq!(parse(leaf.certificate_der()).issuer().as_raw(), subject);
-        assert_eq!(verify_server(&authority, &leaf, "10.0.0.7"), Ok(()), "{subject:x?}");
+        assert_eq!(
+            verify_server(&authority, &leaf, "10.0.0.7"),
+            Ok(()),
+            "{subject:x?}"
+        );
     }
 }
 
 #[test]
 fn leaf_names_the_key_of_its_authority() {
     let leaf = AUTHORITY.issue(&request()).unwrap();
-    let named = parse(leaf.certificate_der()).iter_extensions().find_map(|extension| {
-        match extension.parsed_extension() {
+    let named = parse(leaf.certificate_der())
+        .iter_extensions()
+        .find_map(|extension| match extension.parsed_extension() {
             ParsedExtension::AuthorityKeyIdentifier(named) => {
                 named.key_identifier.as_ref().map(|id| id.0.to_vec())
             }
             _ => None,
-        }
-    });
-    let own = parse(AUTHORITY.certificate_der()).iter_extensions().find_map(|extension| {
-        match extension.parsed_extension() {
+        });
+    let own = parse(AUTHORITY.certificate_der())
+        .iter_extensions()
+        .find_map(|extension| match extension.parsed_extension() {
             ParsedExtension::SubjectKeyIdentifier(own) => Some(own.0.to_vec()),
             _ => None,
-        }
-    });
+        });
     assert!(own.is_some());
     assert_eq!(named, own);
 }
@@ -293,27 +369,51 @@ fn wrong_pairs_say_what_is_wrong_with_them() {
     let certificate = AUTHORITY.certificate_pem();
     let key = AUTHORITY.key_pem();
     let leaf = AUTHORITY.issue(&request()).unwrap();
-    let ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap().serialize_pem();
+    let ed25519 = KeyPair::generate_for(&rcgen::PKCS_ED25519)
+        .unwrap()
+        .serialize_pem();
     let cut = pem::encode("RSA PRIVATE KEY", &[0x30, 0x03, 0x02, 0x01, 0x00]);
 
-    check("hello", &key, ("InvalidCertificate", "failed to read the certificate from PEM"));
+    check(
+        "hello",
+        &key,
+        ("InvalidCertificate", "failed to read the certificate from PEM"),
+    );
     check(
         &pem::encode("CERTIFICATE", b"hello"),
         &key,
         ("InvalidCertificate", "failed to parse the certificate"),
     );
-    check(&certificate, "", ("InvalidKey", "failed to read the private key from PEM"));
-    check(&certificate, &cut, ("InvalidKey", "failed to read the private key"));
-    check(&certificate, &ed25519, ("UnsupportedKeyAlgorithm", "failed to read the private key"));
+    check(
+        &certificate,
+        "",
+        ("InvalidKey", "failed to read the private key from PEM"),
+    );
+    check(
+        &certificate,
+        &cut,
+        ("InvalidKey", "failed to read the private key"),
+    );
+    check(
+        &certificate,
+        &ed25519,
+        ("UnsupportedKeyAlgorithm", "failed to read the private key"),
+    );
     check(
         &certificate,
         &authority(KeyAlgorithm::EcdsaP256).key_pem(),
-        ("KeyMismatch", "failed to pair the private key with the certificate: they do not match"),
+        (
+            "KeyMismatch",
+            "failed to pair the private key with the certificate: they do not match",
+        ),
     );
     check(
         &leaf.certificate_pem(),
         &leaf.key_pem(),
-        ("NotAnAuthority", "failed to use the certificate as an issuer: it is not a certificate authority's"),
+        (
+            "NotAnAuthority",
+            "failed to use the certificate as an issuer: it is not a certificate authority's",
+        ),
     );
 }
 
@@ -334,8 +434,11 @@ fn authority_that_may_not_sign_certificates_is_none() {
 fn key_whose_line_breaks_were_lost_is_refused_without_being_shown() {
     let key = AUTHORITY.key_pem();
     let body: String = key.lines().filter(|line| !line.starts_with('-')).collect();
-    let broken =
-        [key.replace('\n', ""), key.replace('\n', " "), format!("-----BEGIN PRIVATE KEY-----{body}")];
+    let broken = [
+        key.replace('\n', ""),
+        key.replace('\n', " "),
+        format!("-----BEGIN PRIVATE KEY-----{body}"),
+    ];
     let as_numbers = format!("{:?}", body.as_bytes());
     for text in broken {
         let certificate = AUTHORITY.certificate_pem();
@@ -354,14 +457,23 @@ fn pem_faults_are_told_apart() {
     let fault = |text: &str| pem::decode::<CertificateDer<'_>>(text.as_bytes()).unwrap_err();
     assert_eq!(fault(""), PemError::NoSection);
     assert_eq!(fault("-----BEGIN CERTIFICATE-----\nAAAA\n"), PemError::NoEnd);
-    assert_eq!(fault("-----BEGIN CERTIFICATE----- AAAA\n"), PemError::MalformedStart);
-    assert_eq!(fault("-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n"), PemError::NotBase64);
+    assert_eq!(
+        fault("-----BEGIN CERTIFICATE----- AAAA\n"),
+        PemError::MalformedStart
+    );
+    assert_eq!(
+        fault("-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n"),
+        PemError::NotBase64
+    );
 }
 
 #[test]
 fn debug_output_never_shows_a_key() {
     let authority = format!("{:?}", *AUTHORITY);
-    assert!(authority.starts_with("Authority { fingerprint: ") && authority.len() < 60, "{authority}");
+    assert!(
+        authority.starts_with("Authority { fingerprint: ") && authority.len() < 60,
+        "{authority}"
+    );
     let leaf = AUTHORITY.issue(&request()).unwrap();
     assert_eq!(
         format!("{leaf:?}"),
@@ -372,8 +484,20 @@ fn debug_output_never_shows_a_key() {
 #[test]
 fn names_and_times_that_no_certificate_can_say_are_refused() {
     let category = |request: LeafRequest| AUTHORITY.issue(&request).unwrap_err().category();
-    assert_eq!(category(LeafRequest { dns_names: vec!["caf\u{e9}".into()], ..request() }), "InvalidDnsName");
-    assert_eq!(category(LeafRequest { not_before: Timestamp::MIN, ..request() }), "InvalidValidity");
+    assert_eq!(
+        category(LeafRequest {
+            dns_names: vec!["caf\u{e9}".into()],
+            ..request()
+        }),
+        "InvalidDnsName"
+    );
+    assert_eq!(
+        category(LeafRequest {
+            not_before: Timestamp::MIN,
+            ..request()
+        }),
+        "InvalidValidity"
+    );
     let error =
         Authority::generate("kubernetes", KeyAlgorithm::EcdsaP256, Timestamp::MIN, at(0)).unwrap_err();
     assert_eq!(error.category(), "GenerateFailed");

@@ -8,9 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::session::{self, SessionError};
-use crate::target::Target;
-use crate::websocket::Tunnel;
+use crate::{
+    session::{self, SessionError},
+    target::Target,
+    websocket::Tunnel,
+};
 
 const SPDY: &str = "SPDY/3.1";
 const PROTOCOL: &str = "portforward.k8s.io";
@@ -70,62 +72,102 @@ fn accept_spdy<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
         let text = format!("unable to upgrade: unable to negotiate protocol: server accepts [{PROTOCOL}]");
         let mut answer = refuse(StatusCode::FORBIDDEN, text);
         let accepted = HeaderValue::from_static(PROTOCOL);
-        answer.response.headers_mut().insert(ACCEPTED_PROTOCOL_VERSIONS, accepted);
+        answer
+            .response
+            .headers_mut()
+            .insert(ACCEPTED_PROTOCOL_VERSIONS, accepted);
         return answer;
     }
     let mut response = switching(SPDY);
-    response.headers_mut().insert(STREAM_PROTOCOL_VERSION, HeaderValue::from_static(PROTOCOL));
+    response
+        .headers_mut()
+        .insert(STREAM_PROTOCOL_VERSION, HeaderValue::from_static(PROTOCOL));
     let upgraded = hyper::upgrade::on(&mut request);
     let session = async move {
         let io = upgraded.await.map_err(SessionError::Upgrade)?;
         session::run(TokioIo::new(io), target).await
     };
-    Answer { response, session: Some(Box::pin(session)) }
+    Answer {
+        response,
+        session: Some(Box::pin(session)),
+    }
 }
 
 /// Accepts a WebSocket handshake (RFC 6455 section 4.2), without extensions.
 fn accept_websocket<B>(mut request: Request<B>, target: Arc<dyn Target>) -> Answer {
     let headers = request.headers();
     if request.method() != Method::GET {
-        return refuse(StatusCode::BAD_REQUEST, "unable to upgrade: a websocket handshake is a GET");
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "unable to upgrade: a websocket handshake is a GET",
+        );
     }
-    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
-        let mut answer =
-            refuse(StatusCode::BAD_REQUEST, "unable to upgrade: websocket version 13 is required");
-        answer.response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    if headers
+        .get(header::SEC_WEBSOCKET_VERSION)
+        .is_none_or(|version| version != "13")
+    {
+        let mut answer = refuse(
+            StatusCode::BAD_REQUEST,
+            "unable to upgrade: websocket version 13 is required",
+        );
+        answer
+            .response
+            .headers_mut()
+            .insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return answer;
     }
-    let accept_key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+    let accept_key = headers
+        .get(header::SEC_WEBSOCKET_KEY)
+        .map(|key| derive_accept_key(key.as_bytes()));
     let Some(Ok(accept_key)) = accept_key.map(HeaderValue::try_from) else {
-        return refuse(StatusCode::BAD_REQUEST, "unable to upgrade: header Sec-WebSocket-Key is missing");
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "unable to upgrade: header Sec-WebSocket-Key is missing",
+        );
     };
     if !lists(headers, &header::SEC_WEBSOCKET_PROTOCOL, TUNNEL_PROTOCOL) {
         let text = "unable to upgrade: no tunneling spdy protocols provided";
         return refuse(StatusCode::BAD_REQUEST, text);
     }
     let mut response = switching("websocket");
-    response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept_key);
+    response
+        .headers_mut()
+        .insert(header::SEC_WEBSOCKET_ACCEPT, accept_key);
     let protocol = HeaderValue::from_static(TUNNEL_PROTOCOL);
-    response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    response
+        .headers_mut()
+        .insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
     let upgraded = hyper::upgrade::on(&mut request);
     let session = async move {
         let io = upgraded.await.map_err(SessionError::Upgrade)?;
         session::run(Tunnel::new(TokioIo::new(io)), target).await
     };
-    Answer { response, session: Some(Box::pin(session)) }
+    Answer {
+        response,
+        session: Some(Box::pin(session)),
+    }
 }
 
 /// Whether a header lists `wanted`, in upper or lower case.
 fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|value| value.trim().eq_ignore_ascii_case(wanted))
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .any(|value| value.trim().eq_ignore_ascii_case(wanted))
 }
 
 fn switching(protocol: &'static str) -> Response<String> {
     let mut response = Response::new(String::new());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(protocol));
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    response
+        .headers_mut()
+        .insert(header::UPGRADE, HeaderValue::from_static(protocol));
     response
 }
 
@@ -141,7 +183,10 @@ fn refuse(status: StatusCode, text: impl Into<String>) -> Answer {
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
-    Answer { response, session: None }
+    Answer {
+        response,
+        session: None,
+    }
 }
 
 #[cfg(test)]
@@ -159,7 +204,9 @@ mod tests {
 
     fn answer(method: Method, headers: &[(&str, &str)]) -> Answer {
         let builder = Request::builder().method(method).uri("/");
-        let builder = headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
+        let builder = headers
+            .iter()
+            .fold(builder, |builder, (name, value)| builder.header(*name, *value));
         accept(builder.body(()).unwrap(), Arc::new(Nothing))
     }
 
@@ -169,11 +216,18 @@ mod tests {
         ("sec-websocket-version", "13"),
         // The example of RFC 6455 section 1.3.
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
-        ("sec-websocket-protocol", "v4.channel.k8s.io, SPDY/3.1+portforward.k8s.io"),
+        (
+            "sec-websocket-protocol",
+            "v4.channel.k8s.io, SPDY/3.1+portforward.k8s.io",
+        ),
     ];
 
     fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
-        answer.response.headers().get(name).map(|value| value.to_str().unwrap())
+        answer
+            .response
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap())
     }
 
     #[test]
@@ -187,7 +241,10 @@ mod tests {
         assert_eq!(answer.response.status(), 101);
         assert_eq!(header(&answer, "connection"), Some("Upgrade"));
         assert_eq!(header(&answer, "upgrade"), Some("SPDY/3.1"));
-        assert_eq!(header(&answer, "x-stream-protocol-version"), Some("portforward.k8s.io"));
+        assert_eq!(
+            header(&answer, "x-stream-protocol-version"),
+            Some("portforward.k8s.io")
+        );
         assert!(answer.session.is_some());
     }
 
@@ -197,14 +254,23 @@ mod tests {
         assert_eq!(answer.response.status(), 101);
         assert_eq!(header(&answer, "connection"), Some("Upgrade"));
         assert_eq!(header(&answer, "upgrade"), Some("websocket"));
-        assert_eq!(header(&answer, "sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-        assert_eq!(header(&answer, "sec-websocket-protocol"), Some("SPDY/3.1+portforward.k8s.io"));
+        assert_eq!(
+            header(&answer, "sec-websocket-accept"),
+            Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+        );
+        assert_eq!(
+            header(&answer, "sec-websocket-protocol"),
+            Some("SPDY/3.1+portforward.k8s.io")
+        );
         assert!(answer.session.is_some());
     }
 
     #[test]
     fn requests_without_an_upgrade_get_a_status() {
-        let spdy = [("upgrade", "SPDY/3.1"), ("x-stream-protocol-version", "portforward.k8s.io")];
+        let spdy = [
+            ("upgrade", "SPDY/3.1"),
+            ("x-stream-protocol-version", "portforward.k8s.io"),
+        ];
         for refused in [
             answer(Method::GET, &[]),
             answer(Method::POST, &spdy),
@@ -220,8 +286,13 @@ mod tests {
 
     #[test]
     fn handshakes_over_http2_are_refused() {
-        let request = Request::builder().version(Version::HTTP_2).method(Method::GET).uri("/");
-        let request = WEBSOCKET.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = Request::builder()
+            .version(Version::HTTP_2)
+            .method(Method::GET)
+            .uri("/");
+        let request = WEBSOCKET
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
         let refused = accept(request.body(()).unwrap(), Arc::new(Nothing));
         assert_eq!(refused.response.status(), 400);
     }
@@ -240,6 +311,9 @@ mod tests {
         headers.push(("x-stream-protocol-version", "v4.channel.k8s.io"));
         let refused = answer(Method::POST, &headers);
         assert_eq!(refused.response.status(), 403);
-        assert_eq!(header(&refused, "x-accepted-stream-protocol-versions"), Some("portforward.k8s.io"));
+        assert_eq!(
+            header(&refused, "x-accepted-stream-protocol-versions"),
+            Some("portforward.k8s.io")
+        );
     }
 }

@@ -99,7 +99,9 @@ impl Decoder {
             if let Some(data) = self.data.take() {
                 return Ok(self.data(data, buffer));
             }
-            let Some(header) = buffer.first_chunk::<HEADER>() else { return Ok(None) };
+            let Some(header) = buffer.first_chunk::<HEADER>() else {
+                return Ok(None);
+            };
             let word = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
             let flags = header[4];
             let length = usize::from(header[5]) << 16 | usize::from(header[6]) << 8 | usize::from(header[7]);
@@ -109,7 +111,11 @@ impl Decoder {
                     return Err(FrameError::StreamZero);
                 }
                 buffer.advance(HEADER);
-                self.data = Some(Data { id: word, fin, left: length });
+                self.data = Some(Data {
+                    id: word,
+                    fin,
+                    left: length,
+                });
                 continue;
             }
             let version = (word >> 16) as u16;
@@ -142,7 +148,11 @@ impl Decoder {
         if left > 0 {
             self.data = Some(Data { id, fin, left });
         }
-        Some(Frame::Data { id, fin: fin && left == 0, bytes })
+        Some(Frame::Data {
+            id,
+            fin: fin && left == 0,
+            bytes,
+        })
     }
 }
 
@@ -165,12 +175,29 @@ fn control(kind: u16, fin: bool, mut body: Bytes) -> Result<Option<Frame>, Frame
         SYN_STREAM => {
             // Skips the associated stream, the priority and the slot.
             body.advance(6);
-            Frame::SynStream { id, fin, header_block: body }
+            Frame::SynStream {
+                id,
+                fin,
+                header_block: body,
+            }
         }
-        SYN_REPLY => Frame::SynReply { id, header_block: body },
-        HEADERS => Frame::Headers { id, fin, header_block: body },
-        RST_STREAM => Frame::Reset { id, status: body.get_u32() },
-        GO_AWAY => Frame::GoAway { last: id, status: body.get_u32() },
+        SYN_REPLY => Frame::SynReply {
+            id,
+            header_block: body,
+        },
+        HEADERS => Frame::Headers {
+            id,
+            fin,
+            header_block: body,
+        },
+        RST_STREAM => Frame::Reset {
+            id,
+            status: body.get_u32(),
+        },
+        GO_AWAY => Frame::GoAway {
+            last: id,
+            status: body.get_u32(),
+        },
         _ => Frame::Ping { id: word },
     }))
 }
@@ -178,7 +205,11 @@ fn control(kind: u16, fin: bool, mut body: Bytes) -> Result<Option<Frame>, Frame
 /// Appends a frame to `out`.
 pub(crate) fn encode(frame: &Frame, out: &mut BytesMut) {
     match frame {
-        Frame::SynStream { id, fin, header_block } => {
+        Frame::SynStream {
+            id,
+            fin,
+            header_block,
+        } => {
             header(out, SYN_STREAM, *fin, 10 + header_block.len());
             out.put_u32(*id);
             out.put_bytes(0, 6);
@@ -189,7 +220,11 @@ pub(crate) fn encode(frame: &Frame, out: &mut BytesMut) {
             out.put_u32(*id);
             out.put_slice(header_block);
         }
-        Frame::Headers { id, fin, header_block } => {
+        Frame::Headers {
+            id,
+            fin,
+            header_block,
+        } => {
             header(out, HEADERS, *fin, 4 + header_block.len());
             out.put_u32(*id);
             out.put_slice(header_block);
@@ -229,8 +264,7 @@ fn flags_and_length(fin: bool, length: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
@@ -248,28 +282,46 @@ mod tests {
     fn frames_look_as_the_specification_draws_them() {
         let cases: [(Frame, &[u8]); 7] = [
             (
-                Frame::SynStream { id: 3, fin: false, header_block: Bytes::from_static(b"h") },
+                Frame::SynStream {
+                    id: 3,
+                    fin: false,
+                    header_block: Bytes::from_static(b"h"),
+                },
                 b"\x80\x03\x00\x01\x00\x00\x00\x0b\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00h",
             ),
             (
-                Frame::SynReply { id: 3, header_block: Bytes::from_static(b"h") },
+                Frame::SynReply {
+                    id: 3,
+                    header_block: Bytes::from_static(b"h"),
+                },
                 b"\x80\x03\x00\x02\x00\x00\x00\x05\x00\x00\x00\x03h",
             ),
             (
                 Frame::Reset { id: 3, status: 5 },
                 b"\x80\x03\x00\x03\x00\x00\x00\x08\x00\x00\x00\x03\x00\x00\x00\x05",
             ),
-            (Frame::Ping { id: 1 }, b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01"),
+            (
+                Frame::Ping { id: 1 },
+                b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01",
+            ),
             (
                 Frame::GoAway { last: 9, status: 0 },
                 b"\x80\x03\x00\x07\x00\x00\x00\x08\x00\x00\x00\x09\x00\x00\x00\x00",
             ),
             (
-                Frame::Headers { id: 3, fin: true, header_block: Bytes::from_static(b"h") },
+                Frame::Headers {
+                    id: 3,
+                    fin: true,
+                    header_block: Bytes::from_static(b"h"),
+                },
                 b"\x80\x03\x00\x08\x01\x00\x00\x05\x00\x00\x00\x03h",
             ),
             (
-                Frame::Data { id: 3, fin: true, bytes: Bytes::from_static(b"hi") },
+                Frame::Data {
+                    id: 3,
+                    fin: true,
+                    bytes: Bytes::from_static(b"hi"),
+                },
                 b"\x00\x00\x00\x03\x01\x00\x00\x02hi",
             ),
         ];
@@ -294,7 +346,13 @@ mod tests {
     #[test]
     fn reserved_bit_of_a_stream_id_is_passed_over() {
         let reply = b"\x80\x03\x00\x02\x00\x00\x00\x04\x80\x00\x00\x03";
-        assert_eq!(decode_all(reply), Ok(vec![Frame::SynReply { id: 3, header_block: Bytes::new() }]));
+        assert_eq!(
+            decode_all(reply),
+            Ok(vec![Frame::SynReply {
+                id: 3,
+                header_block: Bytes::new()
+            }])
+        );
     }
 
     #[test]
@@ -305,8 +363,14 @@ mod tests {
         assert_eq!(decode_all(short), Err(FrameError::Length { kind: 1, length: 1 }));
         let long = b"\x80\x03\x00\x06\x00\x00\x00\x05\x00\x00\x00\x01\x00";
         assert_eq!(decode_all(long), Err(FrameError::Length { kind: 6, length: 5 }));
-        assert_eq!(decode_all(b"\x80\x03\x00\x08\x00\x00\x10\x01"), Err(FrameError::TooLong(4097)));
-        assert_eq!(decode_all(b"\x00\x00\x00\x00\x00\x00\x00\x00"), Err(FrameError::StreamZero));
+        assert_eq!(
+            decode_all(b"\x80\x03\x00\x08\x00\x00\x10\x01"),
+            Err(FrameError::TooLong(4097))
+        );
+        assert_eq!(
+            decode_all(b"\x00\x00\x00\x00\x00\x00\x00\x00"),
+            Err(FrameError::StreamZero)
+        );
     }
 
     #[test]
@@ -314,7 +378,13 @@ mod tests {
         let mut decoder = Decoder::default();
         let mut buffer = BytesMut::new();
         buffer.extend_from_slice(b"\x00\x00\x00\x03\x01\xff\xff\xffab");
-        let piece = |bytes| Some(Frame::Data { id: 3, fin: false, bytes: Bytes::from_static(bytes) });
+        let piece = |bytes| {
+            Some(Frame::Data {
+                id: 3,
+                fin: false,
+                bytes: Bytes::from_static(bytes),
+            })
+        };
         assert_eq!(decoder.decode(&mut buffer), Ok(piece(b"ab")));
         assert_eq!(decoder.decode(&mut buffer), Ok(None));
         buffer.extend_from_slice(b"c");
@@ -354,7 +424,11 @@ mod tests {
             loop {
                 match decoder.decode(&mut buffer) {
                     Ok(Some(Frame::Data { id, fin, bytes })) => match frames.last_mut() {
-                        Some(Frame::Data { id: same, fin: ended @ false, bytes: before }) if *same == id => {
+                        Some(Frame::Data {
+                            id: same,
+                            fin: ended @ false,
+                            bytes: before,
+                        }) if *same == id => {
                             *before = [&before[..], &bytes[..]].concat().into();
                             *ended = fin;
                         }

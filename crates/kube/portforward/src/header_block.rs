@@ -31,7 +31,10 @@ pub(crate) struct Headers(Vec<(String, String)>);
 
 impl Headers {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -59,7 +62,9 @@ impl Inflater {
                 Ok(Status::StreamEnd) => return Err(HeaderError::Compression),
                 Ok(Status::Ok | Status::BufError) => {}
                 Err(error) if error.needs_dictionary().is_some() => {
-                    self.0.set_dictionary(DICTIONARY).map_err(|_| HeaderError::Compression)?;
+                    self.0
+                        .set_dictionary(DICTIONARY)
+                        .map_err(|_| HeaderError::Compression)?;
                     continue;
                 }
                 Err(_) => return Err(HeaderError::Compression),
@@ -83,8 +88,13 @@ fn parse(mut block: &[u8]) -> Result<Headers, HeaderError> {
     if count > HEADERS_MAX {
         return Err(HeaderError::TooLarge);
     }
-    let headers: Option<Vec<_>> = (0..count).map(|_| Some((text(&mut block)?, text(&mut block)?))).collect();
-    headers.filter(|_| block.is_empty()).map(Headers).ok_or(HeaderError::Malformed)
+    let headers: Option<Vec<_>> = (0..count)
+        .map(|_| Some((text(&mut block)?, text(&mut block)?)))
+        .collect();
+    headers
+        .filter(|_| block.is_empty())
+        .map(Headers)
+        .ok_or(HeaderError::Malformed)
 }
 
 fn number(block: &mut &[u8]) -> Option<u32> {
@@ -127,8 +137,7 @@ impl Writer {
 #[cfg(test)]
 pub(crate) mod tests {
     use flate2::{Compress, Compression, FlushCompress};
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
@@ -167,13 +176,23 @@ pub(crate) mod tests {
         let mut lengths = Vec::new();
         for index in 0..40 {
             let port = index.to_string();
-            let headers = [("streamtype", "data"), ("port", port.as_str()), ("requestid", "0")];
+            let headers = [
+                ("streamtype", "data"),
+                ("port", port.as_str()),
+                ("requestid", "0"),
+            ];
             let block = deflater.write(&headers);
             lengths.push(block.len());
             let seen = inflater.read(&block).unwrap();
-            assert_eq!(headers.map(|(name, _)| seen.get(name)), headers.map(|(_, value)| Some(value)));
+            assert_eq!(
+                headers.map(|(name, _)| seen.get(name)),
+                headers.map(|(_, value)| Some(value))
+            );
         }
-        assert!(lengths[1] < lengths[0] / 2, "the second block refers to the first: {lengths:?}");
+        assert!(
+            lengths[1] < lengths[0] / 2,
+            "the second block refers to the first: {lengths:?}"
+        );
         assert_eq!(inflater.read(&deflater.write(&[])), Ok(Headers::default()));
     }
 
@@ -201,8 +220,14 @@ pub(crate) mod tests {
         assert_eq!(read(&[0, 0, 0, 33]), Err(HeaderError::TooLarge));
         assert_eq!(read(&[0, 0, 0, 1]), Err(HeaderError::Malformed));
         assert_eq!(read(&[0, 0, 0, 0, 7]), Err(HeaderError::Malformed));
-        assert_eq!(read(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, b'a']), Err(HeaderError::Malformed));
-        assert_eq!(read(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0]), Err(HeaderError::Malformed));
+        assert_eq!(
+            read(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, b'a']),
+            Err(HeaderError::Malformed)
+        );
+        assert_eq!(
+            read(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0]),
+            Err(HeaderError::Malformed)
+        );
         assert_eq!(Inflater::new().read(&[]), Err(HeaderError::Malformed));
         assert_eq!(Inflater::new().read(b"plain"), Err(HeaderError::Compression));
     }
@@ -211,7 +236,10 @@ pub(crate) mod tests {
     fn other_dictionary_is_refused() {
         let mut compress = Compress::new(Compression::best(), true);
         compress.set_dictionary(b"another").unwrap();
-        assert_eq!(Inflater::new().read(&Deflater(compress).write(&[])), Err(HeaderError::Compression));
+        assert_eq!(
+            Inflater::new().read(&Deflater(compress).write(&[])),
+            Err(HeaderError::Compression)
+        );
     }
 
     proptest! {

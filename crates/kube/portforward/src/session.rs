@@ -11,22 +11,30 @@
 //! session that fills all 128 connections to a target that does not read stays under 128 × 48 KiB = 6 MiB. The clients
 //! implement no flow control of SPDY, so a target that does not read stops the whole session, as in the kubelet.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
-use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures::{
+    future::{AbortHandle, Abortable, BoxFuture, FutureExt as _},
+    stream::{FuturesUnordered, StreamExt as _},
+};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc::{self, OwnedPermit};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::mpsc::{self, OwnedPermit},
+    time::{Instant, sleep_until, timeout},
+};
 
-use crate::frame::{self, CONTROL_MAX, Decoder, Frame, FrameError};
-use crate::header_block::HeaderError;
-use crate::streams::{Action, Streams};
-use crate::target::{Target, forward};
+use crate::{
+    frame::{self, CONTROL_MAX, Decoder, Frame, FrameError},
+    header_block::HeaderError,
+    streams::{Action, Streams},
+    target::{Target, forward},
+};
 
 /// The bytes that are read from the client at a time: enough for the longest control frame.
 const READ_BYTES: usize = 2 * CONTROL_MAX;
@@ -108,7 +116,9 @@ where
     };
     let status = u32::from(ended.as_ref().is_err_and(SessionError::is_protocol));
     let last = pump.streams.last();
-    let Pump { outgoing, forwards, .. } = pump;
+    let Pump {
+        outgoing, forwards, ..
+    } = pump;
     drop(forwards);
     let farewell = async move {
         // The writer may have failed. Then the client cannot get the frame.
@@ -185,7 +195,10 @@ impl Pump {
                 inbox.reserve(READ_BYTES);
             }
             let idle = heard + IDLE_TIMEOUT;
-            let wake = self.streams.next_deadline().map_or(idle, |deadline| idle.min(begun + deadline));
+            let wake = self
+                .streams
+                .next_deadline()
+                .map_or(idle, |deadline| idle.min(begun + deadline));
             tokio::select! {
                 read = reader.read_buf(&mut inbox), if self.actions.is_empty() => {
                     if read.map_err(SessionError::Read)? == 0 {
@@ -223,7 +236,10 @@ impl Pump {
     /// Does the pending actions up to the first one that needs room in a queue.
     fn act(&mut self) {
         while let Some(action) = self.actions.pop_front_if(|action| {
-            matches!(action, Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. })
+            matches!(
+                action,
+                Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. }
+            )
         }) {
             match action {
                 Action::Connect { data, port } => self.connect(data, port),
@@ -247,8 +263,15 @@ impl Pump {
         let (abort, registration) = AbortHandle::new_pair();
         let forward = forward(self.target.connect(port), data, incoming, self.outgoing.clone());
         let forward = Abortable::new(forward, registration);
-        self.forwards.push(forward.map(move |ended| (data, ended.ok())).boxed());
-        self.connections.insert(data, Connection { upload: Some(upload), abort });
+        self.forwards
+            .push(forward.map(move |ended| (data, ended.ok())).boxed());
+        self.connections.insert(
+            data,
+            Connection {
+                upload: Some(upload),
+                abort,
+            },
+        );
     }
 }
 
@@ -266,10 +289,18 @@ async fn room(
     outgoing: &mpsc::Sender<Frame>,
 ) -> Room {
     match action {
-        Some(Action::Send(_)) => outgoing.clone().reserve_owned().await.map_or(Room::Unneeded, Room::Client),
+        Some(Action::Send(_)) => outgoing
+            .clone()
+            .reserve_owned()
+            .await
+            .map_or(Room::Unneeded, Room::Client),
         Some(Action::Deliver { data, .. }) => {
-            let upload = connections.get(data).and_then(|connection| connection.upload.clone());
-            let Some(upload) = upload else { return Room::Unneeded };
+            let upload = connections
+                .get(data)
+                .and_then(|connection| connection.upload.clone());
+            let Some(upload) = upload else {
+                return Room::Unneeded;
+            };
             upload.reserve_owned().await.map_or(Room::Unneeded, Room::Target)
         }
         Some(Action::Connect { .. } | Action::Finish { .. } | Action::Abandon { .. }) | None => {

@@ -7,13 +7,14 @@
 //!  data stream  ──┘ within 30 s                           data stream reset by the client: Abandon, error FIN
 //! ```
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::frame::{Frame, ResetStatus};
-use crate::header_block::{HeaderError, Headers, Inflater, Writer};
+use crate::{
+    frame::{Frame, ResetStatus},
+    header_block::{HeaderError, Headers, Inflater, Writer},
+};
 
 /// The most streams that may be open at a time: 128 forwarded connections, more than a browser opens through `kubectl`.
 pub(crate) const STREAMS_MAX: usize = 256;
@@ -107,11 +108,19 @@ impl Streams {
         actions: &mut impl Extend<Action>,
     ) -> Result<(), HeaderError> {
         match frame {
-            Frame::SynStream { id, fin, header_block } => {
+            Frame::SynStream {
+                id,
+                fin,
+                header_block,
+            } => {
                 let headers = self.inflater.read(&header_block)?;
                 actions.extend(self.on_open(now, id, fin, &headers));
             }
-            Frame::Headers { id, fin, header_block } => {
+            Frame::Headers {
+                id,
+                fin,
+                header_block,
+            } => {
                 self.inflater.read(&header_block)?;
                 actions.extend(self.on_data(id, fin, Bytes::new()));
             }
@@ -131,14 +140,20 @@ impl Streams {
 
     /// Handles the end of a pair's connection; an error is sent to the client.
     pub(crate) fn on_end(&mut self, data: u32, result: Result<(), String>) -> Vec<Action> {
-        let Some(pair) = self.pairs.remove(&data) else { return vec![] };
+        let Some(pair) = self.pairs.remove(&data) else {
+            return vec![];
+        };
         let last = match &result {
             Ok(()) => fin(data, Bytes::new()),
             Err(_) => reset(data, ResetStatus::Cancel),
         };
-        let text = result.err().map(|error| format!("error forwarding port {}: {error}", pair.port));
+        let text = result
+            .err()
+            .map(|error| format!("error forwarding port {}: {error}", pair.port));
         // As in the kubelet, the error stream ends first.
-        let error = pair.error.map(|error| fin(error, text.unwrap_or_default().into()));
+        let error = pair
+            .error
+            .map(|error| fin(error, text.unwrap_or_default().into()));
         error.into_iter().chain([last]).collect()
     }
 
@@ -146,7 +161,10 @@ impl Streams {
     pub(crate) fn on_time(&mut self, now: Duration) -> Vec<Action> {
         let late = self.waiting.extract_if(.., |_, half| half.until <= now);
         late.map(|(request, half)| match half.kind {
-            Kind::Error => fin(half.id, format!("request {request}: timed out waiting for streams").into()),
+            Kind::Error => fin(
+                half.id,
+                format!("request {request}: timed out waiting for streams").into(),
+            ),
             Kind::Data => reset(half.id, ResetStatus::Cancel),
         })
         .collect()
@@ -178,7 +196,14 @@ impl Streams {
         let Some(Opening { kind, port, request }) = Opening::read(id, headers) else {
             return vec![reset(id, ResetStatus::Cancel)];
         };
-        let half = Half { kind, id, port, finished, early: BytesMut::new(), until: now + PAIR_TIMEOUT };
+        let half = Half {
+            kind,
+            id,
+            port,
+            finished,
+            early: BytesMut::new(),
+            until: now + PAIR_TIMEOUT,
+        };
         let other = match self.waiting.remove(&request) {
             None => {
                 self.waiting.insert(request, half);
@@ -190,12 +215,23 @@ impl Streams {
             }
             Some(other) => other,
         };
-        let (error, data) = if kind == Kind::Data { (other, half) } else { (half, other) };
+        let (error, data) = if kind == Kind::Data {
+            (other, half)
+        } else {
+            (half, other)
+        };
         let port = data.port;
         let finished = data.finished;
         let early = data.early.freeze();
         let data = data.id;
-        self.pairs.insert(data, Pair { error: Some(error.id), port, receiving: !finished });
+        self.pairs.insert(
+            data,
+            Pair {
+                error: Some(error.id),
+                port,
+                receiving: !finished,
+            },
+        );
         // The reply has to come before any byte of the target, because a client drops data of a stream that has not
         // been accepted.
         let mut actions = vec![self.reply(id), Action::Connect { data, port }];
@@ -208,12 +244,17 @@ impl Streams {
         if let Some(pair) = self.pairs.get_mut(&id).filter(|pair| pair.receiving) {
             pair.receiving = !finished;
             let deliver = (!bytes.is_empty()).then_some(Action::Deliver { data: id, bytes });
-            return deliver.into_iter().chain(finished.then_some(Action::Finish { data: id })).collect();
+            return deliver
+                .into_iter()
+                .chain(finished.then_some(Action::Finish { data: id }))
+                .collect();
         }
         // The stream may have ended while the data was in flight; data on an error stream is ignored.
         let early = |half: &&mut Half| half.id == id && half.kind == Kind::Data && !half.finished;
         let of_all: usize = self.waiting.values().map(|half| half.early.len()).sum();
-        let Some(half) = self.waiting.values_mut().find(early) else { return vec![] };
+        let Some(half) = self.waiting.values_mut().find(early) else {
+            return vec![];
+        };
         if half.early.len() + bytes.len() > EARLY_MAX || of_all + bytes.len() > EARLY_OF_ALL_MAX {
             self.waiting.retain(|_, half| half.id != id);
             return vec![reset(id, ResetStatus::FlowControl)];
@@ -237,7 +278,10 @@ impl Streams {
     }
 
     fn reply(&mut self, id: u32) -> Action {
-        Action::Send(Frame::SynReply { id, header_block: self.writer.empty() })
+        Action::Send(Frame::SynReply {
+            id,
+            header_block: self.writer.empty(),
+        })
     }
 }
 
@@ -272,15 +316,17 @@ fn fin(id: u32, bytes: Bytes) -> Action {
 }
 
 fn reset(id: u32, status: ResetStatus) -> Action {
-    Action::Send(Frame::Reset { id, status: status as u32 })
+    Action::Send(Frame::Reset {
+        id,
+        status: status as u32,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
     use crate::header_block::tests::Deflater;
@@ -296,7 +342,11 @@ mod tests {
 
     impl Session {
         fn new() -> Self {
-            Self { streams: Streams::new(), deflater: Deflater::new(), now: Duration::ZERO }
+            Self {
+                streams: Streams::new(),
+                deflater: Deflater::new(),
+                now: Duration::ZERO,
+            }
         }
 
         fn frame(&mut self, frame: Frame) -> Vec<Action> {
@@ -307,15 +357,27 @@ mod tests {
 
         fn open_with(&mut self, id: u32, fin: bool, headers: &[(&str, &str)]) -> Vec<Action> {
             let header_block = self.deflater.write(headers).into();
-            self.frame(Frame::SynStream { id, fin, header_block })
+            self.frame(Frame::SynStream {
+                id,
+                fin,
+                header_block,
+            })
         }
 
         fn open(&mut self, id: u32, kind: &str, port: &str, request: &str) -> Vec<Action> {
-            self.open_with(id, false, &[("streamtype", kind), ("port", port), ("requestid", request)])
+            self.open_with(
+                id,
+                false,
+                &[("streamtype", kind), ("port", port), ("requestid", request)],
+            )
         }
 
         fn data(&mut self, id: u32, fin: bool, bytes: &'static [u8]) -> Vec<Action> {
-            self.frame(Frame::Data { id, fin, bytes: Bytes::from_static(bytes) })
+            self.frame(Frame::Data {
+                id,
+                fin,
+                bytes: Bytes::from_static(bytes),
+            })
         }
 
         /// A session with one connection, on streams 1 and 3, to port 80.
@@ -340,8 +402,14 @@ mod tests {
         let opened = session.open(3, "data", "2379", "0");
         assert!(is_reply(&opened[0], 3));
         assert_eq!(opened[1..], [Action::Connect { data: 3, port: 2379 }]);
-        let deliver = Action::Deliver { data: 3, bytes: Bytes::from_static(b"hi") };
-        assert_eq!(session.data(3, true, b"hi"), [deliver, Action::Finish { data: 3 }]);
+        let deliver = Action::Deliver {
+            data: 3,
+            bytes: Bytes::from_static(b"hi"),
+        };
+        assert_eq!(
+            session.data(3, true, b"hi"),
+            [deliver, Action::Finish { data: 3 }]
+        );
         assert_eq!(session.data(3, false, b"after the end"), []);
     }
 
@@ -350,12 +418,21 @@ mod tests {
         let mut session = Session::new();
         session.open(1, "error", "80", "0");
         session.open(3, "error", "443", "1");
-        assert_eq!(session.open(5, "data", "443", "1")[1..], [Action::Connect { data: 5, port: 443 }]);
-        assert_eq!(session.open(7, "data", "80", "0")[1..], [Action::Connect { data: 7, port: 80 }]);
+        assert_eq!(
+            session.open(5, "data", "443", "1")[1..],
+            [Action::Connect { data: 5, port: 443 }]
+        );
+        assert_eq!(
+            session.open(7, "data", "80", "0")[1..],
+            [Action::Connect { data: 7, port: 80 }]
+        );
         assert_eq!(session.streams.on_end(7, Ok(())), [fin(1, EMPTY), fin(7, EMPTY)]);
         // The request id is free again as soon as its pair is complete.
         session.open(9, "error", "80", "0");
-        assert_eq!(session.open(11, "data", "80", "0")[1..], [Action::Connect { data: 11, port: 80 }]);
+        assert_eq!(
+            session.open(11, "data", "80", "0")[1..],
+            [Action::Connect { data: 11, port: 80 }]
+        );
     }
 
     #[test]
@@ -366,8 +443,18 @@ mod tests {
         assert_eq!(session.data(1, true, b"b"), []);
         let opened = session.open(3, "error", "80", "0");
         assert!(is_reply(&opened[0], 3));
-        let deliver = Action::Deliver { data: 1, bytes: Bytes::from_static(b"ab") };
-        assert_eq!(opened[1..], [Action::Connect { data: 1, port: 80 }, deliver, Action::Finish { data: 1 }]);
+        let deliver = Action::Deliver {
+            data: 1,
+            bytes: Bytes::from_static(b"ab"),
+        };
+        assert_eq!(
+            opened[1..],
+            [
+                Action::Connect { data: 1, port: 80 },
+                deliver,
+                Action::Finish { data: 1 }
+            ]
+        );
     }
 
     #[test]
@@ -376,7 +463,11 @@ mod tests {
         session.open(1, "data", "80", "0");
         assert_eq!(session.data(1, false, &[0; EARLY_MAX]), []);
         assert_eq!(session.data(1, false, b"x"), [reset(1, ResetStatus::FlowControl)]);
-        assert_eq!(session.open(3, "error", "80", "0").len(), 1, "its other half waits again");
+        assert_eq!(
+            session.open(3, "error", "80", "0").len(),
+            1,
+            "its other half waits again"
+        );
     }
 
     #[test]
@@ -390,7 +481,10 @@ mod tests {
         for id in full {
             assert_eq!(session.data(*id, false, &[0; EARLY_MAX]), []);
         }
-        assert_eq!(session.data(*last, false, b"x"), [reset(*last, ResetStatus::FlowControl)]);
+        assert_eq!(
+            session.data(*last, false, b"x"),
+            [reset(*last, ResetStatus::FlowControl)]
+        );
         // What is delivered makes room.
         session.open(11, "error", "80", "1");
         assert_eq!(session.data(3, false, b""), []);
@@ -401,7 +495,10 @@ mod tests {
         let mut session = Session::new();
         session.open_with(1, false, &[("streamtype", "error"), ("port", "80")]);
         let opened = session.open_with(3, true, &[("streamtype", "data"), ("port", "80")]);
-        assert_eq!(opened[1..], [Action::Connect { data: 3, port: 80 }, Action::Finish { data: 3 }]);
+        assert_eq!(
+            opened[1..],
+            [Action::Connect { data: 3, port: 80 }, Action::Finish { data: 3 }]
+        );
     }
 
     #[test]
@@ -411,7 +508,10 @@ mod tests {
         assert_eq!(session.open(1, "error", "0", "0"), cancelled(1));
         assert_eq!(session.open(3, "error", "65536", "0"), cancelled(3));
         assert_eq!(session.open(5, "other", "80", "0"), cancelled(5));
-        assert_eq!(session.open_with(7, false, &[("streamtype", "data")]), cancelled(7));
+        assert_eq!(
+            session.open_with(7, false, &[("streamtype", "data")]),
+            cancelled(7)
+        );
         assert_eq!(session.open_with(9, false, &[]), cancelled(9));
         assert_eq!(session.open(11, "data", "80", &"9".repeat(65)), cancelled(11));
         assert_eq!(
@@ -419,10 +519,21 @@ mod tests {
             [reset(11, ResetStatus::Protocol)],
             "an id used before"
         );
-        assert_eq!(session.open(12, "data", "80", "0"), [reset(12, ResetStatus::Protocol)], "a server's id");
+        assert_eq!(
+            session.open(12, "data", "80", "0"),
+            [reset(12, ResetStatus::Protocol)],
+            "a server's id"
+        );
         session.open(13, "data", "80", "0");
-        assert_eq!(session.open(15, "data", "80", "0"), cancelled(15), "a second of its kind");
-        assert_eq!(session.open(17, "error", "80", "0")[1..], [Action::Connect { data: 13, port: 80 }]);
+        assert_eq!(
+            session.open(15, "data", "80", "0"),
+            cancelled(15),
+            "a second of its kind"
+        );
+        assert_eq!(
+            session.open(17, "error", "80", "0")[1..],
+            [Action::Connect { data: 13, port: 80 }]
+        );
     }
 
     #[test]
@@ -448,7 +559,10 @@ mod tests {
         let mut session = Session::paired();
         assert_eq!(session.frame(Frame::Reset { id: 1, status: 5 }), []);
         assert_eq!(session.data(3, false, b"x").len(), 1);
-        assert_eq!(session.streams.on_end(3, Err("gone".to_owned())), [reset(3, ResetStatus::Cancel)]);
+        assert_eq!(
+            session.streams.on_end(3, Err("gone".to_owned())),
+            [reset(3, ResetStatus::Cancel)]
+        );
     }
 
     #[test]
@@ -468,10 +582,16 @@ mod tests {
         session.now = Duration::from_secs(10);
         session.open(3, "data", "80", "8");
         assert_eq!(session.streams.next_deadline(), Some(PAIR_TIMEOUT));
-        assert_eq!(session.streams.on_time(PAIR_TIMEOUT - Duration::from_millis(1)), []);
+        assert_eq!(
+            session.streams.on_time(PAIR_TIMEOUT - Duration::from_millis(1)),
+            []
+        );
         let text = Bytes::from_static(b"request 7: timed out waiting for streams");
         assert_eq!(session.streams.on_time(PAIR_TIMEOUT), [fin(1, text)]);
-        assert_eq!(session.streams.on_time(Duration::from_secs(40)), [reset(3, ResetStatus::Cancel)]);
+        assert_eq!(
+            session.streams.on_time(Duration::from_secs(40)),
+            [reset(3, ResetStatus::Cancel)]
+        );
         assert_eq!(session.streams.next_deadline(), None);
     }
 
@@ -484,7 +604,10 @@ mod tests {
             session.open(id + 2, "data", "80", &pair.to_string());
         }
         let next = ids().nth(STREAMS_MAX).unwrap();
-        assert_eq!(session.open(next, "error", "80", "x"), [reset(next, ResetStatus::Refused)]);
+        assert_eq!(
+            session.open(next, "error", "80", "x"),
+            [reset(next, ResetStatus::Refused)]
+        );
         session.streams.on_end(3, Ok(()));
         assert!(is_reply(&session.open(next + 2, "error", "80", "x")[0], next + 2));
     }
@@ -492,7 +615,10 @@ mod tests {
     #[test]
     fn pings_of_the_client_are_echoed() {
         let mut session = Session::new();
-        assert_eq!(session.frame(Frame::Ping { id: 7 }), [Action::Send(Frame::Ping { id: 7 })]);
+        assert_eq!(
+            session.frame(Frame::Ping { id: 7 }),
+            [Action::Send(Frame::Ping { id: 7 })]
+        );
         assert_eq!(session.frame(Frame::Ping { id: 2 }), []);
     }
 
@@ -501,7 +627,10 @@ mod tests {
         let mut session = Session::paired();
         assert_eq!(session.frame(Frame::GoAway { last: 0, status: 0 }), []);
         assert!(!session.streams.is_over());
-        assert_eq!(session.open(5, "error", "80", "1"), [reset(5, ResetStatus::Refused)]);
+        assert_eq!(
+            session.open(5, "error", "80", "1"),
+            [reset(5, ResetStatus::Refused)]
+        );
         assert_eq!(session.data(3, false, b"x").len(), 1);
         session.streams.on_end(3, Ok(()));
         assert!(session.streams.is_over());
@@ -510,13 +639,35 @@ mod tests {
     /// An action of the client or the target.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        Open { id: u32, fin: bool, kind: u8, port: u16, request: Option<u8> },
-        Data { id: u32, fin: bool, length: usize },
-        Headers { id: u32, fin: bool },
-        Reset { id: u32 },
-        Ping { id: u32 },
-        End { id: u32, fails: bool },
-        Pass { seconds: u64 },
+        Open {
+            id: u32,
+            fin: bool,
+            kind: u8,
+            port: u16,
+            request: Option<u8>,
+        },
+        Data {
+            id: u32,
+            fin: bool,
+            length: usize,
+        },
+        Headers {
+            id: u32,
+            fin: bool,
+        },
+        Reset {
+            id: u32,
+        },
+        Ping {
+            id: u32,
+        },
+        End {
+            id: u32,
+            fails: bool,
+        },
+        Pass {
+            seconds: u64,
+        },
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -536,7 +687,13 @@ mod tests {
     impl Session {
         fn step(&mut self, step: Step) -> Vec<Action> {
             match step {
-                Step::Open { id, fin, kind, port, request } => {
+                Step::Open {
+                    id,
+                    fin,
+                    kind,
+                    port,
+                    request,
+                } => {
                     let kind = ["error", "data", "error", "data", "neither"][usize::from(kind)];
                     let port = port.to_string();
                     let request = request.map(|request| request.to_string());
@@ -544,12 +701,18 @@ mod tests {
                     headers.extend(request.as_ref().map(|request| ("requestid", request.as_str())));
                     self.open_with(id, fin, &headers)
                 }
-                Step::Data { id, fin, length } => {
-                    self.frame(Frame::Data { id, fin, bytes: vec![0; length].into() })
-                }
+                Step::Data { id, fin, length } => self.frame(Frame::Data {
+                    id,
+                    fin,
+                    bytes: vec![0; length].into(),
+                }),
                 Step::Headers { id, fin } => {
                     let header_block = self.deflater.write(&[("more", "headers")]).into();
-                    self.frame(Frame::Headers { id, fin, header_block })
+                    self.frame(Frame::Headers {
+                        id,
+                        fin,
+                        header_block,
+                    })
                 }
                 Step::Reset { id } => self.frame(Frame::Reset { id, status: 5 }),
                 Step::Ping { id } => self.frame(Frame::Ping { id }),

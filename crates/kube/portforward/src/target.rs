@@ -3,8 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::mpsc,
+};
 
 use crate::frame::Frame;
 
@@ -52,11 +54,18 @@ pub(crate) async fn forward(
         let mut buffer = BytesMut::new();
         loop {
             buffer.reserve(READ_BYTES);
-            let read = (&mut from_target).take(READ_BYTES as u64).read_buf(&mut buffer).await;
+            let read = (&mut from_target)
+                .take(READ_BYTES as u64)
+                .read_buf(&mut buffer)
+                .await;
             if read.map_err(|error| format!("failed to read from the target: {error}"))? == 0 {
                 return Ok(());
             }
-            let frame = Frame::Data { id: stream, fin: false, bytes: buffer.split().freeze() };
+            let frame = Frame::Data {
+                id: stream,
+                fin: false,
+                bytes: buffer.split().freeze(),
+            };
             if outgoing.send(frame).await.is_err() {
                 // The session is over.
                 return Ok(());

@@ -1,18 +1,27 @@
 //! Whole sessions, over both transports, with a client that behaves like moby/spdystream.
 
-#![allow(clippy::unwrap_used, reason = "the client and the ports of the tests are no tests to clippy")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "the client and the ports of the tests are no tests to clippy"
+)]
 
 mod client;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use client::{Client, Frame, Running, serve};
 use futures::future::BoxFuture;
 use nephele_portforward::{ConnectError, Duplex, SessionError, Target};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream},
+    sync::{Notify, mpsc},
+};
 use tokio_tungstenite::tungstenite::Message;
 
 /// Sends back all bytes. This and the next constants are the ports of the test targets.
@@ -89,7 +98,11 @@ impl Target for Ports {
         }
         let (io, mut far) = tokio::io::duplex(4096);
         self.open.fetch_add(1, Ordering::SeqCst);
-        let counted = Counted { io, open: self.open.clone(), closed: self.closed.clone() };
+        let counted = Counted {
+            io,
+            open: self.open.clone(),
+            closed: self.closed.clone(),
+        };
         match port {
             HELD => self.held.send(far).unwrap(),
             _ => {
@@ -135,10 +148,22 @@ async fn tunnel() -> (Client<client::Messages>, Server) {
 async fn connect<C>(shake_hands: impl AsyncFnOnce(DuplexStream) -> C) -> (C, Server) {
     let (sender, held) = mpsc::unbounded_channel();
     let (open, closed) = <(Arc<AtomicUsize>, Arc<Notify>)>::default();
-    let ports = Ports { held: sender, open: open.clone(), closed: closed.clone() };
+    let ports = Ports {
+        held: sender,
+        open: open.clone(),
+        closed: closed.clone(),
+    };
     let (io, running) = serve(Arc::new(ports));
     let client = shake_hands(io).await;
-    (client, Server { session: running.await.unwrap(), held, open, closed })
+    (
+        client,
+        Server {
+            session: running.await.unwrap(),
+            held,
+            open,
+            closed,
+        },
+    )
 }
 
 impl Server {
@@ -163,7 +188,9 @@ async fn echoes<IO: AsyncRead + AsyncWrite + Unpin>(client: &mut Client<IO>) {
         let mut seen = Vec::new();
         while seen.len() < length {
             match client.of(3).await {
-                Frame::Data { fin: false, bytes, .. } => seen.extend(bytes),
+                Frame::Data {
+                    fin: false, bytes, ..
+                } => seen.extend(bytes),
                 other => panic!("{other:?} instead of the echo"),
             }
         }
@@ -171,7 +198,10 @@ async fn echoes<IO: AsyncRead + AsyncWrite + Unpin>(client: &mut Client<IO>) {
     }
     client.data(3, true, b"bye").await;
     let ends = client.whole(&[1, 3]).await;
-    assert_eq!((ends[&1].as_slice(), ends[&3].as_slice()), (&b""[..], &b"bye"[..]));
+    assert_eq!(
+        (ends[&1].as_slice(), ends[&3].as_slice()),
+        (&b""[..], &b"bye"[..])
+    );
 }
 
 #[tokio::test]
@@ -199,7 +229,12 @@ async fn bytes_are_forwarded_by_websocket_tunnel() {
 async fn websocket_close_and_ping_are_answered() {
     use futures::{SinkExt as _, StreamExt as _};
     let (mut client, server) = tunnel().await;
-    client.io.socket.send(Message::Ping("are you there".into())).await.unwrap();
+    client
+        .io
+        .socket
+        .send(Message::Ping("are you there".into()))
+        .await
+        .unwrap();
     let pong = client.io.socket.next().await.unwrap().unwrap();
     assert_eq!(pong, Message::Pong("are you there".into()));
     client.io.socket.close(None).await.unwrap();
@@ -218,7 +253,12 @@ async fn websocket_message_of_any_length_passes() {
     client.forward(1, COUNT, "0").await;
     // A data frame of a mebibyte in one message, like a single large write of client-go.
     let frame = [&b"\x00\x00\x00\x03\x01\x10\x00\x00"[..], &noise(1 << 20)].concat();
-    client.io.socket.send(Message::Binary(frame.into())).await.unwrap();
+    client
+        .io
+        .socket
+        .send(Message::Binary(frame.into()))
+        .await
+        .unwrap();
     assert_eq!(client.whole(&[3]).await[&3], b"1048576");
 }
 
@@ -227,10 +267,14 @@ async fn text_message_ends_a_tunnel_with_a_protocol_error() {
     use futures::{SinkExt as _, StreamExt as _};
     let (mut client, server) = tunnel().await;
     client.io.socket.send(Message::text("hello")).await.unwrap();
-    let last = client.io.socket.by_ref().filter_map(async |message| match message {
-        Ok(Message::Close(Some(close))) => Some(u16::from(close.code)),
-        _ => None,
-    });
+    let last = client
+        .io
+        .socket
+        .by_ref()
+        .filter_map(async |message| match message {
+            Ok(Message::Close(Some(close))) => Some(u16::from(close.code)),
+            _ => None,
+        });
     assert_eq!(std::pin::pin!(last).next().await, Some(1002));
     assert!(matches!(server.session.await, Ok(Err(SessionError::Read(_)))));
 }
@@ -268,7 +312,10 @@ async fn failure_to_connect_is_text_on_the_error_stream() {
     let (mut client, _server) = spdy().await;
     client.forward(1, CLOSED, "0").await;
     let text = client.whole(&[1]).await.remove(&1).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), "error forwarding port 81: connection refused");
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "error forwarding port 81: connection refused"
+    );
     assert_eq!(client.of(3).await, Frame::Reset { id: 3, status: 5 });
     client.forward(5, GREETING, "1").await;
     assert_eq!(client.whole(&[7]).await[&7], b"hello");
@@ -366,18 +413,25 @@ async fn silent_client_is_let_go_and_one_that_pings_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn stream_without_its_other_is_told_after_half_a_minute() {
     let (mut client, _server) = spdy().await;
-    client.open(1, &[("streamtype", "error"), ("port", "80"), ("requestid", "4")]).await;
+    client
+        .open(1, &[("streamtype", "error"), ("port", "80"), ("requestid", "4")])
+        .await;
     assert_eq!(client.of(1).await, Frame::Reply { id: 1, headers: 0 });
     let before = tokio::time::Instant::now();
     let text = client.whole(&[1]).await.remove(&1).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), "request 4: timed out waiting for streams");
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "request 4: timed out waiting for streams"
+    );
     assert_eq!(before.elapsed().as_secs(), 30);
 }
 
 #[tokio::test]
 async fn broken_frame_ends_the_session_with_a_farewell() {
     let (mut client, server) = spdy().await;
-    client.send(b"\x80\x02\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01").await;
+    client
+        .send(b"\x80\x02\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01")
+        .await;
     assert_eq!(client.read().await, Some(Frame::GoAway { last: 0, status: 1 }));
     assert_eq!(client.read().await, None);
     let error = server.session.await.unwrap().unwrap_err();

@@ -5,9 +5,11 @@
 
 #![allow(clippy::print_stdout, reason = "a command for people")]
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use nephele_state::{Observer, State};
@@ -28,12 +30,17 @@ impl Observer for Quiet {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("which folder?")?);
     let state = State::open(&folder, Arc::new(Quiet))?;
-    println!("{:>8} {:>10} {:>10} {:>10}", "writers", "writes/s", "p50 ms", "p99 ms");
+    println!(
+        "{:>8} {:>10} {:>10} {:>10}",
+        "writers", "writes/s", "p50 ms", "p99 ms"
+    );
     for writers in [1_usize, 10, 100, 1000] {
         let begun = Instant::now();
         let mut tasks = Vec::new();
         for writer in 0..writers {
-            let partition = state.partition(&format!("p{}", writer % 50), "example")?.partition;
+            let partition = state
+                .partition(&format!("p{}", writer % 50), "example")?
+                .partition;
             tasks.push(tokio::spawn(async move {
                 let mut waited = Vec::new();
                 for number in 0_u64.. {
@@ -55,8 +62,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let seconds = begun.elapsed().as_secs_f64();
         waited.sort();
-        let ms =
-            |share: usize| waited.get(waited.len() * share / 100).map_or(0.0, |at| at.as_secs_f64() * 1e3);
+        let ms = |share: usize| {
+            waited
+                .get(waited.len() * share / 100)
+                .map_or(0.0, |at| at.as_secs_f64() * 1e3)
+        };
         #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
         let rate = waited.len() as f64 / seconds;
         println!("{writers:>8} {rate:>10.0} {:>10.2} {:>10.2}", ms(50), ms(99));

@@ -1,8 +1,6 @@
 //! Errors of the state file.
 
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{io, path::PathBuf, sync::Arc};
 
 use thiserror::Error;
 

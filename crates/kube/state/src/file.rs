@@ -1,18 +1,20 @@
 //! The state file: its tables, and how it is opened, read and written.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    os::unix::fs::OpenOptionsExt as _,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, TableDefinition};
-use redb::{ReadableTable as _, TableError, TableHandle as _};
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError,
+    TableHandle as _,
+};
 
-use crate::error::OpenError;
-use crate::pending::Batch;
+use crate::{error::OpenError, pending::Batch};
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("nephele.dev/state");
 /// The name, identity and mark of each partition, by its id.
@@ -53,7 +55,13 @@ pub(crate) fn opener(path: &Path) -> Opener {
     let path = path.to_owned();
     Box::new(move || {
         let there = path.exists();
-        fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)?;
         if !there && let Some(directory) = path.parent() {
             // The directory entry of the file has to survive a loss of power, too.
             fs::File::open(directory)?.sync_all()?;
@@ -65,7 +73,9 @@ pub(crate) fn opener(path: &Path) -> Opener {
 pub(crate) fn builder() -> Builder {
     let mut builder = Builder::new();
     // The check reads the whole file once. Without the check, damage may be found late or never.
-    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+    builder
+        .set_cache_size(CACHE_BYTES)
+        .set_check_integrity_on_open(true);
     builder
 }
 
@@ -76,7 +86,11 @@ impl File {
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let database = opener().map_err(redb::Error::from)?;
             let found = format(&database)?;
-            let entries = if found == Some(FORMAT) { entries(&database)? } else { Vec::new() };
+            let entries = if found == Some(FORMAT) {
+                entries(&database)?
+            } else {
+                Vec::new()
+            };
             Ok((database, found, entries))
         }));
         let unreadable = |reason: &dyn std::fmt::Display| OpenError::Unreadable {
@@ -88,7 +102,10 @@ impl File {
             Ok(Ok(opened)) => opened,
             Ok(Err(redb::Error::DatabaseAlreadyOpen)) => return Err(OpenError::InUse { path }),
             Ok(Err(redb::Error::Io(source))) if source.kind() != io::ErrorKind::InvalidData => {
-                return Err(OpenError::File { path, source: Box::new(source.into()) });
+                return Err(OpenError::File {
+                    path,
+                    source: Box::new(source.into()),
+                });
             }
             Ok(Err(redb::Error::Io(source))) => {
                 return Err(unreadable(&format!("it is not a redb file ({source})")));
@@ -97,10 +114,23 @@ impl File {
         };
         match found {
             Some(FORMAT) => {}
-            Some(found) => return Err(OpenError::Format { path, found, expected: FORMAT }),
+            Some(found) => {
+                return Err(OpenError::Format {
+                    path,
+                    found,
+                    expected: FORMAT,
+                });
+            }
             None => return Err(unreadable(&"it belongs to another program")),
         }
-        Ok((Self { path, opener, database: RwLock::new(Some(database)) }, entries))
+        Ok((
+            Self {
+                path,
+                opener,
+                database: RwLock::new(Some(database)),
+            },
+            entries,
+        ))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -115,7 +145,10 @@ impl File {
     /// The records of a partition, by key.
     pub(crate) fn read(&self, id: u64) -> Result<Vec<(Vec<u8>, Bytes)>, redb::Error> {
         let database = self.database.read();
-        let transaction = database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_read()?;
+        let transaction = database
+            .as_ref()
+            .ok_or(redb::Error::DatabaseClosed)?
+            .begin_read()?;
         let records = match transaction.open_table(RECORDS) {
             Ok(records) => records,
             Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
@@ -132,7 +165,10 @@ impl File {
     /// Writes the whole batch, or nothing.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), redb::Error> {
         let database = self.database.read();
-        let transaction = database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_write()?;
+        let transaction = database
+            .as_ref()
+            .ok_or(redb::Error::DatabaseClosed)?
+            .begin_write()?;
         {
             let mut partitions = transaction.open_table(PARTITIONS)?;
             let mut records = transaction.open_table(RECORDS)?;
@@ -172,7 +208,10 @@ impl File {
 fn format(database: &Database) -> Result<Option<u64>, redb::Error> {
     let is_new = {
         let transaction = database.begin_read()?;
-        let tables: Vec<_> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
+        let tables: Vec<_> = transaction
+            .list_tables()?
+            .map(|table| table.name().to_owned())
+            .collect();
         if tables.iter().any(|name| name == META.name()) {
             let meta = transaction.open_table(META)?;
             return Ok(meta.get(FORMAT_KEY)?.map(|format| format.value()));
@@ -199,7 +238,12 @@ fn entries(database: &Database) -> Result<Vec<Entry>, redb::Error> {
     for entry in partitions.iter()? {
         let (id, value) = entry?;
         let (name, identity, mark) = value.value();
-        entries.push(Entry { id: id.value(), name: name.to_owned(), identity: identity.to_owned(), mark });
+        entries.push(Entry {
+            id: id.value(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            mark,
+        });
     }
     Ok(entries)
 }

@@ -1,8 +1,12 @@
 //! A disk in memory, for simulations.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
 use redb::{Database, DatabaseError, StorageBackend};

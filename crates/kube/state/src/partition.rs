@@ -1,14 +1,17 @@
 //! The records of one owner.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{
+    future::Future,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 
-use crate::error::Unkept;
-use crate::pending::Header;
-use crate::state::{Handle, Progress};
+use crate::{
+    error::Unkept,
+    pending::Header,
+    state::{Handle, Progress},
+};
 
 /// A partition and its records.
 #[derive(Debug)]
@@ -49,14 +52,19 @@ impl Partition {
         let sequence = shared.pending.lock().batch.sequence;
         async move {
             let failed = |progress: &Progress| {
-                let failed = progress.failed.as_ref().filter(|failure| failure.until >= sequence);
+                let failed = progress
+                    .failed
+                    .as_ref()
+                    .filter(|failure| failure.until >= sequence);
                 failed.map(|failure| Unkept::Failing(Arc::clone(&failure.message)))
             };
             let settled = |progress: &Progress| {
                 progress.committed >= sequence || progress.closed || failed(progress).is_some()
             };
             let mut progress = shared.progress.subscribe();
-            let Ok(progress) = progress.wait_for(settled).await else { return Err(Unkept::Closed) };
+            let Ok(progress) = progress.wait_for(settled).await else {
+                return Err(Unkept::Closed);
+            };
             if progress.committed >= sequence {
                 return Ok(());
             }

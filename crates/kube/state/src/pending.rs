@@ -1,8 +1,9 @@
 //! Changes that wait to be committed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use bytes::Bytes;
 
@@ -49,7 +50,11 @@ impl Batch {
             records: BTreeMap::new(),
         });
         changes.mark = changes.mark.max(mark);
-        changes.records.extend(records.into_iter().map(|(key, value)| (key.into_boxed_slice(), value)));
+        changes.records.extend(
+            records
+                .into_iter()
+                .map(|(key, value)| (key.into_boxed_slice(), value)),
+        );
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
@@ -61,12 +66,22 @@ impl Batch {
     /// Takes all changes, and keeps counting calls.
     pub(crate) fn take(&mut self) -> Self {
         let sequence = self.sequence;
-        std::mem::replace(self, Self { sequence, ..Self::default() })
+        std::mem::replace(
+            self,
+            Self {
+                sequence,
+                ..Self::default()
+            },
+        )
     }
 
     /// Puts back `earlier`, which could not be committed. Later changes win.
     pub(crate) fn put_back(&mut self, earlier: Self) {
-        let Self { sequence: _, removed, partitions } = earlier;
+        let Self {
+            sequence: _,
+            removed,
+            partitions,
+        } = earlier;
         for (id, earlier) in partitions {
             if self.removed.contains(&id) {
                 continue;
@@ -94,7 +109,12 @@ mod tests {
     fn header(id: u64) -> Arc<Header> {
         let name = format!("p{id}");
         let identity = String::new();
-        Arc::new(Header { id, name, identity, removed: AtomicBool::new(false) })
+        Arc::new(Header {
+            id,
+            name,
+            identity,
+            removed: AtomicBool::new(false),
+        })
     }
 
     fn record(key: &str, value: Option<&'static str>) -> (Vec<u8>, Option<Bytes>) {
@@ -116,19 +136,40 @@ mod tests {
         let one = header(1);
         let two = header(2);
         let mut pending = Batch::default();
-        pending.write(&one, 7, vec![record("a", Some("old")), record("b", Some("old")), record("c", None)]);
+        pending.write(
+            &one,
+            7,
+            vec![
+                record("a", Some("old")),
+                record("b", Some("old")),
+                record("c", None),
+            ],
+        );
         pending.write(&two, 3, vec![record("a", Some("old"))]);
         let failed = pending.take();
-        assert_eq!((pending.sequence, pending.is_empty(), failed.sequence), (2, true, 2));
+        assert_eq!(
+            (pending.sequence, pending.is_empty(), failed.sequence),
+            (2, true, 2)
+        );
         pending.write(&one, 9, vec![record("b", None), record("c", Some("new"))]);
         pending.remove(2);
         pending.put_back(failed);
         assert_eq!((pending.sequence, &pending.removed), (4, &BTreeSet::from([2])));
-        let left: Vec<_> =
-            pending.partitions.values().map(|changes| (changes.header.id, changes.mark)).collect();
+        let left: Vec<_> = pending
+            .partitions
+            .values()
+            .map(|changes| (changes.header.id, changes.mark))
+            .collect();
         assert_eq!(left, [(1, 9)]);
         let records: Vec<_> = pending.partitions[&1].records.clone().into_iter().collect();
-        let expected = [record("a", Some("old")), record("b", None), record("c", Some("new"))];
-        assert_eq!(records, expected.map(|(key, value)| (key.into_boxed_slice(), value)));
+        let expected = [
+            record("a", Some("old")),
+            record("b", None),
+            record("c", Some("new")),
+        ];
+        assert_eq!(
+            records,
+            expected.map(|(key, value)| (key.into_boxed_slice(), value))
+        );
     }
 }

@@ -1,20 +1,26 @@
 //! The handle of an open state file.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
-use crate::error::{OpenError, ReadError};
-use crate::file::{Entry, File, Opener, opener};
-use crate::memory::MemoryDisk;
-use crate::partition::{Opened, Partition};
-use crate::pending::{Batch, Header};
-use crate::writer;
+use crate::{
+    error::{OpenError, ReadError},
+    file::{Entry, File, Opener, opener},
+    memory::MemoryDisk,
+    partition::{Opened, Partition},
+    pending::{Batch, Header},
+    writer,
+};
 
 /// The file within a state directory.
 pub const FILE_NAME: &str = "nephele.redb";
@@ -92,8 +98,10 @@ impl State {
     /// # Errors
     /// When the file cannot be used; the error tells what to do.
     pub fn open(directory: &Path, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(directory)
-            .map_err(|source| OpenError::Directory { path: directory.to_owned(), source })?;
+        std::fs::create_dir_all(directory).map_err(|source| OpenError::Directory {
+            path: directory.to_owned(),
+            source,
+        })?;
         let path = directory.join(FILE_NAME);
         Self::open_by(&path, opener(&path), observer)
     }
@@ -130,11 +138,32 @@ impl State {
     ) -> Result<Self, OpenError> {
         let (file, entries) = File::open(path.to_owned(), opener)?;
         let next = entries.iter().map(|entry| entry.id + 1).max().unwrap_or(0);
-        let partitions = entries.into_iter().map(|Entry { id, name, identity, mark }| {
-            let header = Header { id, name: name.clone(), identity, removed: AtomicBool::new(false) };
-            (name, IndexEntry { header: Arc::new(header), mark })
-        });
-        let index = Index { partitions: partitions.collect(), next };
+        let partitions = entries.into_iter().map(
+            |Entry {
+                 id,
+                 name,
+                 identity,
+                 mark,
+             }| {
+                let header = Header {
+                    id,
+                    name: name.clone(),
+                    identity,
+                    removed: AtomicBool::new(false),
+                };
+                (
+                    name,
+                    IndexEntry {
+                        header: Arc::new(header),
+                        mark,
+                    },
+                )
+            },
+        );
+        let index = Index {
+            partitions: partitions.collect(),
+            next,
+        };
         let shared = Arc::new(Shared {
             file,
             pending: Mutex::default(),
@@ -143,7 +172,12 @@ impl State {
             progress: watch::Sender::new(Progress::default()),
             observer,
         });
-        Ok(Self { handle: Arc::new(Handle { shared, index: Mutex::new(index) }) })
+        Ok(Self {
+            handle: Arc::new(Handle {
+                shared,
+                index: Mutex::new(index),
+            }),
+        })
     }
 
     /// The names of all partitions, in order.
@@ -171,17 +205,38 @@ impl State {
                 let id = index.next;
                 let removed = AtomicBool::new(false);
                 index.next += 1;
-                let header = Header { id, name: name.to_owned(), identity: identity.to_owned(), removed };
-                let entry = IndexEntry { header: Arc::new(header), mark: 0 };
+                let header = Header {
+                    id,
+                    name: name.to_owned(),
+                    identity: identity.to_owned(),
+                    removed,
+                };
+                let entry = IndexEntry {
+                    header: Arc::new(header),
+                    mark: 0,
+                };
                 index.partitions.insert(name.to_owned(), entry.clone());
                 (entry, true)
             }
         };
-        let records = if is_new { Ok(Vec::new()) } else { self.handle.shared.file.read(entry.header.id) };
-        let records =
-            records.map_err(|source| ReadError { name: name.to_owned(), source: Box::new(source) })?;
-        let partition = Partition { handle: Arc::clone(&self.handle), header: entry.header };
-        Ok(Opened { partition, records, mark: entry.mark })
+        let records = if is_new {
+            Ok(Vec::new())
+        } else {
+            self.handle.shared.file.read(entry.header.id)
+        };
+        let records = records.map_err(|source| ReadError {
+            name: name.to_owned(),
+            source: Box::new(source),
+        })?;
+        let partition = Partition {
+            handle: Arc::clone(&self.handle),
+            header: entry.header,
+        };
+        Ok(Opened {
+            partition,
+            records,
+            mark: entry.mark,
+        })
     }
 
     /// Removes a partition, if there is one. Later writes to it are dropped.
@@ -203,7 +258,9 @@ impl State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("path", &self.handle.shared.file.path()).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("path", &self.handle.shared.file.path())
+            .finish_non_exhaustive()
     }
 }
 

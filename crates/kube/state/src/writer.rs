@@ -1,10 +1,14 @@
 //! The writer thread, which commits pending changes.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use crate::pending::Batch;
-use crate::state::{Failure, Shared};
+use crate::{
+    pending::Batch,
+    state::{Failure, Shared},
+};
 
 /// The time between two attempts to commit while the file cannot be written. So a disk that has room again is noticed
 /// within a second, and an attempt costs less than a millisecond.
@@ -88,10 +92,15 @@ fn fail(shared: &Shared, batch: Batch, error: &redb::Error) {
         tracing::error!(%path, error = %message, "Failed to write the state file; trying again until it succeeds");
     }
     let until = batch.sequence;
-    let failure = Failure { until, message: Arc::clone(&message) };
+    let failure = Failure {
+        until,
+        message: Arc::clone(&message),
+    };
     let mut pending = shared.pending.lock();
     pending.batch.put_back(batch);
-    shared.progress.send_modify(|progress| progress.failed = Some(failure));
+    shared
+        .progress
+        .send_modify(|progress| progress.failed = Some(failure));
     if pending.closing {
         tracing::error!(%path, error = %message, "Closed the state file without the latest changes");
         pending.batch.take();

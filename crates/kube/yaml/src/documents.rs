@@ -33,7 +33,8 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn is_marker(line: &str, marker: &str) -> bool {
-    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    line.strip_prefix(marker)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
 /// Whether this has nothing but comments, directives and empty lines, and no mark that a document begins.
@@ -56,11 +57,17 @@ mod tests {
             ("# only this\n\n", &[]),
             ("a: 1", &["a: 1"]),
             ("---\na: 1\n", &["---\na: 1\n"]),
-            ("# first\n---\na: 1\n--- # second\nb: 2\n", &["---\na: 1\n", "--- # second\nb: 2\n"]),
+            (
+                "# first\n---\na: 1\n--- # second\nb: 2\n",
+                &["---\na: 1\n", "--- # second\nb: 2\n"],
+            ),
             ("--- {a: 1}\n---\n---\n", &["--- {a: 1}\n", "---\n", "---\n"]),
             ("%YAML 1.2\n---\na: 1\n...\n# end\n", &["---\na: 1\n"]),
             ("a: 1\n...\nb: 2\n", &["a: 1\n", "b: 2\n"]),
-            ("a: |\n  ---\n  ...\n---b: 2\n----\n", &["a: |\n  ---\n  ...\n---b: 2\n----\n"]),
+            (
+                "a: |\n  ---\n  ...\n---b: 2\n----\n",
+                &["a: |\n  ---\n  ...\n---b: 2\n----\n"],
+            ),
             ("a: 1\r\n---\r\nb: 2\r\n", &["a: 1\r\n", "---\r\nb: 2\r\n"]),
         ] {
             assert_eq!(documents_of(text).collect::<Vec<_>>(), expected, "{text}");

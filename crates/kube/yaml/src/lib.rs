@@ -9,10 +9,9 @@
 mod documents;
 mod value;
 
+use documents::documents_of;
 use serde_json::Value;
 use serde_saphyr::{Error, budget::BudgetBreach};
-
-use documents::documents_of;
 use value::Counted;
 
 /// The longest message about a text, in characters: it ends in conditions.
@@ -100,13 +99,21 @@ pub fn write(value: &Value) -> String {
 
 fn check_length(text: &str, bounds: &Bounds) -> Result<(), YamlError> {
     if text.len() > bounds.text {
-        return Err(YamlError::Long { max: bounds.text, found: text.len() });
+        return Err(YamlError::Long {
+            max: bounds.text,
+            found: text.len(),
+        });
     }
     Ok(())
 }
 
 fn one(document: &str, number: usize, bounds: &Bounds, left: &mut usize) -> Result<Value, YamlError> {
-    let Bounds { text, memory, depth, dialect } = *bounds;
+    let Bounds {
+        text,
+        memory,
+        depth,
+        dialect,
+    } = *bounds;
     let is_strict = dialect == Dialect::Strict;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -130,14 +137,21 @@ fn one(document: &str, number: usize, bounds: &Bounds, left: &mut usize) -> Resu
         use serde::de::DeserializeSeed as _;
         Counted { left, is_strict }.deserialize(document)
     };
-    serde_saphyr::with_deserializer_from_str_with_options(document, options, read)
-        .map_err(|error| YamlError::Document { number, message: told(&error, bounds) })
+    serde_saphyr::with_deserializer_from_str_with_options(document, options, read).map_err(|error| {
+        YamlError::Document {
+            number,
+            message: told(&error, bounds),
+        }
+    })
 }
 
 /// What is wrong, on one line.
 fn told(error: &Error, bounds: &Bounds) -> String {
     match error {
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+        Error::Budget {
+            breach: BudgetBreach::Depth { .. },
+            ..
+        } => {
             format!("it nests deeper than {} levels", bounds.depth)
         }
         Error::Budget { .. }

@@ -3,8 +3,12 @@ use serde_json::{Map, json};
 
 use super::*;
 
-const BOUNDS: Bounds =
-    Bounds { text: 64 * 1024, memory: 4 * 1024 * 1024, depth: 64, dialect: Dialect::Strict };
+const BOUNDS: Bounds = Bounds {
+    text: 64 * 1024,
+    memory: 4 * 1024 * 1024,
+    depth: 64,
+    dialect: Dialect::Strict,
+};
 
 fn read(text: &str) -> Result<Value, YamlError> {
     read_one(text, &BOUNDS)
@@ -28,7 +32,10 @@ fn values_are_those_that_json_has() {
             "a: {b: [1, -2, 0.5, true, t, '1', null, ~]}\n",
             json!({"a": {"b": [1, -2, 0.5, true, "t", "1", null, null]}}),
         ),
-        ("1: yes\ntrue: 'yes'\ny: on\n", json!({"1": "yes", "true": "yes", "y": "on"})),
+        (
+            "1: yes\ntrue: 'yes'\ny: on\n",
+            json!({"1": "yes", "true": "yes", "y": "on"}),
+        ),
         (
             "a: &x {k: v}\nb: *x\nc:\n  <<: *x\n  l: w\n",
             json!({"a": {"k": "v"}, "b": {"k": "v"}, "c": {"k": "v", "l": "w"}}),
@@ -55,11 +62,26 @@ fn a_message_names_the_document_that_is_wrong() {
         assert!(error.starts_with(message) && error.len() < 600, "{text}: {error}");
     }
     let error = read_all("a: 1\n---\n# none\n---\nb: [\n", &BOUNDS).expect_err("no end");
-    assert!(error.to_string().starts_with("document 3 must be YAML: "), "{error}");
+    assert!(
+        error.to_string().starts_with("document 3 must be YAML: "),
+        "{error}"
+    );
     let long = "a".repeat(BOUNDS.text + 1);
-    assert_eq!(read(&long), Err(YamlError::Long { max: 65536, found: 65537 }));
-    let go = Bounds { dialect: Dialect::Go, ..BOUNDS };
-    assert_eq!(read_one("a: 1\na: 2\nb: on\n", &go), Ok(json!({"a": 2, "b": true})));
+    assert_eq!(
+        read(&long),
+        Err(YamlError::Long {
+            max: 65536,
+            found: 65537
+        })
+    );
+    let go = Bounds {
+        dialect: Dialect::Go,
+        ..BOUNDS
+    };
+    assert_eq!(
+        read_one("a: 1\na: 2\nb: on\n", &go),
+        Ok(json!({"a": 2, "b": true}))
+    );
 }
 
 #[test]
@@ -84,7 +106,11 @@ fn anchors_do_not_explode() {
     let message = read(&text).expect_err("too large").to_string();
     assert!(message.contains("too large"), "{message}");
     // Few aliases of a long text.
-    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), vec!["*a"; 1000].join(", "));
+    let long = format!(
+        "a: &a {}\nb: [{}]\n",
+        "x".repeat(50_000),
+        vec!["*a"; 1000].join(", ")
+    );
     let message = read(&long).expect_err("too large").to_string();
     assert!(message.contains("too large"), "{message}");
     // Each anchor has all that come after it.
@@ -103,19 +129,38 @@ fn memory(value: &Value) -> usize {
         Value::Object(members) => {
             let leaf = 11 * (size_of::<String>() + size_of::<Value>());
             let leaves = members.len().div_ceil(5).max(usize::from(!members.is_empty()));
-            leaves * leaf + members.iter().map(|(name, value)| name.capacity() + memory(value)).sum::<usize>()
+            leaves * leaf
+                + members
+                    .iter()
+                    .map(|(name, value)| name.capacity() + memory(value))
+                    .sum::<usize>()
         }
     }
 }
 
 #[test]
 fn small_values_are_counted_as_large_as_they_are() {
-    for item in ["[],", "{},", "{a: 0},", "[[]],", "{\"\": 0},", "'',", "0,", "{a: {a: {}}},"] {
+    for item in [
+        "[],",
+        "{},",
+        "{a: 0},",
+        "[[]],",
+        "{\"\": 0},",
+        "'',",
+        "0,",
+        "{a: {a: {}}},",
+    ] {
         let text = format!("[{}]", item.repeat((BOUNDS.text - 2) / item.len()));
-        let bounds = Bounds { memory: usize::MAX, ..BOUNDS };
+        let bounds = Bounds {
+            memory: usize::MAX,
+            ..BOUNDS
+        };
         let value = read_one(&text, &bounds).expect(item);
         let needed = memory(&value);
-        let tight = Bounds { memory: needed - 1, ..BOUNDS };
+        let tight = Bounds {
+            memory: needed - 1,
+            ..BOUNDS
+        };
         read_one(&text, &tight).expect_err("it takes more than that");
     }
 }

@@ -33,7 +33,10 @@ impl Counted<'_> {
     }
 
     fn inner(&mut self) -> Counted<'_> {
-        Counted { left: self.left, is_strict: self.is_strict }
+        Counted {
+            left: self.left,
+            is_strict: self.is_strict,
+        }
     }
 }
 
@@ -74,7 +77,9 @@ impl<'de> Visitor<'de> for Counted<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number must be finite"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number must be finite"))
     }
 
     fn visit_str<E: Error>(mut self, value: &str) -> Result<Value, E> {

@@ -207,10 +207,16 @@ pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Timestamp
             } else {
                 Time(whole_seconds(now))
             };
-            *known = Condition { last_transition_time: since, ..condition };
+            *known = Condition {
+                last_transition_time: since,
+                ..condition
+            };
         }
         None => {
-            conditions.push(Condition { last_transition_time: Time(whole_seconds(now)), ..condition });
+            conditions.push(Condition {
+                last_transition_time: Time(whole_seconds(now)),
+                ..condition
+            });
         }
     }
 }
@@ -248,7 +254,10 @@ mod tests {
 
     fn since(second: i64, condition: Condition) -> Condition {
         let last_transition_time = Time(Timestamp::from_second(second).expect("in range"));
-        Condition { last_transition_time, ..condition }
+        Condition {
+            last_transition_time,
+            ..condition
+        }
     }
 
     #[test]
@@ -266,7 +275,10 @@ mod tests {
         );
         set(&mut list, condition("A", TRUE, "Fine", ""), at(4));
         assert_eq!(list[0], since(4, condition("A", TRUE, "Fine", "")));
-        assert_eq!(true_since(&list, "A"), Some(Timestamp::from_second(4).expect("in range")));
+        assert_eq!(
+            true_since(&list, "A"),
+            Some(Timestamp::from_second(4).expect("in range"))
+        );
     }
 
     #[test]

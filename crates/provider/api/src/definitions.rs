@@ -33,11 +33,23 @@ pub fn infrastructure_crds() -> Vec<CustomResourceDefinition> {
 fn infrastructure_group() -> Vec<CustomResourceDefinition> {
     [
         [v1beta2::InMemoryCluster::crd(), v1beta1::InMemoryCluster::crd()],
-        [v1beta2::InMemoryClusterTemplate::crd(), v1beta1::InMemoryClusterTemplate::crd()],
-        [v1beta2::InMemoryMachinePool::crd(), v1beta1::InMemoryMachinePool::crd()],
-        [v1beta2::InMemoryMachinePoolTemplate::crd(), v1beta1::InMemoryMachinePoolTemplate::crd()],
+        [
+            v1beta2::InMemoryClusterTemplate::crd(),
+            v1beta1::InMemoryClusterTemplate::crd(),
+        ],
+        [
+            v1beta2::InMemoryMachinePool::crd(),
+            v1beta1::InMemoryMachinePool::crd(),
+        ],
+        [
+            v1beta2::InMemoryMachinePoolTemplate::crd(),
+            v1beta1::InMemoryMachinePoolTemplate::crd(),
+        ],
         [v1beta2::InMemoryMachine::crd(), v1beta1::InMemoryMachine::crd()],
-        [v1beta2::InMemoryMachineTemplate::crd(), v1beta1::InMemoryMachineTemplate::crd()],
+        [
+            v1beta2::InMemoryMachineTemplate::crd(),
+            v1beta1::InMemoryMachineTemplate::crd(),
+        ],
     ]
     .map(finished)
     .into()
@@ -55,7 +67,11 @@ fn finished(versions: [CustomResourceDefinition; 2]) -> CustomResourceDefinition
         tidy_schema(schema);
         if template {
             let made = "/properties/spec/properties/template/properties/spec";
-            leave_to_each(schema.pointer_mut(made).expect("a template says what is made from it"));
+            leave_to_each(
+                schema
+                    .pointer_mut(made)
+                    .expect("a template says what is made from it"),
+            );
         } else {
             allow_no_spec(schema);
         }
@@ -104,14 +120,22 @@ pub(crate) fn allow_no_spec(schema: &mut Value) {
 }
 
 /// The fields that belong to a single object and cannot be in a template.
-const OF_EACH: [&str; 5] = ["controlPlaneEndpoint", "instance", "origin", "providerID", "providerIDList"];
+const OF_EACH: [&str; 5] = [
+    "controlPlaneEndpoint",
+    "instance",
+    "origin",
+    "providerID",
+    "providerIDList",
+];
 
 /// Turns the schema of an object's spec into that of a template: fields of a single object are refused, and rules about
 /// changes are removed. A webhook refuses changes, because it can tell a dry run of the topology controller from a real
 /// change.
 fn leave_to_each(spec: &mut Value) {
     forget_changes(spec);
-    let refused = OF_EACH.into_iter().filter(|field| spec["properties"].get(field).is_some());
+    let refused = OF_EACH
+        .into_iter()
+        .filter(|field| spec["properties"].get(field).is_some());
     let rules: Vec<_> = refused
         .map(|field| {
             // Cluster API's types of contract v1beta1 write an empty endpoint while it is not known.
@@ -136,14 +160,23 @@ fn leave_to_each(spec: &mut Value) {
 
 /// Walks a schema, and removes the rules that compare with the old object.
 fn forget_changes(schema: &mut Value) {
-    let Some(fields) = schema.as_object_mut() else { return };
-    if let Some(rules) = fields.get_mut("x-kubernetes-validations").and_then(Value::as_array_mut) {
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
+    if let Some(rules) = fields
+        .get_mut("x-kubernetes-validations")
+        .and_then(Value::as_array_mut)
+    {
         rules.retain(|rule| !rule["rule"].as_str().is_some_and(|rule| rule.contains("oldSelf")));
         if rules.is_empty() {
             fields.remove("x-kubernetes-validations");
         }
     }
-    for properties in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter() {
+    for properties in fields
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+    {
         properties.values_mut().for_each(forget_changes);
     }
     for nested in ["items", "additionalProperties"] {
@@ -156,14 +189,24 @@ fn forget_changes(schema: &mut Value) {
 /// Walks a schema. An optional key may be absent, but `null` is not a valid value. The default that the derive writes
 /// stands for an absent key, and the API server must not fill it in.
 pub(crate) fn tidy_schema(schema: &mut Value) {
-    let Some(fields) = schema.as_object_mut() else { return };
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
     fields.remove("nullable");
     fields.remove("default");
     // Kubernetes does not know Rust's integer formats.
-    if fields.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+    if fields
+        .get("format")
+        .and_then(Value::as_str)
+        .is_some_and(|format| format.starts_with("uint"))
+    {
         fields.remove("format");
     }
-    for properties in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter() {
+    for properties in fields
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+    {
         properties.values_mut().for_each(tidy_schema);
     }
     for nested in ["items", "additionalProperties"] {

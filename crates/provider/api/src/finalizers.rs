@@ -51,16 +51,34 @@ pub const HELD: [Held; 10] = [
 ];
 
 const fn of_infrastructure(kind: &'static str, plural: &'static str, finalizer: &'static str) -> Held {
-    Held { group: infrastructure::GROUP, versions: &["v1beta2"], kind, plural, finalizer }
+    Held {
+        group: infrastructure::GROUP,
+        versions: &["v1beta2"],
+        kind,
+        plural,
+        finalizer,
+    }
 }
 
 const fn pool(kind: &'static str, plural: &'static str) -> Held {
-    Held { group: ipam::GROUP, versions: &["v1alpha2"], kind, plural, finalizer: ipam::finalizers::POOL }
+    Held {
+        group: ipam::GROUP,
+        versions: &["v1alpha2"],
+        kind,
+        plural,
+        finalizer: ipam::finalizers::POOL,
+    }
 }
 
 /// Kinds of Cluster API, of which older releases serve the older version alone.
 const fn of_cluster_api(kind: &'static str, plural: &'static str, finalizer: &'static str) -> Held {
-    Held { group: ipam::GROUP, versions: &["v1beta2", "v1beta1"], kind, plural, finalizer }
+    Held {
+        group: ipam::GROUP,
+        versions: &["v1beta2", "v1beta1"],
+        kind,
+        plural,
+        finalizer,
+    }
 }
 
 #[cfg(test)]
@@ -71,7 +89,9 @@ mod tests {
 
     /// The values of the constants in a file.
     fn constants(text: &str) -> BTreeSet<&str> {
-        let lines = text.lines().filter(|line| line.starts_with("pub const ") && line.contains(": &str = "));
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("pub const ") && line.contains(": &str = "));
         lines.filter_map(|line| line.split('"').nth(1)).collect()
     }
 
@@ -86,19 +106,34 @@ mod tests {
     #[test]
     fn kinds_of_ours_are_served_under_these_names() {
         let definitions = crate::crds();
-        for held in HELD.iter().filter(|held| held.finalizer != ipam::finalizers::CLAIM) {
+        for held in HELD
+            .iter()
+            .filter(|held| held.finalizer != ipam::finalizers::CLAIM)
+        {
             if held.finalizer == ipam::finalizers::ADDRESS {
                 continue;
             }
             let name = format!("{}.{}", held.plural, held.group);
-            let found = definitions.iter().find(|one| one.metadata.name.as_deref() == Some(&name));
+            let found = definitions
+                .iter()
+                .find(|one| one.metadata.name.as_deref() == Some(&name));
             let spec = &found.unwrap_or_else(|| panic!("no definition {name}")).spec;
             assert_eq!(spec.names.kind, held.kind);
-            let served: Vec<_> =
-                spec.versions.iter().filter(|version| version.served).map(|version| &*version.name).collect();
-            assert!(held.versions.iter().all(|version| served.contains(version)), "{name}: {served:?}");
+            let served: Vec<_> = spec
+                .versions
+                .iter()
+                .filter(|version| version.served)
+                .map(|version| &*version.name)
+                .collect();
+            assert!(
+                held.versions.iter().all(|version| served.contains(version)),
+                "{name}: {served:?}"
+            );
         }
-        let pools = HELD.iter().filter(|held| held.finalizer == ipam::finalizers::POOL).map(|held| held.kind);
+        let pools = HELD
+            .iter()
+            .filter(|held| held.finalizer == ipam::finalizers::POOL)
+            .map(|held| held.kind);
         assert!(pools.eq(ipam::PoolKind::ALL.map(ipam::PoolKind::as_str)));
     }
 }

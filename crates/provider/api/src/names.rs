@@ -66,7 +66,11 @@ mod tests {
             ("A", false, false),
             ("ä", false, false),
         ] {
-            assert_eq!((is_dns_label(text), is_dns_subdomain(text)), (label, subdomain), "{text:?}");
+            assert_eq!(
+                (is_dns_label(text), is_dns_subdomain(text)),
+                (label, subdomain),
+                "{text:?}"
+            );
         }
     }
 

@@ -135,7 +135,10 @@ fn failure_domain_map(description: &str, properties_min: u32) -> Schema {
 
 /// Failure domains in the spec, by name.
 pub(crate) fn wanted_failure_domains_by_name(_: &mut SchemaGenerator) -> Schema {
-    failure_domain_map("The failure domains that the simulated cluster has, by name. None by default.", 0)
+    failure_domain_map(
+        "The failure domains that the simulated cluster has, by name. None by default.",
+        0,
+    )
 }
 
 /// Failure domains as Cluster API's contract v1beta1 reads them.
@@ -181,7 +184,10 @@ fn failure_domain_list(description: &str, items_min: u32) -> Schema {
 
 /// Failure domains in the spec.
 pub(crate) fn wanted_failure_domains(_: &mut SchemaGenerator) -> Schema {
-    failure_domain_list("The failure domains that the simulated cluster has. None by default.", 0)
+    failure_domain_list(
+        "The failure domains that the simulated cluster has. None by default.",
+        0,
+    )
 }
 
 /// Failure domains as Cluster API reads them.
@@ -262,7 +268,9 @@ pub(crate) fn pool_references(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn load_balancer_pool_reference(_: &mut SchemaGenerator) -> Schema {
     let description = "The pool that gives the control plane's load balancer its address. The address is claimed and \
                        shown; clients keep connecting to the endpoint, as nothing routes a simulated address.";
-    pool_reference(description).try_into().expect("an object is a schema")
+    pool_reference(description)
+        .try_into()
+        .expect("an object is a schema")
 }
 
 fn address_from_pool(description: &str) -> Value {
@@ -291,7 +299,9 @@ fn address_from_pool(description: &str) -> Value {
 
 /// An address from a pool.
 pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
-    address_from_pool("The address of the load balancer.").try_into().expect("an object is a schema")
+    address_from_pool("The address of the load balancer.")
+        .try_into()
+        .expect("an object is a schema")
 }
 
 /// Addresses from pools.

@@ -1,10 +1,11 @@
 //! The samples in `config/samples` are of our kinds, and have no field that is none of theirs.
 
-use nephele_api::cloud::v1alpha1::{CloudExtensionConfig, ClusterFault, Fault, Scenario, SimulatedCloud};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachineTemplate};
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize as _, Serialize};
+use nephele_api::{
+    cloud::v1alpha1::{CloudExtensionConfig, ClusterFault, Fault, Scenario, SimulatedCloud},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachineTemplate},
+    ipam::v1alpha2::InClusterIPPool,
+};
+use serde::{Deserialize as _, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 const SAMPLES: [&str; 8] = [
@@ -37,7 +38,12 @@ fn samples_are_read_without_a_loss() {
                 other => panic!("{other:?} is no kind of ours"),
             };
             assert_eq!(read["apiVersion"], written["apiVersion"], "{kind}");
-            assert_eq!(lost(&written, &read), Value::Null, "{kind} {}", written["metadata"]["name"]);
+            assert_eq!(
+                lost(&written, &read),
+                Value::Null,
+                "{kind} {}",
+                written["metadata"]["name"]
+            );
             kinds.push(kind);
         }
     }
@@ -54,14 +60,30 @@ fn lost(written: &Value, read: &Value) -> Value {
     match (written, read) {
         (Value::Object(written), Value::Object(read)) => {
             let parts = written.iter().map(|(name, part)| {
-                (name.clone(), read.get(name).map_or_else(|| part.clone(), |there| lost(part, there)))
+                (
+                    name.clone(),
+                    read.get(name)
+                        .map_or_else(|| part.clone(), |there| lost(part, there)),
+                )
             });
             let parts: serde_json::Map<_, _> = parts.filter(|(_, part)| !part.is_null()).collect();
-            if parts.is_empty() { Value::Null } else { parts.into() }
+            if parts.is_empty() {
+                Value::Null
+            } else {
+                parts.into()
+            }
         }
         (Value::Array(written), Value::Array(read)) if written.len() == read.len() => {
-            let parts: Vec<_> = written.iter().zip(read).map(|(one, there)| lost(one, there)).collect();
-            if parts.iter().all(Value::is_null) { Value::Null } else { json!(parts) }
+            let parts: Vec<_> = written
+                .iter()
+                .zip(read)
+                .map(|(one, there)| lost(one, there))
+                .collect();
+            if parts.iter().all(Value::is_null) {
+                Value::Null
+            } else {
+                json!(parts)
+            }
         }
         (written, read) if written == read => Value::Null,
         (written, _) => written.clone(),

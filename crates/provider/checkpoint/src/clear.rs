@@ -4,18 +4,21 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kube::Client;
-use kube::ResourceExt as _;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::{
+    Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+};
 use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::error::RestoreError;
-use crate::kinds::Kind;
-use crate::order::is_cluster;
-use crate::restore::{AT_A_TIME, request};
-use crate::save::members;
+use crate::{
+    error::RestoreError,
+    kinds::Kind,
+    order::is_cluster,
+    restore::{AT_A_TIME, request},
+    save::members,
+};
 
 /// The time between two attempts. Controllers that do not know yet that a Cluster is paused may add a finalizer again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -32,9 +35,16 @@ pub(crate) async fn clear(
     let mut failed = None;
     while let Some((_, example)) = here.first() {
         if begun.elapsed() >= time_limit {
-            let kind = example.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-            let example =
-                format!("{kind} {}/{}", example.namespace().unwrap_or_default(), example.name_any());
+            let kind = example
+                .types
+                .as_ref()
+                .map(|types| types.kind.clone())
+                .unwrap_or_default();
+            let example = format!(
+                "{kind} {}/{}",
+                example.namespace().unwrap_or_default(),
+                example.name_any()
+            );
             return Err(RestoreError::Remains {
                 left: here.len(),
                 example,
@@ -47,7 +57,11 @@ pub(crate) async fn clear(
             clusters
                 .map(|(kind, object)| change(client, kind, object, json!({ "spec": { "paused": true } }))),
         );
-        paused.buffer_unordered(AT_A_TIME).try_collect::<()>().await.map_err(request("pause a Cluster"))?;
+        paused
+            .buffer_unordered(AT_A_TIME)
+            .try_collect::<()>()
+            .await
+            .map_err(request("pause a Cluster"))?;
         let removed = stream::iter(here.iter().map(|(kind, object)| remove(client, kind, object)));
         let removed: Vec<_> = removed.buffer_unordered(AT_A_TIME).collect().await;
         // A webhook may refuse to delete an object while others use it. The next attempt may succeed.
@@ -66,7 +80,11 @@ pub(crate) async fn all(
 ) -> Result<Vec<(Kind, DynamicObject)>, RestoreError> {
     let mut all = Vec::new();
     for namespace in namespaces {
-        all.extend(members(client, kinds, namespace).await.map_err(request("list the objects of clusters"))?);
+        all.extend(
+            members(client, kinds, namespace)
+                .await
+                .map_err(request("list the objects of clusters"))?,
+        );
     }
     Ok(all)
 }
@@ -76,8 +94,14 @@ async fn remove(client: &Client, kind: &Kind, object: &DynamicObject) -> Result<
     let name = object.name_any();
     let metadata = json!({ "annotations": { DELETE_FOR_MOVE_ANNOTATION: "" }, "finalizers": null });
     change(client, kind, object, json!({ "metadata": metadata })).await?;
-    let preconditions = Preconditions { uid: object.uid(), resource_version: None };
-    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+    let preconditions = Preconditions {
+        uid: object.uid(),
+        resource_version: None,
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::background()
+    };
     gone(api.delete(&name, &params).await.map(drop))
 }
 
@@ -88,7 +112,11 @@ async fn change(
     patch: serde_json::Value,
 ) -> Result<(), kube::Error> {
     let api = kind.api(client, &object.namespace().unwrap_or_default());
-    gone(api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop))
+    gone(
+        api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map(drop),
+    )
 }
 
 /// The object may have been deleted with its owner, or another one may have its name.

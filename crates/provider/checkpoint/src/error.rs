@@ -1,8 +1,6 @@
 //! Why a checkpoint cannot be saved, read or restored.
 
-use std::error::Error;
-use std::io;
-use std::time::Duration;
+use std::{error::Error, io, time::Duration};
 
 use thiserror::Error;
 
@@ -118,5 +116,9 @@ pub enum RestoreError {
 }
 
 fn listed(names: &[String]) -> String {
-    if names.is_empty() { "no Cluster".to_owned() } else { format!("the Clusters {}", names.join(", ")) }
+    if names.is_empty() {
+        "no Cluster".to_owned()
+    } else {
+        format!("the Clusters {}", names.join(", "))
+    }
 }

@@ -60,7 +60,12 @@ impl Header {
     /// The header of a checkpoint that is saved now.
     #[must_use]
     pub fn new(time: Timestamp, version: &str, namespaces: Vec<String>) -> Self {
-        Self { checkpoint: FORMAT, time, version: version.to_owned(), namespaces }
+        Self {
+            checkpoint: FORMAT,
+            time,
+            version: version.to_owned(),
+            namespaces,
+        }
     }
 }
 
@@ -70,7 +75,11 @@ impl Checkpoint {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, mut file: impl Write) -> Result<(), FileError> {
-        let Self { header, objects, clusters } = self;
+        let Self {
+            header,
+            objects,
+            clusters,
+        } = self;
         write_line(&mut file, header)?;
         for object in objects {
             write_line(&mut file, &Line::Object(Box::new(object.clone())))?;
@@ -97,7 +106,11 @@ impl Checkpoint {
         }
         let damaged = |number| move |source| FileError::Line { number, source };
         let header = serde_json::from_value(first).map_err(damaged(1))?;
-        let mut checkpoint = Self { header, objects: Vec::new(), clusters: Vec::new() };
+        let mut checkpoint = Self {
+            header,
+            objects: Vec::new(),
+            clusters: Vec::new(),
+        };
         for (line, number) in lines {
             match serde_json::from_str(&line?).map_err(damaged(number))? {
                 Line::Object(object) => checkpoint.objects.push(*object),
@@ -110,7 +123,10 @@ impl Checkpoint {
     }
 
     fn end(&self) -> End {
-        End { objects: self.objects.len(), clusters: self.clusters.len() }
+        End {
+            objects: self.objects.len(),
+            clusters: self.clusters.len(),
+        }
     }
 }
 
@@ -145,15 +161,25 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let written = checkpoint();
-        assert_eq!(Checkpoint::read(text(&written).as_bytes()).expect("whole"), written);
+        assert_eq!(
+            Checkpoint::read(text(&written).as_bytes()).expect("whole"),
+            written
+        );
     }
 
     #[test]
     fn a_file_that_was_cut_off_or_is_another_one_is_refused_with_a_reason() {
         let whole = text(&checkpoint());
         let lines: Vec<_> = whole.lines().collect();
-        let refused = |text: &str| Checkpoint::read(text.as_bytes()).expect_err("refused").to_string();
-        assert_eq!(refused(""), "it is not a checkpoint: its first line is not {\"checkpoint\":1,…}");
+        let refused = |text: &str| {
+            Checkpoint::read(text.as_bytes())
+                .expect_err("refused")
+                .to_string()
+        };
+        assert_eq!(
+            refused(""),
+            "it is not a checkpoint: its first line is not {\"checkpoint\":1,…}"
+        );
         assert_eq!(refused("kind: Cluster"), refused(""));
         assert_eq!(refused(&lines[1..].join("\n")), refused(""));
         assert_eq!(
@@ -161,7 +187,13 @@ mod tests {
             "it is a checkpoint of format 2; this release reads format 1"
         );
         assert_eq!(refused(&lines[..3].join("\n")), "the file is not complete");
-        assert_eq!(refused(&[lines[0], lines[1], lines[3]].join("\n")), "the file is not complete");
-        assert_eq!(refused(&[lines[0], "{\"object\":1}"].join("\n")), "failed to understand line 2");
+        assert_eq!(
+            refused(&[lines[0], lines[1], lines[3]].join("\n")),
+            "the file is not complete"
+        );
+        assert_eq!(
+            refused(&[lines[0], "{\"object\":1}"].join("\n")),
+            "failed to understand line 2"
+        );
     }
 }

@@ -1,10 +1,14 @@
 //! The kinds that a checkpoint has objects of.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
-use kube::{Api, Client};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::ListParams,
+    core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta},
+};
 
 /// The suffix of the groups of Cluster API and its providers.
 const CLUSTER_API: &str = "cluster.x-k8s.io";
@@ -39,8 +43,14 @@ pub(crate) async fn discover(client: &Client) -> Result<Vec<Kind>, kube::Error> 
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let definitions = definitions.list(&ListParams::default()).await?.items;
     let mut kinds = vec![
-        Kind { resource: ApiResource::erase::<Secret>(&()), has_status: false },
-        Kind { resource: ApiResource::erase::<ConfigMap>(&()), has_status: false },
+        Kind {
+            resource: ApiResource::erase::<Secret>(&()),
+            has_status: false,
+        },
+        Kind {
+            resource: ApiResource::erase::<ConfigMap>(&()),
+            has_status: false,
+        },
     ];
     kinds.extend(definitions.iter().filter_map(kind));
     Ok(kinds)
@@ -52,14 +62,25 @@ fn kind(definition: &CustomResourceDefinition) -> Option<Kind> {
     if spec.scope != "Namespaced" || !is_ours || INSTALLATION.contains(&spec.group.as_str()) {
         return None;
     }
-    let stored = spec.versions.iter().find(|version| version.storage && version.served)?;
+    let stored = spec
+        .versions
+        .iter()
+        .find(|version| version.storage && version.served)?;
     let kind = GroupVersionKind::gvk(&spec.group, &stored.name, &spec.names.kind);
-    let has_status = stored.subresources.as_ref().is_some_and(|parts| parts.status.is_some());
-    Some(Kind { resource: ApiResource::from_gvk_with_plural(&kind, &spec.names.plural), has_status })
+    let has_status = stored
+        .subresources
+        .as_ref()
+        .is_some_and(|parts| parts.status.is_some());
+    Some(Kind {
+        resource: ApiResource::from_gvk_with_plural(&kind, &spec.names.plural),
+        has_status,
+    })
 }
 
 /// The kind of an object.
 pub(crate) fn kind_of<'a>(kinds: &'a [Kind], object: &DynamicObject) -> Option<&'a Kind> {
     let TypeMeta { api_version, kind } = object.types.as_ref()?;
-    kinds.iter().find(|found| found.resource.api_version == *api_version && found.resource.kind == *kind)
+    kinds
+        .iter()
+        .find(|found| found.resource.api_version == *api_version && found.resource.kind == *kind)
 }

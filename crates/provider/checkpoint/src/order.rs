@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::core::DynamicObject;
-use kube::core::gvk::GroupVersion;
-use kube::{Resource as _, ResourceExt as _};
-use nephele_api::cloud::{self, RESTORING_ANNOTATION};
-use nephele_api::{core, ipam, labels};
+use kube::{
+    Resource as _, ResourceExt as _,
+    core::{DynamicObject, gvk::GroupVersion},
+};
+use nephele_api::{
+    cloud::{self, RESTORING_ANNOTATION},
+    core, ipam, labels,
+};
 use nephele_controller::PAUSED_ANNOTATION;
 use serde_json::{Value, json};
 
@@ -39,7 +42,11 @@ pub(crate) fn generations(objects: Vec<DynamicObject>) -> Vec<Generation> {
             // Owners that are not in the checkpoint keep no object waiting.
             let waiting: BTreeSet<_> = left.iter().filter_map(|(object, _)| object.uid()).collect();
             let can_begin = |(object, of): &(DynamicObject, Part)| {
-                *of == part && !object.owner_references().iter().any(|owner| waiting.contains(&owner.uid))
+                *of == part
+                    && !object
+                        .owner_references()
+                        .iter()
+                        .any(|owner| waiting.contains(&owner.uid))
             };
             let (begin, later): (Vec<_>, Vec<_>) = left.into_iter().partition(can_begin);
             left = later;
@@ -53,7 +60,10 @@ pub(crate) fn generations(objects: Vec<DynamicObject>) -> Vec<Generation> {
     // Only owners that own each other are left. No controller makes such objects.
     if !left.is_empty() {
         let objects = left.into_iter().map(|(object, _)| object).collect();
-        generations.push(Generation { part: Part::Clusters, objects });
+        generations.push(Generation {
+            part: Part::Clusters,
+            objects,
+        });
     }
     generations
 }
@@ -64,7 +74,10 @@ fn parts(objects: &[DynamicObject]) -> Vec<Part> {
     loop {
         let before = of_clusters.len();
         for object in objects {
-            let is_owned = object.owner_references().iter().any(|owner| of_clusters.contains(&owner.uid));
+            let is_owned = object
+                .owner_references()
+                .iter()
+                .any(|owner| of_clusters.contains(&owner.uid));
             if is_cluster(object) || object.labels().contains_key(labels::CLUSTER_NAME) || is_owned {
                 of_clusters.extend(object.uid());
             }
@@ -108,7 +121,9 @@ pub(crate) fn prepared(object: &DynamicObject, part: Part, uids: &BTreeMap<Strin
     metadata.deletion_timestamp = None;
     metadata.deletion_grace_period_seconds = None;
     for name in annotations {
-        object.annotations_mut().insert(name.to_owned(), REASON.to_owned());
+        object
+            .annotations_mut()
+            .insert(name.to_owned(), REASON.to_owned());
     }
     object
 }
@@ -133,20 +148,32 @@ pub(crate) fn resumed(saved: &DynamicObject, part: Part) -> Option<Value> {
         let was_paused = saved.data["spec"].get("paused").cloned().unwrap_or_default();
         return (was_paused != json!(true)).then(|| json!({ "spec": { "paused": was_paused } }));
     }
-    let annotations: serde_json::Map<_, _> =
-        annotations(saved, part).into_iter().map(|name| (name.to_owned(), Value::Null)).collect();
+    let annotations: serde_json::Map<_, _> = annotations(saved, part)
+        .into_iter()
+        .map(|name| (name.to_owned(), Value::Null))
+        .collect();
     (!annotations.is_empty()).then(|| json!({ "metadata": { "annotations": annotations } }))
 }
 
 /// The status for an object that has just been created. Numbers of generations begin at one.
 pub(crate) fn status(saved: &DynamicObject, generation: Option<i64>) -> Option<Value> {
-    let mut status = saved.data.get("status").filter(|status| !status.is_null())?.clone();
+    let mut status = saved
+        .data
+        .get("status")
+        .filter(|status| !status.is_null())?
+        .clone();
     let renumber = |holder: &mut Value| {
-        let Some(observed) = holder.get("observedGeneration").and_then(Value::as_i64) else { return };
+        let Some(observed) = holder.get("observedGeneration").and_then(Value::as_i64) else {
+            return;
+        };
         let is_current = Some(observed) == saved.metadata.generation;
         match (is_current, generation) {
             (true, Some(generation)) => holder["observedGeneration"] = json!(generation),
-            _ => drop(holder.as_object_mut().map(|fields| fields.remove("observedGeneration"))),
+            _ => drop(
+                holder
+                    .as_object_mut()
+                    .map(|fields| fields.remove("observedGeneration")),
+            ),
         }
     };
     renumber(&mut status);
@@ -160,7 +187,9 @@ pub(crate) fn status(saved: &DynamicObject, generation: Option<i64>) -> Option<V
 /// that holds none. A claim that is not in the checkpoint is gone, and its address is known by its name.
 pub(crate) fn held_claims(saved: &DynamicObject, uids: &BTreeMap<String, String>) -> Option<Value> {
     let mut claims = saved.data.pointer("/status/claims")?.clone();
-    let all = claims.as_array_mut().filter(|claims| is_fault(saved) && !claims.is_empty())?;
+    let all = claims
+        .as_array_mut()
+        .filter(|claims| is_fault(saved) && !claims.is_empty())?;
     for claim in all {
         let uid = claim["uid"].as_str().and_then(|uid| uids.get(uid));
         if let Some(uid) = uid {
@@ -195,12 +224,19 @@ pub(crate) fn is_scenario(object: &DynamicObject) -> bool {
 }
 
 fn group(object: &DynamicObject) -> String {
-    let version = object.types.as_ref().and_then(|types| types.api_version.parse::<GroupVersion>().ok());
+    let version = object
+        .types
+        .as_ref()
+        .and_then(|types| types.api_version.parse::<GroupVersion>().ok());
     version.map(|version| version.group).unwrap_or_default()
 }
 
 fn kind(object: &DynamicObject) -> &str {
-    object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default()
+    object
+        .types
+        .as_ref()
+        .map(|types| types.kind.as_str())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

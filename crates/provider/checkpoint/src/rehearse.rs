@@ -7,15 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, PostParams};
-use kube::core::Status;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DynamicObject, PostParams},
+    core::Status,
+};
 use nephele_controller::is_without_dry_run;
 
-use crate::error::RestoreError;
-use crate::kinds::{Kind, kind_of};
-use crate::order::{self, Part};
-use crate::restore::{AT_A_TIME, request};
+use crate::{
+    error::RestoreError,
+    kinds::{Kind, kind_of},
+    order::{self, Part},
+    restore::{AT_A_TIME, request},
+};
 
 /// Asks about all objects. Those of namespaces that do not exist cannot be asked about; nothing is removed there.
 pub(crate) async fn rehearse(
@@ -32,18 +36,27 @@ pub(crate) async fn rehearse(
         }
     }
     let there = objects.iter().filter(|object| {
-        object.metadata.namespace.as_deref().is_some_and(|namespace| existing.contains(namespace))
+        object
+            .metadata
+            .namespace
+            .as_deref()
+            .is_some_and(|namespace| existing.contains(namespace))
     });
     let asked = stream::iter(there.map(|object| ask(client, kinds, object))).buffer_unordered(AT_A_TIME);
     asked.try_collect().await
 }
 
 async fn ask(client: &Client, kinds: &[Kind], object: &DynamicObject) -> Result<(), RestoreError> {
-    let Some(kind) = kind_of(kinds, object) else { return Ok(()) };
+    let Some(kind) = kind_of(kinds, object) else {
+        return Ok(());
+    };
     let namespace = object.namespace().unwrap_or_default();
     let name = object.name_any();
     let prepared = order::prepared(object, Part::Clusters, &BTreeMap::new());
-    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     match kind.api(client, &namespace).create(&params, &prepared).await {
         Err(kube::Error::Api(status)) if is_passed(&status) => Ok(()),
         Err(source) => {
@@ -64,14 +77,15 @@ fn is_passed(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::time::Duration;
+    use std::{convert::Infallible, time::Duration};
 
     use bytes::Bytes;
     use kube::api::ListParams;
     use nephele_api::core::{Cluster, Machine};
-    use nephele_testkit::ManagementApi;
-    use nephele_testkit::objects::{self, NAMESPACE};
+    use nephele_testkit::{
+        ManagementApi,
+        objects::{self, NAMESPACE},
+    };
 
     use super::*;
     use crate::{Checkpoint, Restore, Restored, Workloads};
@@ -102,21 +116,41 @@ mod tests {
     async fn saved(api: &ManagementApi) -> Checkpoint {
         let namespaces = [NAMESPACE.to_owned()];
         let now = jiff::Timestamp::UNIX_EPOCH;
-        crate::save(&api.client(), &Nothing, &namespaces, now, "test").await.expect("it answers")
+        crate::save(&api.client(), &Nothing, &namespaces, now, "test")
+            .await
+            .expect("it answers")
     }
 
     async fn restore(client: &Client, checkpoint: Checkpoint) -> Result<Restored, RestoreError> {
         let workloads = &Nothing;
         let time_limit = Duration::from_secs(5);
-        Restore { client, workloads, replace: true, time_limit, report: &|_| {} }.run(checkpoint).await
+        Restore {
+            client,
+            workloads,
+            replace: true,
+            time_limit,
+            report: &|_| {},
+        }
+        .run(checkpoint)
+        .await
     }
 
     /// What is there, by uid.
     async fn there(api: &ManagementApi) -> Vec<Option<String>> {
-        let clusters = api.api::<Cluster>().list(&ListParams::default()).await.expect("a list");
-        let machines = api.api::<Machine>().list(&ListParams::default()).await.expect("a list");
+        let clusters = api
+            .api::<Cluster>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
+        let machines = api
+            .api::<Machine>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         let of_clusters = clusters.iter().map(kube::ResourceExt::uid);
-        of_clusters.chain(machines.iter().map(kube::ResourceExt::uid)).collect()
+        of_clusters
+            .chain(machines.iter().map(kube::ResourceExt::uid))
+            .collect()
     }
 
     async fn occupied() -> ManagementApi {
@@ -134,8 +168,14 @@ mod tests {
         let checkpoint = saved(&api).await;
         let before = there(&api).await;
         let refusing = api.forbidding(|method, path| method == "POST" && path.ends_with("/machines"));
-        let error = restore(&refusing, checkpoint).await.expect_err("it is refused").to_string();
-        assert_eq!(error, "the management API would not create the Machine default/w; nothing was removed");
+        let error = restore(&refusing, checkpoint)
+            .await
+            .expect_err("it is refused")
+            .to_string();
+        assert_eq!(
+            error,
+            "the management API would not create the Machine default/w; nothing was removed"
+        );
         assert_eq!(there(&api).await, before);
         assert_eq!(api.get::<Cluster>("demo").await.spec.paused, None);
     }
@@ -146,9 +186,18 @@ mod tests {
         let checkpoint = saved(&api).await;
         let before = there(&api).await;
         let restored = restore(&api.client(), checkpoint).await.expect("it is restored");
-        assert_eq!(restored, Restored { objects: 2, clusters: 0 });
+        assert_eq!(
+            restored,
+            Restored {
+                objects: 2,
+                clusters: 0
+            }
+        );
         let after = there(&api).await;
-        assert!(after.len() == 2 && after.iter().all(|uid| !before.contains(uid)), "{before:?} {after:?}");
+        assert!(
+            after.len() == 2 && after.iter().all(|uid| !before.contains(uid)),
+            "{before:?} {after:?}"
+        );
     }
 
     /// The first request of a kind is the dry run.
@@ -172,7 +221,10 @@ mod tests {
             "{told}"
         );
         assert_eq!(there(&api).await.len(), 1);
-        let checkpoint = Checkpoint { objects: Vec::new(), ..saved(&api).await };
+        let checkpoint = Checkpoint {
+            objects: Vec::new(),
+            ..saved(&api).await
+        };
         restore(&api.client(), checkpoint).await.expect("it continues");
     }
 
@@ -185,12 +237,28 @@ mod tests {
                 "machines \"w\" is forbidden: exceeded quota: q, requested: count/machines=1",
                 true,
             ),
-            ("BadRequest", "admission webhook \"a.example\" does not support dry run", true),
-            ("Forbidden", "admission webhook \"a.example\" denied the request: no", false),
-            ("InternalError", "failed calling webhook \"a.example\": connection refused", false),
+            (
+                "BadRequest",
+                "admission webhook \"a.example\" does not support dry run",
+                true,
+            ),
+            (
+                "Forbidden",
+                "admission webhook \"a.example\" denied the request: no",
+                false,
+            ),
+            (
+                "InternalError",
+                "failed calling webhook \"a.example\": connection refused",
+                false,
+            ),
             ("Conflict", "another client", false),
         ] {
-            let status = Status { reason: reason.into(), message: message.into(), ..Status::default() };
+            let status = Status {
+                reason: reason.into(),
+                message: message.into(),
+                ..Status::default()
+            };
             assert_eq!(is_passed(&status), expected, "{message}");
         }
     }

@@ -1,24 +1,30 @@
 //! Restores a checkpoint.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::clear::{all, clear};
-use crate::error::{Cause, RestoreError};
-use crate::file::Checkpoint;
-use crate::kinds::{self, Kind, kind_of};
-use crate::order::{self, Generation, Part, is_cluster, is_scenario};
-use crate::rehearse::rehearse;
-use crate::workloads::Workloads;
+use crate::{
+    clear::{all, clear},
+    error::{Cause, RestoreError},
+    file::Checkpoint,
+    kinds::{self, Kind, kind_of},
+    order::{self, Generation, Part, is_cluster, is_scenario},
+    rehearse::rehearse,
+    workloads::Workloads,
+};
 
 /// Requests in flight: as many as a busy controller of Cluster API has.
 pub(crate) const AT_A_TIME: usize = 10;
@@ -63,9 +69,16 @@ impl<W: Workloads + Sync> Restore<'_, W> {
     /// When there is something in the namespaces and it should not be removed, or the management API would refuse an object:
     /// then nothing was changed. When the management API refuses a request after that, or the manager does not answer.
     pub async fn run(&self, checkpoint: Checkpoint) -> Result<Restored, RestoreError> {
-        let Checkpoint { header, objects, clusters } = checkpoint;
+        let Checkpoint {
+            header,
+            objects,
+            clusters,
+        } = checkpoint;
         let namespaces = &header.namespaces;
-        let restored = Restored { objects: objects.len(), clusters: clusters.len() };
+        let restored = Restored {
+            objects: objects.len(),
+            clusters: clusters.len(),
+        };
         let kinds = kinds::discover(self.client).await;
         let kinds = kinds.map_err(request("list the CustomResourceDefinitions"))?;
         // Before anything is removed.
@@ -110,22 +123,38 @@ impl<W: Workloads + Sync> Restore<'_, W> {
             // What clusters depend on acts before they are there, as after a restart.
             if part == Part::Surroundings && generations.peek().is_none_or(|next| next.part != part) {
                 let ready = created.iter().filter(|created| !is_late(created));
-                self.each(ready, "resume an object", |created| self.resume(created)).await?;
+                self.each(ready, "resume an object", |created| self.resume(created))
+                    .await?;
             }
         }
         // The claims that a Fault holds have their new uids only now, and none of them asks before the Fault acts.
-        let holding = created.iter().filter(|created| order::holds_claims(&created.saved));
-        self.each(holding, "resume a Fault", |created| self.hold_again(created, &uids)).await?;
+        let holding = created
+            .iter()
+            .filter(|created| order::holds_claims(&created.saved));
+        self.each(holding, "resume a Fault", |created| {
+            self.hold_again(created, &uids)
+        })
+        .await?;
         (self.report)("Resuming the clusters");
         self.all_run(clusters).await?;
         let clusters = created.iter().filter(|created| is_cluster(&created.saved));
-        self.each(clusters, "resume a Cluster", |created| self.resume(created)).await?;
-        let claims = created.iter().filter(|created| order::is_lone_claim(&created.saved, created.part));
-        self.each(claims, "resume an IPAddressClaim", |created| self.resume(created)).await?;
+        self.each(clusters, "resume a Cluster", |created| self.resume(created))
+            .await?;
+        let claims = created
+            .iter()
+            .filter(|created| order::is_lone_claim(&created.saved, created.part));
+        self.each(claims, "resume an IPAddressClaim", |created| self.resume(created))
+            .await?;
         let scenarios = created.iter().filter(|created| is_scenario(&created.saved));
-        self.each(scenarios, "resume a Scenario", |created| self.resume(created)).await?;
-        let going = created.iter().filter(|created| created.saved.metadata.deletion_timestamp.is_some());
-        self.each(going, "delete an object that was being deleted", |created| self.delete(created)).await?;
+        self.each(scenarios, "resume a Scenario", |created| self.resume(created))
+            .await?;
+        let going = created
+            .iter()
+            .filter(|created| created.saved.metadata.deletion_timestamp.is_some());
+        self.each(going, "delete an object that was being deleted", |created| {
+            self.delete(created)
+        })
+        .await?;
         self.workloads.forget().await.map_err(manager)
     }
 
@@ -149,7 +178,11 @@ impl<W: Workloads + Sync> Restore<'_, W> {
     /// Gives the objects of the workload clusters to the manager, as soon as it has deleted its clusters.
     async fn put_back(&self, clusters: &[Value]) -> Result<(), RestoreError> {
         let begun = Instant::now();
-        let lines: Bytes = clusters.iter().map(|cluster| format!("{cluster}\n")).collect::<String>().into();
+        let lines: Bytes = clusters
+            .iter()
+            .map(|cluster| format!("{cluster}\n"))
+            .collect::<String>()
+            .into();
         let wanted = names(clusters);
         loop {
             // The names are few bytes, and the objects may be many.
@@ -170,7 +203,10 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         let wanted = names(clusters);
         while let Some(cluster) = self.first(&wanted, false).await? {
             if begun.elapsed() >= self.time_limit {
-                return Err(RestoreError::DoesNotRun { cluster, waited: begun.elapsed() });
+                return Err(RestoreError::DoesNotRun {
+                    cluster,
+                    waited: begun.elapsed(),
+                });
             }
             sleep(RETRY).await;
         }
@@ -192,7 +228,10 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         for name in namespaces {
             let mut namespace = Namespace::default();
             namespace.metadata.name = Some(name.clone());
-            match Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await {
+            match Api::all(self.client.clone())
+                .create(&PostParams::default(), &namespace)
+                .await
+            {
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 created => drop(created.map_err(request("create a namespace"))?),
             }
@@ -266,7 +305,9 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         match order::resumed(&created.saved, created.part) {
             Some(patch) => {
                 let (api, name) = self.place(created);
-                api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                    .await
+                    .map(drop)
             }
             None => Ok(()),
         }
@@ -280,7 +321,8 @@ impl<W: Workloads + Sync> Restore<'_, W> {
     ) -> Result<(), kube::Error> {
         if let Some(patch) = order::held_claims(&created.saved, uids) {
             let (api, name) = self.place(created);
-            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await?;
         }
         self.resume(created).await
     }
@@ -292,7 +334,10 @@ impl<W: Workloads + Sync> Restore<'_, W> {
 
     fn place(&self, created: &Created<'_>) -> (Api<DynamicObject>, String) {
         let namespace = created.saved.namespace().unwrap_or_default();
-        (created.kind.api(self.client, &namespace), created.saved.name_any())
+        (
+            created.kind.api(self.client, &namespace),
+            created.saved.name_any(),
+        )
     }
 }
 
@@ -305,14 +350,19 @@ fn is_late(created: &Created<'_>) -> bool {
 fn known<'a>(kinds: &'a [Kind], object: &DynamicObject) -> Result<&'a Kind, RestoreError> {
     kind_of(kinds, object).ok_or_else(|| {
         let types = object.types.clone().unwrap_or_default();
-        RestoreError::Kind { api_version: types.api_version, kind: types.kind }
+        RestoreError::Kind {
+            api_version: types.api_version,
+            kind: types.kind,
+        }
     })
 }
 
 /// Who manages the fields of an object of a topology.
 fn managed_fields(saved: &DynamicObject) -> Option<Value> {
     let fields = saved.metadata.managed_fields.as_ref()?;
-    let of_topology = fields.iter().any(|entry| entry.manager.as_deref() == Some(TOPOLOGY_MANAGER));
+    let of_topology = fields
+        .iter()
+        .any(|entry| entry.manager.as_deref() == Some(TOPOLOGY_MANAGER));
     of_topology.then(|| json!(fields))
 }
 

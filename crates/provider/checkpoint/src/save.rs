@@ -1,15 +1,19 @@
 //! Saves a checkpoint. Nothing is changed, and controllers keep working meanwhile.
 
 use jiff::Timestamp;
-use kube::Client;
-use kube::api::{DynamicObject, ListParams};
+use kube::{
+    Client,
+    api::{DynamicObject, ListParams},
+};
 use serde_json::Value;
 
-use crate::error::SaveError;
-use crate::file::{Checkpoint, Header};
-use crate::kinds::{self, Kind};
-use crate::scope;
-use crate::workloads::Workloads;
+use crate::{
+    error::SaveError,
+    file::{Checkpoint, Header},
+    kinds::{self, Kind},
+    scope,
+    workloads::Workloads,
+};
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
@@ -33,7 +37,9 @@ pub async fn save<W: Workloads>(
         let what = what.to_owned();
         |source| SaveError::Request { what, source }
     };
-    let kinds = kinds::discover(client).await.map_err(request("list the CustomResourceDefinitions"))?;
+    let kinds = kinds::discover(client)
+        .await
+        .map_err(request("list the CustomResourceDefinitions"))?;
     let mut checkpoint = Checkpoint {
         header: Header::new(now, version, namespaces.to_vec()),
         objects: Vec::new(),
@@ -42,10 +48,15 @@ pub async fn save<W: Workloads>(
     for namespace in namespaces {
         let members = members(client, &kinds, namespace).await;
         let members = members.map_err(request("list the objects of clusters"))?;
-        checkpoint.objects.extend(members.into_iter().map(|(_, object)| object));
+        checkpoint
+            .objects
+            .extend(members.into_iter().map(|(_, object)| object));
     }
     for namespace in namespaces {
-        let lines = workloads.read(namespace).await.map_err(|error| SaveError::Manager(error.into()))?;
+        let lines = workloads
+            .read(namespace)
+            .await
+            .map_err(|error| SaveError::Manager(error.into()))?;
         let clusters = serde_json::Deserializer::from_slice(&lines).into_iter::<Value>();
         for cluster in clusters {
             checkpoint.clusters.push(cluster.map_err(SaveError::Answer)?);

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kube::ResourceExt as _;
-use kube::core::DynamicObject;
-use nephele_api::cloud::CLUSTER_FAULT_LABEL;
-use nephele_api::labels;
+use kube::{ResourceExt as _, core::DynamicObject};
+use nephele_api::{cloud::CLUSTER_FAULT_LABEL, labels};
 
 use crate::kinds::Kind;
 
@@ -31,7 +29,9 @@ pub(crate) fn members(all: Vec<(Kind, DynamicObject)>) -> Vec<(Kind, DynamicObje
             break;
         }
     }
-    all.into_iter().filter(|(_, object)| object.uid().is_some_and(|uid| members.contains(&uid))).collect()
+    all.into_iter()
+        .filter(|(_, object)| object.uid().is_some_and(|uid| members.contains(&uid)))
+        .collect()
 }
 
 fn says_so(object: &DynamicObject) -> bool {
@@ -40,7 +40,10 @@ fn says_so(object: &DynamicObject) -> bool {
 }
 
 fn is_owned(object: &DynamicObject, members: &BTreeSet<String>) -> bool {
-    object.owner_references().iter().any(|owner| members.contains(&owner.uid))
+    object
+        .owner_references()
+        .iter()
+        .any(|owner| members.contains(&owner.uid))
 }
 
 #[cfg(test)]
@@ -53,11 +56,20 @@ mod tests {
 
     #[test]
     fn a_secret_belongs_to_a_checkpoint_if_it_says_so_or_a_member_owns_it() {
-        let secret = Kind { resource: ApiResource::erase::<Secret>(&()), has_status: false };
+        let secret = Kind {
+            resource: ApiResource::erase::<Secret>(&()),
+            has_status: false,
+        };
         let cluster = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
-        let cluster = Kind { resource: ApiResource::from_gvk(&cluster), has_status: true };
+        let cluster = Kind {
+            resource: ApiResource::from_gvk(&cluster),
+            has_status: true,
+        };
         let fault = GroupVersionKind::gvk("cloud.nephele.dev", "v1alpha1", "Fault");
-        let fault = Kind { resource: ApiResource::from_gvk(&fault), has_status: true };
+        let fault = Kind {
+            resource: ApiResource::from_gvk(&fault),
+            has_status: true,
+        };
         let object = |name: &str, labels: serde_json::Value, owner: Option<&str>| {
             let owners: Vec<_> = owner
                 .map(|uid| json!({"apiVersion": "v1", "kind": "K", "name": uid, "uid": uid}))
@@ -69,12 +81,28 @@ mod tests {
         let all = vec![
             (secret.clone(), object("of-owned", json!({}), Some("owned"))),
             (secret.clone(), object("owned", json!({}), Some("demo"))),
-            (secret.clone(), object("labelled", json!({"cluster.x-k8s.io/cluster-name": "demo"}), None)),
-            (secret.clone(), object("moved", json!({"clusterctl.cluster.x-k8s.io/move": ""}), None)),
-            (secret.clone(), object("of-the-user", json!({"app": "shop"}), None)),
+            (
+                secret.clone(),
+                object("labelled", json!({"cluster.x-k8s.io/cluster-name": "demo"}), None),
+            ),
+            (
+                secret.clone(),
+                object("moved", json!({"clusterctl.cluster.x-k8s.io/move": ""}), None),
+            ),
+            (
+                secret.clone(),
+                object("of-the-user", json!({"app": "shop"}), None),
+            ),
             (secret, object("of-another", json!({}), Some("another"))),
             (cluster, object("demo", json!({}), None)),
-            (fault, object("of-a-cluster-fault", json!({"cloud.nephele.dev/cluster-fault": "a"}), None)),
+            (
+                fault,
+                object(
+                    "of-a-cluster-fault",
+                    json!({"cloud.nephele.dev/cluster-fault": "a"}),
+                    None,
+                ),
+            ),
         ];
         let names: Vec<_> = members(all).iter().map(|(_, object)| object.name_any()).collect();
         assert_eq!(names, ["of-owned", "owned", "labelled", "moved", "demo"]);

@@ -1,8 +1,6 @@
 //! The objects of workload clusters, which the manager has.
 
-use std::collections::BTreeSet;
-use std::error::Error;
-use std::future::Future;
+use std::{collections::BTreeSet, error::Error, future::Future};
 
 use bytes::Bytes;
 

@@ -11,7 +11,10 @@ pub struct Backoff {
 impl Default for Backoff {
     /// 200 ms, 400 ms … 60 s: after ten failures once a minute.
     fn default() -> Self {
-        Self { base: Duration::from_millis(200), max: Duration::from_secs(60) }
+        Self {
+            base: Duration::from_millis(200),
+            max: Duration::from_secs(60),
+        }
     }
 }
 
@@ -32,8 +35,13 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_longest() {
-        let backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(10) };
-        let delays: Vec<u64> = (1..=6).map(|failures| backoff.delay(failures).as_secs()).collect();
+        let backoff = Backoff {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(10),
+        };
+        let delays: Vec<u64> = (1..=6)
+            .map(|failures| backoff.delay(failures).as_secs())
+            .collect();
         assert_eq!(delays, [1, 2, 4, 8, 10, 10]);
     }
 

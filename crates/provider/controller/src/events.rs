@@ -88,8 +88,13 @@ impl Events {
         shutdown: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
-        let publisher =
-            Publisher { client, reporter, clock, metrics: metrics.clone(), log: SeriesLog::default() };
+        let publisher = Publisher {
+            client,
+            reporter,
+            clock,
+            metrics: metrics.clone(),
+            log: SeriesLog::default(),
+        };
         (Self { queue, metrics }, publisher.run(waiting, shutdown))
     }
 
@@ -144,13 +149,22 @@ impl Publisher {
             reporting_instance: Some(self.reporter.instance.clone()),
             ..Published::default()
         };
-        self.api(event).create(&PostParams::default(), &published).await.map(|_| ())
+        self.api(event)
+            .create(&PostParams::default(), &published)
+            .await
+            .map(|_| ())
     }
 
     async fn count(&self, event: &Event, name: &str, count: i32) -> Result<(), kube::Error> {
-        let series = EventSeries { count, last_observed_time: MicroTime((self.clock)()) };
+        let series = EventSeries {
+            count,
+            last_observed_time: MicroTime((self.clock)()),
+        };
         let patch = json!({ "series": series });
-        self.api(event).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(|_| ())
+        self.api(event)
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map(|_| ())
     }
 
     fn api(&self, event: &Event) -> Api<Published> {
@@ -168,7 +182,10 @@ fn cut(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
     }
-    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=bytes_max)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     &text[..end]
 }
 

@@ -14,7 +14,9 @@ pub fn is_externally_managed(meta: &ObjectMeta) -> bool {
 
 /// Whether the object has the annotation, with any value, including an empty one and `"false"`.
 pub(crate) fn has_annotation(meta: &ObjectMeta, name: &str) -> bool {
-    meta.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(name))
+    meta.annotations
+        .as_ref()
+        .is_some_and(|annotations| annotations.contains_key(name))
 }
 
 #[cfg(test)]
@@ -38,7 +40,10 @@ mod tests {
     #[test]
     fn a_label_of_that_name_means_nothing() {
         let labelled = ObjectMeta {
-            labels: Some(BTreeMap::from([(MANAGED_BY_ANNOTATION.to_owned(), "x".to_owned())])),
+            labels: Some(BTreeMap::from([(
+                MANAGED_BY_ANNOTATION.to_owned(),
+                "x".to_owned(),
+            )])),
             ..ObjectMeta::default()
         };
         assert!(!is_externally_managed(&labelled));

@@ -28,7 +28,11 @@ pub(crate) struct Failures {
 
 impl Failures {
     pub(crate) fn new(backoff: Backoff) -> Self {
-        Self { backoff, capacity: FAILING_OBJECTS_MAX, counts: Mutex::default() }
+        Self {
+            backoff,
+            capacity: FAILING_OBJECTS_MAX,
+            counts: Mutex::default(),
+        }
     }
 
     /// Counts one more failure of `key` and returns how long to wait before the next attempt.
@@ -56,12 +60,22 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> ObjectKey {
-        ObjectKey { namespace: "default".into(), name: name.into() }
+        ObjectKey {
+            namespace: "default".into(),
+            name: name.into(),
+        }
     }
 
     fn failures(capacity: usize) -> Failures {
-        let backoff = Backoff { base: Duration::from_secs(1), max: Duration::from_secs(8) };
-        Failures { backoff, capacity, counts: Mutex::default() }
+        let backoff = Backoff {
+            base: Duration::from_secs(1),
+            max: Duration::from_secs(8),
+        };
+        Failures {
+            backoff,
+            capacity,
+            counts: Mutex::default(),
+        }
     }
 
     #[test]

@@ -106,7 +106,11 @@ mod tests {
 
     async fn ask(client: &Client) -> Result<(), String> {
         let request = Request::get("/version").body(Body::empty()).expect("a request");
-        client.send(request).await.map(drop).map_err(|error| crate::chain(&error))
+        client
+            .send(request)
+            .await
+            .map(drop)
+            .map_err(|error| crate::chain(&error))
     }
 
     #[tokio::test(start_paused = true)]
@@ -125,7 +129,10 @@ mod tests {
         let refused = waiting.await.expect("no panic").expect_err("it does not lead");
         assert!(refused.contains("does not lead"), "{refused}");
         assert!(ask(&client).await.is_err());
-        assert_eq!((sent.load(Ordering::Relaxed), closed_at.elapsed()), (1, Duration::ZERO));
+        assert_eq!(
+            (sent.load(Ordering::Relaxed), closed_at.elapsed()),
+            (1, Duration::ZERO)
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -28,7 +28,9 @@ impl WatchFilter {
     /// The filter as a label selector. None without a value.
     #[must_use]
     pub fn selector(&self) -> Option<String> {
-        self.0.as_ref().map(|value| format!("{WATCH_FILTER_LABEL}={value}"))
+        self.0
+            .as_ref()
+            .map(|value| format!("{WATCH_FILTER_LABEL}={value}"))
     }
 
     /// The filter as a label selector of a watch, so that the API server does not send other managers' objects.
@@ -45,7 +47,10 @@ impl WatchFilter {
     #[must_use]
     pub fn matches(&self, meta: &ObjectMeta) -> bool {
         let Some(wanted) = &self.0 else { return true };
-        meta.labels.as_ref().and_then(|labels| labels.get(WATCH_FILTER_LABEL)) == Some(wanted)
+        meta.labels
+            .as_ref()
+            .and_then(|labels| labels.get(WATCH_FILTER_LABEL))
+            == Some(wanted)
     }
 }
 
@@ -57,7 +62,10 @@ mod tests {
 
     fn labelled(value: &str) -> ObjectMeta {
         ObjectMeta {
-            labels: Some(BTreeMap::from([(WATCH_FILTER_LABEL.to_owned(), value.to_owned())])),
+            labels: Some(BTreeMap::from([(
+                WATCH_FILTER_LABEL.to_owned(),
+                value.to_owned(),
+            )])),
             ..ObjectMeta::default()
         }
     }

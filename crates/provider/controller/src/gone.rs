@@ -1,7 +1,6 @@
 //! Objects that a controller does not have any more, for those who clean up after them.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
@@ -43,13 +42,19 @@ pub(crate) struct Deletions<K> {
 
 impl<K> Deletions<K> {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { gone: broadcast::channel(BACKLOG).0, running: Mutex::default() })
+        Arc::new(Self {
+            gone: broadcast::channel(BACKLOG).0,
+            running: Mutex::default(),
+        })
     }
 
     /// A reconcile of the object with this key begins. It ends when the result is dropped.
     pub(crate) fn start(self: &Arc<Self>, key: ObjectKey) -> Running<K> {
         self.running.lock().insert(key.clone(), None);
-        Running { deletions: Arc::clone(self), key }
+        Running {
+            deletions: Arc::clone(self),
+            key,
+        }
     }
 
     /// This object is gone.
@@ -107,7 +112,10 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> ObjectKey {
-        ObjectKey { namespace: "default".to_owned(), name: name.to_owned() }
+        ObjectKey {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     /// What was reported so far: names of objects, and `*` for any.

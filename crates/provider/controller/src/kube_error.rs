@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use crate::outcome::Retry;
-use crate::request_guard::UnsafeRequest;
+use crate::{outcome::Retry, request_guard::UnsafeRequest};
 
 /// How long to wait after a conflict: long enough for the watch to deliver the newer object.
 pub(crate) const AFTER_CONFLICT: Duration = Duration::from_millis(200);
@@ -14,7 +13,11 @@ pub(crate) const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 #[must_use]
 pub fn category(error: &kube::Error) -> &'static str {
     let kube::Error::Api(status) = error else {
-        return if UnsafeRequest::caused(error) { "unsafe_request" } else { "api_transport" };
+        return if UnsafeRequest::caused(error) {
+            "unsafe_request"
+        } else {
+            "api_transport"
+        };
     };
     match status.code {
         401 => "api_unauthorized",

@@ -36,14 +36,21 @@ pub fn kubeconfig(
             client_key_data: Some(BASE64.encode(key).into()),
             ..AuthInfo::default()
         },
-        Credentials::Token(token) => AuthInfo { token: Some(token.into()), ..AuthInfo::default() },
+        Credentials::Token(token) => AuthInfo {
+            token: Some(token.into()),
+            ..AuthInfo::default()
+        },
     };
     let reached = Cluster {
         server: Some(server.to_owned()),
         certificate_authority_data: Some(BASE64.encode(authority)),
         ..Cluster::default()
     };
-    let meant = Context { cluster: cluster.to_owned(), user: Some(user.to_owned()), ..Context::default() };
+    let meant = Context {
+        cluster: cluster.to_owned(),
+        user: Some(user.to_owned()),
+        ..Context::default()
+    };
     Kubeconfig {
         kind: Some("Config".to_owned()),
         api_version: Some("v1".to_owned()),
@@ -77,8 +84,14 @@ mod tests {
     #[test]
     fn kubeconfigs_have_the_fields_that_cluster_api_writes() {
         let of = |credentials| {
-            serde_json::to_value(kubeconfig("demo", "admin", "https://10.0.0.7:20000", "CA", credentials))
-                .expect("it is JSON")
+            serde_json::to_value(kubeconfig(
+                "demo",
+                "admin",
+                "https://10.0.0.7:20000",
+                "CA",
+                credentials,
+            ))
+            .expect("it is JSON")
         };
         let expected = |user| {
             json!({
@@ -95,7 +108,16 @@ mod tests {
             })
         };
         let certificate = json!({ "client-certificate-data": "Qw==", "client-key-data": "Sw==" });
-        assert_eq!(of(Credentials::Certificate { certificate: "C", key: "K" }), expected(certificate));
-        assert_eq!(of(Credentials::Token("secret")), expected(json!({ "token": "secret" })));
+        assert_eq!(
+            of(Credentials::Certificate {
+                certificate: "C",
+                key: "K"
+            }),
+            expected(certificate)
+        );
+        assert_eq!(
+            of(Credentials::Token("secret")),
+            expected(json!({ "token": "secret" }))
+        );
     }
 }

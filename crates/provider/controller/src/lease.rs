@@ -80,23 +80,41 @@ pub async fn acquire(
 ) -> Option<Leadership> {
     metrics.leading(&settings.name, false);
     let api = Api::namespaced(client, &settings.namespace);
-    let candidate = Candidate { api, settings, clock, metrics };
-    info!(lease = candidate.name(), identity = candidate.settings.identity, "Waiting for the lease");
+    let candidate = Candidate {
+        api,
+        settings,
+        clock,
+        metrics,
+    };
+    info!(
+        lease = candidate.name(),
+        identity = candidate.settings.identity,
+        "Waiting for the lease"
+    );
     let mut sighting: Option<Sighting> = None;
     loop {
         let sent_at = Instant::now();
-        let attempt = timeout(candidate.settings.renew_deadline, candidate.attempt(&mut sighting));
+        let attempt = timeout(
+            candidate.settings.renew_deadline,
+            candidate.attempt(&mut sighting),
+        );
         match shutdown.run_until_cancelled(attempt).await? {
             Ok(Ok(Some(held))) => {
                 info!(lease = candidate.name(), "Took the lease");
                 candidate.metrics.leading(&candidate.settings.name, true);
-                return Some(Leadership { candidate, held, renewed_at: sent_at });
+                return Some(Leadership {
+                    candidate,
+                    held,
+                    renewed_at: sent_at,
+                });
             }
             Ok(Ok(None)) => {}
             Ok(Err(error)) => warn!(error = %chain(&error), "Failed to take the lease"),
             Err(_elapsed) => warn!("Failed to take the lease: no answer in time"),
         }
-        shutdown.run_until_cancelled(sleep(candidate.settings.retry_period)).await?;
+        shutdown
+            .run_until_cancelled(sleep(candidate.settings.retry_period))
+            .await?;
     }
 }
 
@@ -119,7 +137,9 @@ impl Leadership {
             }
         };
         fence.close();
-        self.candidate.metrics.leading(&self.candidate.settings.name, false);
+        self.candidate
+            .metrics
+            .leading(&self.candidate.settings.name, false);
         if result.is_ok() {
             self.release().await;
         }
@@ -137,12 +157,19 @@ impl Leadership {
                 return Ok(());
             }
             Ok(Ok(Renewal::Taken { holder })) => {
-                return Err(LeaseError::Taken { name: self.candidate.name(), holder });
+                return Err(LeaseError::Taken {
+                    name: self.candidate.name(),
+                    holder,
+                });
             }
             Ok(Err(error)) => chain(&error),
             Err(_elapsed) => "no answer in time".to_owned(),
         };
-        warn!(lease = self.candidate.name(), error = problem, "Failed to renew the lease");
+        warn!(
+            lease = self.candidate.name(),
+            error = problem,
+            "Failed to renew the lease"
+        );
         if self.renewed_at.elapsed() >= settings.renew_deadline {
             return Err(LeaseError::NotRenewed {
                 name: self.candidate.name(),
@@ -154,7 +181,10 @@ impl Leadership {
 
     /// The time that is left to renew the lease.
     fn remaining(&self) -> Duration {
-        self.candidate.settings.renew_deadline.saturating_sub(self.renewed_at.elapsed())
+        self.candidate
+            .settings
+            .renew_deadline
+            .saturating_sub(self.renewed_at.elapsed())
     }
 
     async fn release(self) {
@@ -164,7 +194,10 @@ impl Leadership {
         // The same value as in client-go, because the API server requires a duration.
         spec.lease_duration_seconds = Some(1);
         let params = PostParams::default();
-        let write = self.candidate.api.replace(&self.candidate.settings.name, &params, &lease);
+        let write = self
+            .candidate
+            .api
+            .replace(&self.candidate.settings.name, &params, &lease);
         match timeout(self.candidate.settings.retry_period, write).await {
             Ok(Ok(_)) => info!(lease = self.candidate.name(), "Released the lease"),
             Ok(Err(error)) => warn!(error = %chain(&error), "Failed to release the lease"),
@@ -204,7 +237,11 @@ fn step(spec: Option<&LeaseSpec>, identity: &str, unchanged_for: Duration) -> St
     let Some(spec) = spec else { return Step::Take };
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
     let lasts = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0));
-    if holder.is_empty() || holder == identity || unchanged_for >= lasts { Step::Take } else { Step::Wait }
+    if holder.is_empty() || holder == identity || unchanged_for >= lasts {
+        Step::Take
+    } else {
+        Step::Wait
+    }
 }
 
 impl Candidate {
@@ -220,9 +257,16 @@ impl Candidate {
         let version = current.metadata.resource_version.clone();
         let seen = match sighting {
             Some(seen) if seen.resource_version == version => seen,
-            other => other.insert(Sighting { resource_version: version, since: Instant::now() }),
+            other => other.insert(Sighting {
+                resource_version: version,
+                since: Instant::now(),
+            }),
         };
-        match step(current.spec.as_ref(), &self.settings.identity, seen.since.elapsed()) {
+        match step(
+            current.spec.as_ref(),
+            &self.settings.identity,
+            seen.since.elapsed(),
+        ) {
             Step::Wait => {
                 let holder = current.spec.and_then(|spec| spec.holder_identity);
                 debug!(holder, "Another process holds the lease");
@@ -242,17 +286,26 @@ impl Candidate {
         let Some(current) = self.api.get_opt(&self.settings.name).await? else {
             let created = self.create().await?;
             return Ok(created.map_or_else(
-                || Renewal::Taken { holder: "an unknown process".to_owned() },
+                || Renewal::Taken {
+                    holder: "an unknown process".to_owned(),
+                },
                 |lease| Renewal::Renewed(Box::new(lease)),
             ));
         };
-        let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+        let holder = current
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.holder_identity.clone())
+            .unwrap_or_default();
         if holder != self.settings.identity {
             return Ok(Renewal::Taken { holder });
         }
         let mut next = current;
         self.renew(&mut next, MicroTime((self.clock)()));
-        let written = self.api.replace(&self.settings.name, &PostParams::default(), &next).await?;
+        let written = self
+            .api
+            .replace(&self.settings.name, &PostParams::default(), &next)
+            .await?;
         Ok(Renewal::Renewed(Box::new(written)))
     }
 
@@ -265,8 +318,11 @@ impl Candidate {
             spec.acquire_time = Some(now.clone());
         }
         spec.holder_identity = Some(self.settings.identity.clone());
-        spec.lease_duration_seconds =
-            Some(i32::try_from(self.settings.lease_duration.as_secs()).unwrap_or(i32::MAX).max(1));
+        spec.lease_duration_seconds = Some(
+            i32::try_from(self.settings.lease_duration.as_secs())
+                .unwrap_or(i32::MAX)
+                .max(1),
+        );
         self.renew(&mut lease, now);
         lease
     }
@@ -275,13 +331,20 @@ impl Candidate {
         lease.spec.get_or_insert_default().renew_time = Some(now);
         if !self.settings.published.is_empty() {
             let published = self.settings.published.clone();
-            lease.metadata.annotations.get_or_insert_default().extend(published);
+            lease
+                .metadata
+                .annotations
+                .get_or_insert_default()
+                .extend(published);
         }
     }
 
     async fn create(&self) -> Result<Option<Lease>, kube::Error> {
         let mut lease = self.taken(Lease {
-            metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(self.settings.name.clone()),
+                ..ObjectMeta::default()
+            },
             spec: None,
         });
         lease.spec.get_or_insert_default().lease_transitions = Some(0);
@@ -289,7 +352,10 @@ impl Candidate {
     }
 
     async fn write(&self, lease: Lease) -> Result<Option<Lease>, kube::Error> {
-        won(self.api.replace(&self.settings.name, &PostParams::default(), &lease).await)
+        won(self
+            .api
+            .replace(&self.settings.name, &PostParams::default(), &lease)
+            .await)
     }
 }
 

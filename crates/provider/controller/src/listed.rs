@@ -49,11 +49,20 @@ mod tests {
     async fn every_reader_is_told() {
         let (listing, listed) = Listing::start();
         assert!(!listed.already());
-        let readers = (0..3).map(|_| tokio::spawn(listed.clone().wait())).collect::<Vec<_>>();
+        let readers = (0..3)
+            .map(|_| tokio::spawn(listed.clone().wait()))
+            .collect::<Vec<_>>();
         tokio::task::yield_now().await;
         let before = [listing.finished(), listing.finished()];
-        let told = join_all(readers).await.into_iter().map(Result::unwrap).collect::<Vec<_>>();
-        assert_eq!((told, listed.already(), before), (vec![true; 3], true, [false, true]));
+        let told = join_all(readers)
+            .await
+            .into_iter()
+            .map(Result::unwrap)
+            .collect::<Vec<_>>();
+        assert_eq!(
+            (told, listed.already(), before),
+            (vec![true; 3], true, [false, true])
+        );
     }
 
     #[tokio::test]

@@ -130,16 +130,24 @@ impl Metrics {
             leader: leader(registry)?,
             work_queues: WorkQueues::register(registry)?,
         };
-        Ok(Self { families: Arc::new(families) })
+        Ok(Self {
+            families: Arc::new(families),
+        })
     }
 
     /// The metrics of one controller.
     pub(crate) fn controller(&self, controller: &'static str, concurrency_max: i64) -> ControllerMetrics {
-        self.families.concurrency_max.with_label_values(&[controller]).set(concurrency_max);
+        self.families
+            .concurrency_max
+            .with_label_values(&[controller])
+            .set(concurrency_max);
         // These counters exist from the start, so that a rate includes the first failure.
         self.families.reconcile_errors.with_label_values(&[controller]);
         self.families.panics.with_label_values(&[controller]);
-        ControllerMetrics { controller, families: Arc::clone(&self.families) }
+        ControllerMetrics {
+            controller,
+            families: Arc::clone(&self.families),
+        }
     }
 
     /// The work queue of one controller.
@@ -169,7 +177,13 @@ impl Metrics {
 
     /// Notes that an object can be read in whole, or is gone.
     pub(crate) fn readable(&self, kind: &str, key: &ObjectKey) {
-        if self.families.mistakes.lock().remove(&(kind.to_owned(), key.clone())).is_some() {
+        if self
+            .families
+            .mistakes
+            .lock()
+            .remove(&(kind.to_owned(), key.clone()))
+            .is_some()
+        {
             self.families.unreadable.with_label_values(&[kind]).dec();
         }
     }
@@ -179,7 +193,10 @@ impl Metrics {
     }
 
     pub(crate) fn leading(&self, lease: &str, leading: bool) {
-        self.families.leader.with_label_values(&[lease]).set(leading.into());
+        self.families
+            .leader
+            .with_label_values(&[lease])
+            .set(leading.into());
     }
 }
 
@@ -203,18 +220,33 @@ impl ControllerMetrics {
         let labels = [self.controller, result];
         self.families.reconciles.with_label_values(&labels).inc();
         self.families.capi_reconciles.with_label_values(&labels).inc();
-        self.families.reconcile_seconds.with_label_values(&[self.controller]).observe(took.as_secs_f64());
+        self.families
+            .reconcile_seconds
+            .with_label_values(&[self.controller])
+            .observe(took.as_secs_f64());
     }
 
     pub(crate) fn outcome(&self, outcome: &'static str) {
-        self.families.outcomes.with_label_values(&[self.controller, outcome]).inc();
+        self.families
+            .outcomes
+            .with_label_values(&[self.controller, outcome])
+            .inc();
     }
 
     pub(crate) fn failed(&self, category: &'static str, terminal: bool) {
-        self.families.reconcile_errors.with_label_values(&[self.controller]).inc();
-        self.families.errors_by_category.with_label_values(&[self.controller, category]).inc();
+        self.families
+            .reconcile_errors
+            .with_label_values(&[self.controller])
+            .inc();
+        self.families
+            .errors_by_category
+            .with_label_values(&[self.controller, category])
+            .inc();
         if terminal {
-            self.families.terminal_errors.with_label_values(&[self.controller]).inc();
+            self.families
+                .terminal_errors
+                .with_label_values(&[self.controller])
+                .inc();
         }
     }
 
@@ -233,8 +265,14 @@ impl Drop for Running {
 }
 
 fn reconcile_seconds(registry: &Registry) -> Result<HistogramVec, prometheus::Error> {
-    let options = HistogramOpts::new("controller_runtime_reconcile_time_seconds", "Time a reconcile takes.");
-    registered(registry, HistogramVec::new(options.buckets(RECONCILE_SECONDS.to_vec()), &["controller"])?)
+    let options = HistogramOpts::new(
+        "controller_runtime_reconcile_time_seconds",
+        "Time a reconcile takes.",
+    );
+    registered(
+        registry,
+        HistogramVec::new(options.buckets(RECONCILE_SECONDS.to_vec()), &["controller"])?,
+    )
 }
 
 fn leader(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
@@ -285,13 +323,18 @@ mod tests {
     fn the_metrics_register_once() {
         let registry = Registry::new();
         assert!(Metrics::register(&registry).is_ok());
-        assert!(matches!(Metrics::register(&registry), Err(prometheus::Error::AlreadyReg)));
+        assert!(matches!(
+            Metrics::register(&registry),
+            Err(prometheus::Error::AlreadyReg)
+        ));
     }
 
     #[test]
     fn a_reconcile_is_in_flight_until_its_guard_is_dropped() {
         let registry = Registry::new();
-        let metrics = Metrics::register(&registry).expect("registers").controller("inmemorymachine", 4);
+        let metrics = Metrics::register(&registry)
+            .expect("registers")
+            .controller("inmemorymachine", 4);
         let gauge = metrics.families.active.with_label_values(&["inmemorymachine"]);
         let running = metrics.running();
         assert_eq!(gauge.get(), 1);

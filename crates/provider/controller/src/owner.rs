@@ -27,7 +27,10 @@ pub fn owner_of_kind<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Optio
     meta.owner_references.iter().flatten().find(|owner| {
         owner.kind == kind
             && is_dns_subdomain(&owner.name)
-            && owner.api_version.split_once('/').is_some_and(|(owner_group, _)| owner_group == group)
+            && owner
+                .api_version
+                .split_once('/')
+                .is_some_and(|(owner_group, _)| owner_group == group)
     })
 }
 
@@ -58,8 +61,14 @@ mod tests {
             ]),
             ..ObjectMeta::default()
         };
-        assert_eq!(owner_cluster(&meta).map(|owner| owner.name.as_str()), Some("cluster"));
-        assert_eq!(owner_machine(&meta).map(|owner| owner.name.as_str()), Some("machine"));
+        assert_eq!(
+            owner_cluster(&meta).map(|owner| owner.name.as_str()),
+            Some("cluster")
+        );
+        assert_eq!(
+            owner_machine(&meta).map(|owner| owner.name.as_str()),
+            Some("machine")
+        );
         assert_eq!(owner_cluster(&ObjectMeta::default()), None);
     }
 }

@@ -63,7 +63,10 @@ impl PatchError {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self {
-            Self::Request { source: kube::Error::Api(status), .. } => status.code == 404,
+            Self::Request {
+                source: kube::Error::Api(status),
+                ..
+            } => status.code == 404,
             Self::Replaced { .. } => true,
             Self::Request { .. } | Self::Serialise { .. } => false,
         }
@@ -127,7 +130,9 @@ where
         return Ok(None);
     }
     let new_status = status_json(new)?;
-    let Some(mut difference) = merge_patch(&status_json(old)?, &new_status) else { return Ok(None) };
+    let Some(mut difference) = merge_patch(&status_json(old)?, &new_status) else {
+        return Ok(None);
+    };
     let tests_uid = precondition == Precondition::None && old.status().is_some() && new.status().is_some();
     let patch = if tests_uid {
         Patch::Json(operations(old, &difference, &new_status)?)
@@ -147,7 +152,11 @@ where
         if tests_uid && does_not_apply(&source) {
             PatchError::Replaced { object }
         } else {
-            PatchError::Request { verb: "patch the status of", object, source }
+            PatchError::Request {
+                verb: "patch the status of",
+                object,
+                source,
+            }
         }
     })
 }
@@ -172,7 +181,9 @@ where
     if old == new {
         return Ok(None);
     }
-    let Some(mut patch) = merge_patch(&own_fields(old)?, &own_fields(new)?) else { return Ok(None) };
+    let Some(mut patch) = merge_patch(&own_fields(old)?, &own_fields(new)?) else {
+        return Ok(None);
+    };
     require(&mut patch, old, precondition);
     send(api, old, patch).await.map(Some)
 }
@@ -205,8 +216,12 @@ pub async fn remove_finalizer<K: Kind>(
     object: &K,
     finalizer: &str,
 ) -> Result<Option<K>, PatchError> {
-    let remaining: Vec<String> =
-        object.finalizers().iter().filter(|present| *present != finalizer).cloned().collect();
+    let remaining: Vec<String> = object
+        .finalizers()
+        .iter()
+        .filter(|present| *present != finalizer)
+        .cloned()
+        .collect();
     if remaining.len() == object.finalizers().len() {
         return Ok(None);
     }
@@ -224,12 +239,20 @@ pub async fn remove_finalizer<K: Kind>(
 /// When the management API refuses the deletion or cannot be reached.
 pub async fn delete<K: Kind>(api: &Api<K>, object: &K) -> Result<Deleted, PatchError> {
     let params = DeleteParams {
-        preconditions: object.uid().map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
+        preconditions: object.uid().map(|uid| Preconditions {
+            uid: Some(uid),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
     let request = Request::new(api.resource_url()).delete(&object.name_any(), &params);
     let deleted = match request {
-        Ok(request) => api.clone().into_client().request_status::<Readable<K>>(request).await,
+        Ok(request) => {
+            api.clone()
+                .into_client()
+                .request_status::<Readable<K>>(request)
+                .await
+        }
         Err(source) => Err(kube::Error::BuildRequest(source)),
     };
     match deleted {
@@ -238,7 +261,11 @@ pub async fn delete<K: Kind>(api: &Api<K>, object: &K) -> Result<Deleted, PatchE
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Deleted::Gone),
         // The uid does not match any more: the object is gone, and another one has its name.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Deleted::Gone),
-        Err(source) => Err(PatchError::Request { verb: "delete", object: named(object), source }),
+        Err(source) => Err(PatchError::Request {
+            verb: "delete",
+            object: named(object),
+            source,
+        }),
     }
 }
 
@@ -266,7 +293,10 @@ pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
             }
         }
     }
-    for (key, new_value) in new.iter().filter(|(key, value)| present(value) && !old.contains_key(*key)) {
+    for (key, new_value) in new
+        .iter()
+        .filter(|(key, value)| present(value) && !old.contains_key(*key))
+    {
         patch.insert(key.clone(), new_value.clone());
     }
     (!patch.is_empty()).then_some(Value::Object(patch))
@@ -277,8 +307,10 @@ fn status_json<K>(object: &K) -> Result<Value, PatchError>
 where
     K: Resource<DynamicType = ()> + HasStatus<Status: Serialize>,
 {
-    let status = serde_json::to_value(object.status())
-        .map_err(|source| PatchError::Serialise { object: named(object), source })?;
+    let status = serde_json::to_value(object.status()).map_err(|source| PatchError::Serialise {
+        object: named(object),
+        source,
+    })?;
     Ok(json!({ "status": status }))
 }
 
@@ -289,7 +321,9 @@ where
     K: Resource<DynamicType = ()>,
     P: DeserializeOwned,
 {
-    let test = object.uid().map(|uid| json!({ "op": "test", "path": "/metadata/uid", "value": uid }));
+    let test = object
+        .uid()
+        .map(|uid| json!({ "op": "test", "path": "/metadata/uid", "value": uid }));
     let members = difference["status"].as_object().into_iter().flatten();
     let changes = members.map(|(name, change)| {
         let path = format!("/status/{name}");
@@ -298,8 +332,12 @@ where
             _ => json!({ "op": "add", "path": path, "value": new["status"][name] }),
         }
     });
-    serde_json::from_value(test.into_iter().chain(changes).collect())
-        .map_err(|source| PatchError::Serialise { object: named(object), source })
+    serde_json::from_value(test.into_iter().chain(changes).collect()).map_err(|source| {
+        PatchError::Serialise {
+            object: named(object),
+            source,
+        }
+    })
 }
 
 /// The members that [`object`] may change.
@@ -307,7 +345,9 @@ fn own_fields<K>(object: &K) -> Result<Value, PatchError>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
-    let Value::Object(mut members) = to_json(object)? else { return Ok(Value::Null) };
+    let Value::Object(mut members) = to_json(object)? else {
+        return Ok(Value::Null);
+    };
     for unwanted in ["apiVersion", "kind", "status"] {
         members.remove(unwanted);
     }
@@ -332,7 +372,11 @@ async fn answer<K: Kind>(
     request: Result<http::Request<Vec<u8>>, request::Error>,
 ) -> Result<K, kube::Error> {
     let request = request.map_err(kube::Error::BuildRequest)?;
-    api.clone().into_client().request::<Readable<K>>(request).await.map(Readable::into_object)
+    api.clone()
+        .into_client()
+        .request::<Readable<K>>(request)
+        .await
+        .map(Readable::into_object)
 }
 
 /// Sends the patch with the uid of `object`. A patch can arrive long after its sender has given it up, and the name may
@@ -348,7 +392,11 @@ async fn send<K: Kind>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, 
         if refuses_uid(&source) {
             PatchError::Replaced { object }
         } else {
-            PatchError::Request { verb: "patch", object, source }
+            PatchError::Request {
+                verb: "patch",
+                object,
+                source,
+            }
         }
     })
 }
@@ -356,7 +404,9 @@ async fn send<K: Kind>(api: &Api<K>, object: &K, mut patch: Value) -> Result<K, 
 /// Whether a patch was refused because the object has another uid. A kube-apiserver takes such a patch for an attempt to
 /// change the uid.
 fn refuses_uid(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
 }
@@ -364,7 +414,9 @@ fn refuses_uid(error: &kube::Error) -> bool {
 /// Whether an operation of a JSON patch failed: the test, or one about a member that is not there any more. A
 /// kube-apiserver answers that with the code of an invalid object, but names no field.
 fn does_not_apply(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
     status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }
 
@@ -380,7 +432,10 @@ fn to_json<K>(object: &K) -> Result<Value, PatchError>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
-    serde_json::to_value(object).map_err(|source| PatchError::Serialise { object: named(object), source })
+    serde_json::to_value(object).map_err(|source| PatchError::Serialise {
+        object: named(object),
+        source,
+    })
 }
 
 /// Kind, namespace and name, for messages.
@@ -402,7 +457,9 @@ mod tests {
 
     /// The pseudocode of RFC 7386, section 2.
     fn apply(target: Value, patch: &Value) -> Value {
-        let Value::Object(patch) = patch else { return patch.clone() };
+        let Value::Object(patch) = patch else {
+            return patch.clone();
+        };
         let mut target = match target {
             Value::Object(members) => members,
             _ => Map::new(),
@@ -455,7 +512,10 @@ mod tests {
     fn only_what_differs_is_sent() {
         let old = json!({ "a": 1, "b": { "c": 2, "d": [1, 2] }, "gone": "x" });
         let new = json!({ "a": 1, "b": { "c": 3, "d": [1, 2] }, "added": true });
-        assert_eq!(merge_patch(&old, &new), Some(json!({ "b": { "c": 3 }, "gone": null, "added": true })));
+        assert_eq!(
+            merge_patch(&old, &new),
+            Some(json!({ "b": { "c": 3 }, "gone": null, "added": true }))
+        );
     }
 
     fn machine(status: &Value) -> Machine {

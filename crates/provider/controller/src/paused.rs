@@ -11,7 +11,11 @@ pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 /// not paused. A missing Cluster does not pause an object.
 #[must_use]
 pub fn paused<K: Resource<DynamicType = ()>>(object: &K, cluster: Option<&Cluster>) -> Option<String> {
-    paused_message(&K::kind(&()), object.meta(), cluster.is_some_and(Cluster::is_paused))
+    paused_message(
+        &K::kind(&()),
+        object.meta(),
+        cluster.is_some_and(Cluster::is_paused),
+    )
 }
 
 /// Why an object of `kind` is paused: the message of its `Paused` condition. `None` if it is not paused.
@@ -42,19 +46,28 @@ mod tests {
         assert_eq!(paused(&object, None), None);
         assert_eq!(paused(&object, Some(&cluster)), None);
         cluster.spec.paused = Some(true);
-        assert_eq!(paused(&object, Some(&cluster)).as_deref(), Some("Cluster spec.paused is set to true"));
+        assert_eq!(
+            paused(&object, Some(&cluster)).as_deref(),
+            Some("Cluster spec.paused is set to true")
+        );
     }
 
     #[test]
     fn the_message_names_every_reason() {
         let plain = ObjectMeta::default();
         let annotated = ObjectMeta {
-            annotations: Some(BTreeMap::from([(PAUSED_ANNOTATION.to_owned(), "false".to_owned())])),
+            annotations: Some(BTreeMap::from([(
+                PAUSED_ANNOTATION.to_owned(),
+                "false".to_owned(),
+            )])),
             ..ObjectMeta::default()
         };
         let message = |meta, cluster_paused| paused_message("InMemoryMachine", meta, cluster_paused);
         assert_eq!(message(&plain, false), None);
-        assert_eq!(message(&plain, true).as_deref(), Some("Cluster spec.paused is set to true"));
+        assert_eq!(
+            message(&plain, true).as_deref(),
+            Some("Cluster spec.paused is set to true")
+        );
         assert_eq!(
             message(&annotated, false).as_deref(),
             Some("InMemoryMachine has the cluster.x-k8s.io/paused annotation")

@@ -20,8 +20,15 @@ pub fn poll_on_wake<'a, F>(future: F) -> PollOnWake<'a, F::Output>
 where
     F: Future + Send + 'a,
 {
-    let flag = Arc::new(Flag { woken: AtomicBool::new(true), outer: AtomicWaker::new() });
-    PollOnWake { future: future.boxed(), waker: Waker::from(Arc::clone(&flag)), flag }
+    let flag = Arc::new(Flag {
+        woken: AtomicBool::new(true),
+        outer: AtomicWaker::new(),
+    });
+    PollOnWake {
+        future: future.boxed(),
+        waker: Waker::from(Arc::clone(&flag)),
+        flag,
+    }
 }
 
 /// The future of [`poll_on_wake`].
@@ -98,7 +105,10 @@ mod tests {
             sender.unbounded_send(number).expect("received");
             tokio::task::yield_now().await;
         }
-        assert_eq!((polled.load(Ordering::Relaxed) > 1, idle.load(Ordering::Relaxed)), (true, 1));
+        assert_eq!(
+            (polled.load(Ordering::Relaxed) > 1, idle.load(Ordering::Relaxed)),
+            (true, 1)
+        );
         drop((sender, keep));
         assert_eq!(joined.await.expect("no panic"), (vec![0, 1, 2, 3, 4], vec![]));
     }

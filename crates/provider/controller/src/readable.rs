@@ -61,7 +61,12 @@ impl<K: Kind> Readable<K> {
     /// The object, and what is wrong with it: `spec.zones[0]: invalid type: integer `3`, expected a string`. An object that
     /// has no name is none.
     pub(crate) fn into_parts(self) -> (Option<K>, Option<String>) {
-        let has_name = self.object.meta().name.as_ref().is_some_and(|name| !name.is_empty());
+        let has_name = self
+            .object
+            .meta()
+            .name
+            .as_ref()
+            .is_some_and(|name| !name.is_empty());
         (Some(self.object).filter(|_| has_name), self.mistake)
     }
 
@@ -125,7 +130,9 @@ impl<K: Resource> Resource for Readable<K> {
 fn mark<K: Resource>(object: &mut K, text: Option<&str>) {
     let annotations = &mut object.meta_mut().annotations;
     if let Some(text) = text {
-        annotations.get_or_insert_default().insert(MARK.to_owned(), text.to_owned());
+        annotations
+            .get_or_insert_default()
+            .insert(MARK.to_owned(), text.to_owned());
     } else if let Some(present) = annotations
         && present.remove(MARK).is_some()
         && present.is_empty()
@@ -160,7 +167,9 @@ fn in_parts<K: Kind>(text: &str) -> (K, Option<String>, bool) {
             Err(error) => error,
         };
         noted.note(&error.path().to_string(), &plain(error.inner()));
-        let Value::Object(rest) = value else { return noted.with(K::default()) };
+        let Value::Object(rest) = value else {
+            return noted.with(K::default());
+        };
         members = rest;
         if !leave_out(&mut members, error.path()) {
             break;
@@ -178,7 +187,9 @@ fn in_parts<K: Kind>(text: &str) -> (K, Option<String>, bool) {
         }
     }
     let mut object = K::default();
-    let metadata = members.remove("metadata").and_then(|metadata| serde_json::from_value(metadata).ok());
+    let metadata = members
+        .remove("metadata")
+        .and_then(|metadata| serde_json::from_value(metadata).ok());
     *object.meta_mut() = metadata.unwrap_or_default();
     noted.with(object)
 }
@@ -193,7 +204,8 @@ struct Noted {
 impl Noted {
     fn note(&mut self, path: &str, reason: &str) {
         self.is_more_than_status |= path != "status" && !path.starts_with("status.");
-        self.first.get_or_insert_with(|| (path.to_owned(), reason.to_owned()));
+        self.first
+            .get_or_insert_with(|| (path.to_owned(), reason.to_owned()));
     }
 
     fn with<K: Kind>(self, object: K) -> (K, Option<String>, bool) {
@@ -206,7 +218,9 @@ impl Noted {
                 _ if is_secret => format!("{path}: cannot be read"),
                 _ => format!("{path}: {reason}"),
             };
-            let end = (0..=MESSAGE_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+            let end = (0..=MESSAGE_BYTES_MAX.min(text.len()))
+                .rev()
+                .find(|end| text.is_char_boundary(*end));
             text.truncate(end.unwrap_or_default());
             text
         });
@@ -232,8 +246,12 @@ fn leave_out(members: &mut Map<String, Value>, path: &Path) -> bool {
             Segment::Enum { .. } | Segment::Unknown => break,
         });
     }
-    let Some((Step::Key(first), rest)) = steps.split_first() else { return false };
-    let Some(value) = members.get_mut(first) else { return false };
+    let Some((Step::Key(first), rest)) = steps.split_first() else {
+        return false;
+    };
+    let Some(value) = members.get_mut(first) else {
+        return false;
+    };
     if !remove(value, rest) {
         members.remove(first);
     }
@@ -247,7 +265,9 @@ enum Step {
 
 /// Removes the part of a value that these steps lead to. False if they lead nowhere.
 fn remove(value: &mut Value, steps: &[Step]) -> bool {
-    let Some((step, rest)) = steps.split_first() else { return false };
+    let Some((step, rest)) = steps.split_first() else {
+        return false;
+    };
     match (step, value) {
         (Step::Key(key), Value::Object(members)) => match members.get_mut(key) {
             None => false,

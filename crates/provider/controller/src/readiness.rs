@@ -24,13 +24,21 @@ impl Readiness {
     /// The names of the gates that are still closed, in order. Empty means ready.
     #[must_use]
     pub fn waiting(&self) -> Vec<String> {
-        self.states().into_iter().filter(|(_, open)| !open).map(|(name, _)| name).collect()
+        self.states()
+            .into_iter()
+            .filter(|(_, open)| !open)
+            .map(|(name, _)| name)
+            .collect()
     }
 
     /// Every gate and whether it is open.
     #[must_use]
     pub fn states(&self) -> Vec<(String, bool)> {
-        self.gates.lock().iter().map(|(name, gate)| (name.clone(), gate.is_open())).collect()
+        self.gates
+            .lock()
+            .iter()
+            .map(|(name, gate)| (name.clone(), gate.is_open()))
+            .collect()
     }
 }
 

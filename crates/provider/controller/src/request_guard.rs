@@ -107,7 +107,10 @@ fn check_path(
     path: &str,
     is_known: impl Fn(&str, &str) -> bool,
 ) -> Result<bool, UnsafeRequest> {
-    let shape = || UnsafeRequest::Shape { method: method.clone(), path: shown(path) };
+    let shape = || UnsafeRequest::Shape {
+        method: method.clone(),
+        path: shown(path),
+    };
     let segments: Vec<&str> = path.strip_prefix('/').ok_or_else(shape)?.split('/').collect();
     let (group, about) = match segments.as_slice() {
         ["version" | "api" | "apis"] if method == Method::GET => return Ok(false),
@@ -140,7 +143,12 @@ fn check_path(
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
         _ => return Err(shape()),
     };
-    segment("resource", resource, is_known(group, resource), "resource that this program uses")?;
+    segment(
+        "resource",
+        resource,
+        is_known(group, resource),
+        "resource that this program uses",
+    )?;
     if let Some(name) = name {
         segment("name", name, is_dns_subdomain(name), "DNS subdomain")?;
     }
@@ -149,7 +157,11 @@ fn check_path(
         ("PUT" | "PATCH", Some(_), Some(subresource)) => subresource == STATUS,
         _ => false,
     };
-    if is_known { Ok(name.is_some()) } else { Err(shape()) }
+    if is_known {
+        Ok(name.is_some())
+    } else {
+        Err(shape())
+    }
 }
 
 fn segment(
@@ -158,17 +170,31 @@ fn segment(
     is_valid: bool,
     wanted: &'static str,
 ) -> Result<(), UnsafeRequest> {
-    if is_valid { Ok(()) } else { Err(UnsafeRequest::Segment { what, text: shown(text), wanted }) }
+    if is_valid {
+        Ok(())
+    } else {
+        Err(UnsafeRequest::Segment {
+            what,
+            text: shown(text),
+            wanted,
+        })
+    }
 }
 
 /// Whether the text is a version of an API, such as `v1` or `v1beta2`.
 fn is_version(text: &str) -> bool {
     is_dns_label(text)
-        && text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        && text
+            .strip_prefix('v')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn check_query(method: &Method, query: &str) -> Result<(), UnsafeRequest> {
-    let known: &[&str] = if method == Method::GET { &OF_READS } else { &OF_WRITES };
+    let known: &[&str] = if method == Method::GET {
+        &OF_READS
+    } else {
+        &OF_WRITES
+    };
     let mut seen: Vec<&str> = Vec::new();
     // The client library begins each query with an empty pair.
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -214,8 +240,15 @@ mod tests {
     }
 
     fn is_known(group: &str, resource: &str) -> bool {
-        let known =
-            ["as", "globalinclusterippools", "leases", "machines", "namespaces", "secrets", "tokenreviews"];
+        let known = [
+            "as",
+            "globalinclusterippools",
+            "leases",
+            "machines",
+            "namespaces",
+            "secrets",
+            "tokenreviews",
+        ];
         !group.starts_with("evil") && known.contains(&resource)
     }
 
@@ -227,7 +260,10 @@ mod tests {
             ("GET", "/api/v1"),
             ("GET", "/apis/cluster.x-k8s.io"),
             ("GET", "/apis/cluster.x-k8s.io/v1beta2"),
-            ("GET", "/api/v1/namespaces?&limit=500&labelSelector=a%3Db%2Cc+in+%28d%29"),
+            (
+                "GET",
+                "/api/v1/namespaces?&limit=500&labelSelector=a%3Db%2Cc+in+%28d%29",
+            ),
             ("GET", "/api/v1/namespaces/n"),
             ("GET", "/api/v1/namespaces/n/secrets/a.b-ca"),
             (
@@ -275,19 +311,47 @@ mod tests {
                 "/api/v1/namespaces/n/secrets/any-secret?",
                 "the parameter \"\" is not one of such a request",
             ),
-            ("GET", "/api/v1/namespaces/../secrets/a", "the namespace \"..\" is not a DNS label"),
-            ("GET", "/api/v1/namespaces//secrets/a", "the namespace \"\" is not a DNS label"),
-            ("GET", "/api/v1/namespaces/n/secrets/", "the name \"\" is not a DNS subdomain"),
-            ("GET", "/api/v1/namespaces/n/secrets/..", "the name \"..\" is not a DNS subdomain"),
-            ("GET", "/api/v1/namespaces/n/secrets/a%2fb", "the name \"a%2fb\" is not a DNS subdomain"),
+            (
+                "GET",
+                "/api/v1/namespaces/../secrets/a",
+                "the namespace \"..\" is not a DNS label",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces//secrets/a",
+                "the namespace \"\" is not a DNS label",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/n/secrets/",
+                "the name \"\" is not a DNS subdomain",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/n/secrets/..",
+                "the name \"..\" is not a DNS subdomain",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/n/secrets/a%2fb",
+                "the name \"a%2fb\" is not a DNS subdomain",
+            ),
             (
                 "GET",
                 "/apis/evil_group/v1/namespaces/n/as/b",
                 "the API group \"evil_group\" is not a DNS subdomain",
             ),
             ("GET", "/apis/g.io/1/as/b", "the version \"1\" is not a version"),
-            ("GET", "/apis/g.io/v1/A/b", "the resource \"A\" is not a resource that this program uses"),
-            ("GET", "/apis/evil.io/v1/as/b", "the resource \"as\" is not a resource that this program uses"),
+            (
+                "GET",
+                "/apis/g.io/v1/A/b",
+                "the resource \"A\" is not a resource that this program uses",
+            ),
+            (
+                "GET",
+                "/apis/evil.io/v1/as/b",
+                "the resource \"as\" is not a resource that this program uses",
+            ),
             ("GET", "/logs/x", "GET \"/logs/x\" is no request of this program"),
             (
                 "DELETE",
@@ -325,7 +389,12 @@ mod tests {
         let service = tower::service_fn(move |_: Request<Body>| {
             count.fetch_add(1, Ordering::Relaxed);
             async {
-                Ok::<_, Infallible>(Response::builder().status(404).body(Body::empty()).expect("a response"))
+                Ok::<_, Infallible>(
+                    Response::builder()
+                        .status(404)
+                        .body(Body::empty())
+                        .expect("a response"),
+                )
             }
         });
         (guarded(Client::new(service, "default"), is_known), sent)
@@ -338,7 +407,11 @@ mod tests {
         let api: Api<Secret> = Api::namespaced(client, "default");
         let error = api.get("x/y").await.expect_err("no name");
         assert!(UnsafeRequest::caused(&error), "{error:?}");
-        assert!(crate::chain(&error).contains("refused to send a request"), "{}", crate::chain(&error));
+        assert!(
+            crate::chain(&error).contains("refused to send a request"),
+            "{}",
+            crate::chain(&error)
+        );
         let error = api.get("x").await.expect_err("served nothing");
         assert!(!UnsafeRequest::caused(&error), "{error:?}");
         assert_eq!(sent.load(Ordering::Relaxed), 1);

@@ -115,7 +115,13 @@ impl<K: Kind> Runner<K> {
         concurrency: NonZeroU16,
         page: u32,
     ) -> Self {
-        Self::of(name, services, api, filter.watch_config().page_size(page), concurrency)
+        Self::of(
+            name,
+            services,
+            api,
+            filter.watch_config().page_size(page),
+            concurrency,
+        )
     }
 
     fn of(
@@ -149,7 +155,9 @@ impl<K: Kind> Runner<K> {
                 Change::Listed { gone } => {
                     gone.iter().for_each(&forget);
                     // Who looks for its name finds the object that has the name now.
-                    let replaced = gone.iter().filter(|object| reader.get(&reference(&***object)).is_some());
+                    let replaced = gone
+                        .iter()
+                        .filter(|object| reader.get(&reference(&***object)).is_some());
                     replaced.for_each(|object| leaving.left(&key(&**object), object));
                     leaving.listed_without(gone.iter().map(|object| (key(&**object), object)));
                     reader.state()
@@ -288,9 +296,15 @@ impl<K: Kind> Runner<K> {
             gate,
             deletions,
         } = self;
-        let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else { return Ok(()) };
+        let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else {
+            return Ok(());
+        };
         if ready.contains(&false) {
-            return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::CacheLost(name)) };
+            return if shutdown.is_cancelled() {
+                Ok(())
+            } else {
+                Err(RunError::CacheLost(name))
+            };
         }
         info!(controller = name, concurrency = concurrency.get(), "Starting");
         let round = Arc::new(Round {
@@ -428,20 +442,34 @@ where
         self.metrics.failed(category, retry == Retry::WaitForChange);
         match retry {
             Retry::After(wait) => {
-                debug!(category, error = message, retry_in_ms = millis(wait), "Reconcile postponed");
+                debug!(
+                    category,
+                    error = message,
+                    retry_in_ms = millis(wait),
+                    "Reconcile postponed"
+                );
                 self.queue.add_after(key.clone(), wait);
                 Action::requeue(wait)
             }
             Retry::BackOff => {
                 let wait = self.failures.record(key);
-                warn!(category, error = message, retry_in_ms = millis(wait), "Reconcile failed");
+                warn!(
+                    category,
+                    error = message,
+                    retry_in_ms = millis(wait),
+                    "Reconcile failed"
+                );
                 self.queue.retry_after(key.clone(), wait);
                 self.report(object, message);
                 Action::requeue(wait)
             }
             Retry::WaitForChange => {
                 self.failures.forget(key);
-                warn!(category, error = message, "Reconcile failed; waiting for a change");
+                warn!(
+                    category,
+                    error = message,
+                    "Reconcile failed; waiting for a change"
+                );
                 self.report(object, message);
                 Action::await_change()
             }

@@ -1,8 +1,7 @@
 //! How often the numbers in a status are written: they may change hundreds of times in a second, and machines need the
 //! manager's requests, too.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;

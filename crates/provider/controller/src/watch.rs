@@ -67,7 +67,11 @@ pub struct Cache<K: Resource<DynamicType = ()> + Clone + 'static> {
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone(), listed: self.listed.clone(), touched: self.touched.clone() }
+        Self {
+            store: self.store.clone(),
+            listed: self.listed.clone(),
+            touched: self.touched.clone(),
+        }
     }
 }
 
@@ -98,7 +102,11 @@ impl<K: Kind> Cache<K> {
         let (store, _, changes) = followed(api, config, services);
         let (listing, listed) = Listing::start();
         let gate = services.readiness.gate(format!("cache {}", K::kind(&())));
-        let cache = Self { store: store.clone(), listed, touched: touched.clone() };
+        let cache = Self {
+            store: store.clone(),
+            listed,
+            touched: touched.clone(),
+        };
         let follow = async move {
             let mut changes = std::pin::pin!(changes);
             while let Some(change) = shutdown.run_until_cancelled(changes.next()).await.flatten() {
@@ -204,7 +212,9 @@ pub fn watched<K: Kind>(
                 Some(Ok(watcher::Event::Init))
             }
             Ok(watcher::Event::InitDone) => {
-                known.difference(&listing).for_each(|key| services.metrics.readable(&K::kind(&()), key));
+                known
+                    .difference(&listing)
+                    .for_each(|key| services.metrics.readable(&K::kind(&()), key));
                 known = std::mem::take(&mut listing);
                 Some(Ok(watcher::Event::InitDone))
             }
@@ -258,7 +268,9 @@ fn note<K: Kind>(
     known: &mut BTreeSet<ObjectKey>,
 ) {
     let kind = K::kind(&());
-    let key = object.map(|object| key_of(&reference(object))).unwrap_or_default();
+    let key = object
+        .map(|object| key_of(&reference(object)))
+        .unwrap_or_default();
     let Some(mistake) = mistake else {
         if known.remove(&key) {
             services.metrics.readable(&kind, &key);
@@ -346,7 +358,10 @@ pub(crate) fn followed<K: Kind>(
 
 /// The key of an object by its reference.
 pub(crate) fn key_of<K: Resource<DynamicType = ()>>(reference: &ObjectRef<K>) -> ObjectKey {
-    ObjectKey { namespace: reference.namespace.clone().unwrap_or_default(), name: reference.name.clone() }
+    ObjectKey {
+        namespace: reference.namespace.clone().unwrap_or_default(),
+        name: reference.name.clone(),
+    }
 }
 
 /// The reference of an object, as a controller's queue uses it.
@@ -370,8 +385,10 @@ mod tests {
     use super::*;
 
     fn config_map(annotations: &[(&str, &str)]) -> ConfigMap {
-        let annotations: BTreeMap<String, String> =
-            annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let annotations: BTreeMap<String, String> = annotations
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some("c".into()),

@@ -41,6 +41,9 @@ mod tests {
             Error::InitialListFailed(kube::Error::Api(status(410))),
             Error::NoResourceVersion,
         ];
-        assert_eq!(errors.each_ref().map(is_expired), [true, true, false, false, false, false]);
+        assert_eq!(
+            errors.each_ref().map(is_expired),
+            [true, true, false, false, false, false]
+        );
     }
 }

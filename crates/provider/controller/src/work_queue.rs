@@ -48,8 +48,14 @@ impl WorkQueues {
         Ok(Self {
             adds: counters("workqueue_adds_total", "Objects added to the work queue.")?,
             retries: counters("workqueue_retries_total", "Objects requeued after a failure.")?,
-            waited: histograms("workqueue_queue_duration_seconds", "Time an object waits in the queue.")?,
-            worked: histograms("workqueue_work_duration_seconds", "Time a reconcile takes, from its start.")?,
+            waited: histograms(
+                "workqueue_queue_duration_seconds",
+                "Time an object waits in the queue.",
+            )?,
+            worked: histograms(
+                "workqueue_work_duration_seconds",
+                "Time a reconcile takes, from its start.",
+            )?,
             gauges: registered(registry, Gauges::new()?)?,
         })
     }
@@ -111,12 +117,23 @@ impl Collector for Gauges {
         for (controller, queue) in &*self.queues.lock() {
             let seen = queue.state.lock().seen(now);
             // These queues have no priorities.
-            self.depth.with_label_values(&[controller, controller, ""]).set(seen.depth);
+            self.depth
+                .with_label_values(&[controller, controller, ""])
+                .set(seen.depth);
             let labels = [*controller, *controller];
-            self.unfinished.with_label_values(&labels).set(seen.unfinished.as_secs_f64());
-            self.longest.with_label_values(&labels).set(seen.longest.as_secs_f64());
+            self.unfinished
+                .with_label_values(&labels)
+                .set(seen.unfinished.as_secs_f64());
+            self.longest
+                .with_label_values(&labels)
+                .set(seen.longest.as_secs_f64());
         }
-        [self.depth.collect(), self.unfinished.collect(), self.longest.collect()].concat()
+        [
+            self.depth.collect(),
+            self.unfinished.collect(),
+            self.longest.collect(),
+        ]
+        .concat()
     }
 }
 
@@ -162,7 +179,10 @@ impl WorkQueue {
             self.adds.inc();
         }
         self.waited.observe(started.waited.as_secs_f64());
-        ReconcileGuard { queue: Arc::clone(self), key: key.clone() }
+        ReconcileGuard {
+            queue: Arc::clone(self),
+            key: key.clone(),
+        }
     }
 
     /// An object is gone.
@@ -218,13 +238,22 @@ impl State {
             let is_counted = waiting.is_counted;
             // The earlier of two times counts.
             if due < waiting.due {
-                *waiting = QueuedObject { due, is_counted: is_counted || is_due };
+                *waiting = QueuedObject {
+                    due,
+                    is_counted: is_counted || is_due,
+                };
                 return is_due && !is_counted;
             }
             return false;
         }
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.insert(key, QueuedObject { due, is_counted: is_due });
+            self.waiting.insert(
+                key,
+                QueuedObject {
+                    due,
+                    is_counted: is_due,
+                },
+            );
             return is_due;
         }
         false
@@ -233,16 +262,24 @@ impl State {
     fn start(&mut self, key: &ObjectKey, now: Instant) -> Started {
         self.running.insert(key.clone(), now);
         match self.waiting.remove(key) {
-            Some(QueuedObject { due, is_counted }) => {
-                Started { is_new: !is_counted, waited: now.saturating_duration_since(due) }
-            }
-            None => Started { is_new: true, waited: Duration::ZERO },
+            Some(QueuedObject { due, is_counted }) => Started {
+                is_new: !is_counted,
+                waited: now.saturating_duration_since(due),
+            },
+            None => Started {
+                is_new: true,
+                waited: Duration::ZERO,
+            },
         }
     }
 
     fn seen(&self, now: Instant) -> Seen {
         let depth = self.waiting.values().filter(|waiting| waiting.due <= now).count();
-        let spent = || self.running.values().map(|started| now.saturating_duration_since(*started));
+        let spent = || {
+            self.running
+                .values()
+                .map(|started| now.saturating_duration_since(*started))
+        };
         Seen {
             depth: i64::try_from(depth).expect("fewer than the bound"),
             unfinished: spent().sum(),
@@ -256,7 +293,10 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> ObjectKey {
-        ObjectKey { namespace: "default".into(), name: name.into() }
+        ObjectKey {
+            namespace: "default".into(),
+            name: name.into(),
+        }
     }
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -50,7 +50,9 @@ impl LeaseApi {
             return problem(StatusCode::INTERNAL_SERVER_ERROR);
         }
         let mut lease = self.lease.lock();
-        let version = lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
+        let version = lease
+            .as_ref()
+            .map(|lease| lease["metadata"]["resourceVersion"].clone());
         let next = match (method, version) {
             (&Method::GET, None) | (&Method::PUT, None) => return problem(StatusCode::NOT_FOUND),
             (&Method::GET, Some(_)) => return (StatusCode::OK, lease.clone().expect("there is one")),
@@ -61,7 +63,11 @@ impl LeaseApi {
                 if written["metadata"]["resourceVersion"] != version {
                     return problem(StatusCode::CONFLICT);
                 }
-                version.as_str().and_then(|version| version.parse::<u64>().ok()).expect("a number") + 1
+                version
+                    .as_str()
+                    .and_then(|version| version.parse::<u64>().ok())
+                    .expect("a number")
+                    + 1
             }
             (_, None) => return problem(StatusCode::METHOD_NOT_ALLOWED),
         };
@@ -72,11 +78,17 @@ impl LeaseApi {
     }
 
     fn spec(&self, field: &str) -> Value {
-        self.lease.lock().as_ref().map_or(Value::Null, |lease| lease["spec"][field].clone())
+        self.lease
+            .lock()
+            .as_ref()
+            .map_or(Value::Null, |lease| lease["spec"][field].clone())
     }
 
     fn annotations(&self) -> Value {
-        self.lease.lock().as_ref().map_or(Value::Null, |lease| lease["metadata"]["annotations"].clone())
+        self.lease
+            .lock()
+            .as_ref()
+            .map_or(Value::Null, |lease| lease["metadata"]["annotations"].clone())
     }
 
     /// Writes without checking the version.
@@ -113,21 +125,30 @@ async fn lead(leases: &LeaseApi, identity: &str) -> Leadership {
     let metrics = Metrics::register(&Registry::new()).expect("a new registry");
     let never = CancellationToken::new();
     let acquired = acquire(leases.client(), settings(identity), wall_clock(), metrics, &never);
-    timeout(Duration::from_hours(1), acquired).await.expect("a lease in time").expect("not shut down")
+    timeout(Duration::from_hours(1), acquired)
+        .await
+        .expect("a lease in time")
+        .expect("not shut down")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_free_lease_is_taken_renewed_and_given_back() {
     let leases = LeaseApi::default();
     let leadership = lead(&leases, "a").await;
-    assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseDurationSeconds")), (json!("a"), json!(15)));
+    assert_eq!(
+        (leases.spec("holderIdentity"), leases.spec("leaseDurationSeconds")),
+        (json!("a"), json!(15))
+    );
     let shutdown = CancellationToken::new();
     let holding = tokio::spawn(leadership.hold(Fence::default(), shutdown.clone()));
     sleep(Duration::from_mins(5)).await;
     assert!(!holding.is_finished(), "renewing keeps it");
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
-    assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseTransitions")), (Value::Null, json!(0)));
+    assert_eq!(
+        (leases.spec("holderIdentity"), leases.spec("leaseTransitions")),
+        (Value::Null, json!(0))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,8 +173,14 @@ async fn a_lease_that_was_given_back_is_taken_at_once() {
     assert!(!waiting.is_finished(), "a holds it");
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
-    timeout(Duration::from_secs(3), waiting).await.expect("within one retry").expect("no panic");
-    assert_eq!((leases.spec("holderIdentity"), leases.spec("leaseTransitions")), (json!("b"), json!(1)));
+    timeout(Duration::from_secs(3), waiting)
+        .await
+        .expect("within one retry")
+        .expect("no panic");
+    assert_eq!(
+        (leases.spec("holderIdentity"), leases.spec("leaseTransitions")),
+        (json!("b"), json!(1))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +209,10 @@ async fn a_holder_that_cannot_renew_gives_up_before_another_may_follow() {
     leases.down.store(true, Ordering::Relaxed);
     let cut_off = Instant::now();
     let fence = Fence::default();
-    let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it cannot renew");
+    let error = leadership
+        .hold(fence.clone(), CancellationToken::new())
+        .await
+        .expect_err("it cannot renew");
     assert!(matches!(error, LeaseError::NotRenewed { .. }), "{error}");
     let lasted = cut_off.elapsed();
     assert_eq!((lasted.as_secs(), fence.is_open()), (10, false));
@@ -208,7 +238,10 @@ async fn a_holder_whose_lease_was_taken_learns_by_whom() {
     let leadership = lead(&leases, "a").await;
     leases.overwrite(|lease| lease["spec"]["holderIdentity"] = json!("b"));
     let fence = Fence::default();
-    let error = leadership.hold(fence.clone(), CancellationToken::new()).await.expect_err("it is b's");
+    let error = leadership
+        .hold(fence.clone(), CancellationToken::new())
+        .await
+        .expect_err("it is b's");
     assert_eq!(error.to_string(), "lost the lease nephele-system/leader to b");
     assert!(!fence.is_open());
     assert_eq!(leases.spec("holderIdentity"), json!("b"), "it is not taken back");
@@ -221,7 +254,10 @@ async fn a_lease_with_foreign_annotations_is_kept() {
     let holding = tokio::spawn(lead(&leases, "a").await.hold(Fence::default(), shutdown.clone()));
     leases.overwrite(|lease| lease["metadata"]["annotations"] = json!({ "note": "mine" }));
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(leases.annotations(), json!({ "note": "mine", "certificate": "of a" }));
+    assert_eq!(
+        leases.annotations(),
+        json!({ "note": "mine", "certificate": "of a" })
+    );
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
     assert_eq!(leases.spec("holderIdentity"), Value::Null);

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::core::ObjectList;
-use kube::{Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{
-    CloudExtensionConfig, ClusterFault, Fault, Scenario, SimulatedCloud, SimulatedCloudSpec,
+use kube::{Resource, ResourceExt as _, core::ObjectList};
+use nephele_api::{
+    cloud::v1alpha1::{
+        CloudExtensionConfig, ClusterFault, Fault, Scenario, SimulatedCloud, SimulatedCloudSpec,
+    },
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{
+        InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
+        InMemoryMachineTemplate,
+    },
+    ipam::{
+        v1alpha2::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool},
+        v1beta2::{IPAddress, IPAddressClaim},
+    },
 };
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::{
-    InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
-    InMemoryMachineTemplate,
-};
-use nephele_api::ipam::v1alpha2::{
-    GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool,
-};
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_controller::{Kind, Readable, unreadable};
 use serde_json::{Value, json};
 
@@ -24,9 +25,20 @@ use serde_json::{Value, json};
 fn schemas() -> BTreeMap<String, Value> {
     let definitions = nephele_api::crds().into_iter();
     let schemas = definitions.map(|definition| {
-        let stored = definition.spec.versions.iter().find(|version| version.storage).expect("one is stored");
-        let schema = stored.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.clone());
-        (definition.spec.names.kind, serde_json::to_value(schema).expect("JSON"))
+        let stored = definition
+            .spec
+            .versions
+            .iter()
+            .find(|version| version.storage)
+            .expect("one is stored");
+        let schema = stored
+            .schema
+            .as_ref()
+            .and_then(|schema| schema.open_api_v3_schema.clone());
+        (
+            definition.spec.names.kind,
+            serde_json::to_value(schema).expect("JSON"),
+        )
     });
     schemas.collect()
 }
@@ -41,12 +53,23 @@ fn wrong(schema: &Value) -> Vec<Value> {
     };
     let members = schema["properties"].as_object().into_iter().flatten();
     let members = members.flat_map(|(name, schema)| {
-        wrong(schema).into_iter().map(move |value| json!({ (name.as_str()): value }))
+        wrong(schema)
+            .into_iter()
+            .map(move |value| json!({ (name.as_str()): value }))
     });
-    let items = schema.get("items").into_iter().flat_map(wrong).map(|value| json!([value]));
+    let items = schema
+        .get("items")
+        .into_iter()
+        .flat_map(wrong)
+        .map(|value| json!([value]));
     let entries = schema.get("additionalProperties").into_iter().flat_map(wrong);
     let entries = entries.map(|value| json!({ "key": value }));
-    [own].into_iter().chain(members).chain(items).chain(entries).collect()
+    [own]
+        .into_iter()
+        .chain(members)
+        .chain(items)
+        .chain(entries)
+        .collect()
 }
 
 fn object<K: Kind>(members: Value) -> Value {
@@ -65,10 +88,18 @@ fn unread<K: Kind>(objects: &[Value]) -> usize {
     let failed = read.items.into_iter().zip(objects).filter(|(read, object)| {
         let whole = serde_json::from_str::<K>(&object.to_string());
         let read = read.clone().into_object();
-        assert_eq!((read.name_any(), read.labels().len()), ("a".to_owned(), 1), "{object}");
+        assert_eq!(
+            (read.name_any(), read.labels().len()),
+            ("a".to_owned(), 1),
+            "{object}"
+        );
         assert_eq!(unreadable(read.meta()).is_some(), whole.is_err(), "{object}");
         if let Ok(whole) = &whole {
-            assert_eq!(serde_json::to_value(&read).ok(), serde_json::to_value(whole).ok(), "{object}");
+            assert_eq!(
+                serde_json::to_value(&read).ok(),
+                serde_json::to_value(whole).ok(),
+                "{object}"
+            );
         }
         whole.is_err()
     });
@@ -137,7 +168,9 @@ fn an_object_without_its_spec_or_with_one_that_nests_too_deep_is_there() {
 }
 
 fn read<K: Kind>(value: &Value) -> K {
-    serde_json::from_str::<Readable<K>>(&value.to_string()).expect("it never fails").into_object()
+    serde_json::from_str::<Readable<K>>(&value.to_string())
+        .expect("it never fails")
+        .into_object()
 }
 
 #[test]
@@ -145,12 +178,19 @@ fn the_mark_names_the_first_part_that_cannot_be_read_and_the_rest_is_kept() {
     let spec =
         json!({ "seed": "kept", "regions": [{ "name": 3, "zones": [] }, { "name": "north", "zones": [] }] });
     let status = json!({ "zones": "many", "instances": 7 });
-    let cloud: SimulatedCloud = read(&object::<SimulatedCloud>(json!({ "spec": spec, "status": status })));
+    let cloud: SimulatedCloud = read(&object::<SimulatedCloud>(
+        json!({ "spec": spec, "status": status }),
+    ));
     assert_eq!(
         unreadable(&cloud.metadata),
         Some("spec.regions[0].name: invalid type: integer `3`, expected a string")
     );
-    let regions: Vec<_> = cloud.spec.regions.iter().map(|region| region.name.as_str()).collect();
+    let regions: Vec<_> = cloud
+        .spec
+        .regions
+        .iter()
+        .map(|region| region.name.as_str())
+        .collect();
     assert_eq!((cloud.spec.seed.as_str(), regions), ("kept", vec!["", "north"]));
     assert_eq!(cloud.status.and_then(|status| status.instances), Some(7));
     // What a kind requires, and a user cannot know.
@@ -158,17 +198,27 @@ fn the_mark_names_the_first_part_that_cannot_be_read_and_the_rest_is_kept() {
     assert_eq!(unreadable(&cloud.metadata), Some("missing field `spec`"));
     assert_eq!(cloud.spec, SimulatedCloudSpec::default());
     assert_eq!(cloud.status.and_then(|status| status.instances), Some(7));
-    let fault: Fault =
-        read(&object::<Fault>(json!({ "spec": { "effect": 1 }, "status": { "phase": "Active" } })));
+    let fault: Fault = read(&object::<Fault>(
+        json!({ "spec": { "effect": 1 }, "status": { "phase": "Active" } }),
+    ));
     assert!(unreadable(&fault.metadata).is_some_and(|message| message.starts_with("spec.effect: ")));
     assert_eq!(fault.status.expect("it is kept").phase, "Active");
     for (part, mistake) in [
-        (json!({ "callers": ["machine", "infra"] }), "spec.match.callers[1]: unknown variant `infra`"),
-        (json!({ "clusterSelector": "all" }), "spec.match.clusterSelector: \"all\" is not a label selector"),
+        (
+            json!({ "callers": ["machine", "infra"] }),
+            "spec.match.callers[1]: unknown variant `infra`",
+        ),
+        (
+            json!({ "clusterSelector": "all" }),
+            "spec.match.clusterSelector: \"all\" is not a label selector",
+        ),
     ] {
         let spec = json!({ "match": part, "effect": { "freeze": {} } });
         let fault: Fault = read(&object::<Fault>(json!({ "spec": spec })));
-        assert!(unreadable(&fault.metadata).is_some_and(|told| told.starts_with(mistake)), "{part}");
+        assert!(
+            unreadable(&fault.metadata).is_some_and(|told| told.starts_with(mistake)),
+            "{part}"
+        );
     }
 }
 
@@ -195,9 +245,13 @@ fn a_text_that_got_past_the_schema_is_left_out_with_what_needs_it() {
 
 #[test]
 fn a_status_that_cannot_be_read_is_no_mistake_of_a_user() {
-    let cloud: SimulatedCloud =
-        read(&object::<SimulatedCloud>(json!({ "spec": { "seed": "kept" }, "status": { "zones": "many" } })));
-    assert_eq!((unreadable(&cloud.metadata), cloud.spec.seed.as_str()), (None, "kept"));
+    let cloud: SimulatedCloud = read(&object::<SimulatedCloud>(
+        json!({ "spec": { "seed": "kept" }, "status": { "zones": "many" } }),
+    ));
+    assert_eq!(
+        (unreadable(&cloud.metadata), cloud.spec.seed.as_str()),
+        (None, "kept")
+    );
 }
 
 #[test]

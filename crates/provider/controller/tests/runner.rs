@@ -65,26 +65,55 @@ impl World {
     /// An API with ConfigMaps of these names in the namespace `default`.
     fn new(names: &[&str]) -> Self {
         let (client, published, secrets) = api(names);
-        let Backstage { client, registry, services, shutdown } = Backstage::of(client, wall_clock());
-        Self { client, registry, services, shutdown, published, secrets }
+        let Backstage {
+            client,
+            registry,
+            services,
+            shutdown,
+        } = Backstage::of(client, wall_clock());
+        Self {
+            client,
+            registry,
+            services,
+            shutdown,
+            published,
+            secrets,
+        }
     }
 
     fn runner(&self, concurrency: u16) -> Runner<ConfigMap> {
         let concurrency = NonZeroU16::new(concurrency).expect("at least one");
         let api = Api::all(self.client.clone());
-        Runner::new("configmap", &self.services, api, &WatchFilter::default(), concurrency)
+        Runner::new(
+            "configmap",
+            &self.services,
+            api,
+            &WatchFilter::default(),
+            concurrency,
+        )
     }
 
     /// The samples of one metric, in order.
     fn metric(&self, name: &str) -> Vec<String> {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("printable");
-        text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+        let text = TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .expect("printable");
+        text.lines()
+            .filter(|line| line.starts_with(name))
+            .map(str::to_owned)
+            .collect()
     }
 }
 
 /// An API server that lists the same objects for every kind and accepts Events. Watches of Secrets get events from a
 /// channel, other watches get none.
-fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::UnboundedSender<Value>) {
+fn api(
+    names: &[&str],
+) -> (
+    Client,
+    mpsc::UnboundedReceiver<Value>,
+    mpsc::UnboundedSender<Value>,
+) {
     let items: Vec<Value> = names
         .iter()
         .map(|name| json!({ "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}") } }))
@@ -100,7 +129,10 @@ fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::Unbound
         let made = made.clone();
         let shown = Arc::clone(&shown);
         async move {
-            let watching = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let watching = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch=true"));
             let body = match (request.method(), watching) {
                 (&Method::GET, true) if request.uri().path().ends_with("/secrets") => {
                     let shown = shown.lock().take().expect("one watch of secrets");
@@ -114,7 +146,8 @@ fn api(names: &[&str]) -> (Client, mpsc::UnboundedReceiver<Value>, mpsc::Unbound
                 (&Method::GET, false) => Full::from(list.to_string()).boxed_unsync(),
                 _ => {
                     let event = request.into_body().collect().await.expect("in memory").to_bytes();
-                    made.send(serde_json::from_slice(&event).expect("JSON")).expect("the test listens");
+                    made.send(serde_json::from_slice(&event).expect("JSON"))
+                        .expect("the test listens");
                     Full::from(event).boxed_unsync()
                 }
             };
@@ -143,7 +176,10 @@ async fn a_failing_object_waits_twice_as_long_each_time() {
         let next = attempts.recv().await.expect("another attempt");
         let waited_ms = (next - last).as_millis();
         // The queue of the controller counts in milliseconds.
-        assert!((expected_ms..expected_ms + 5).contains(&waited_ms), "{waited_ms} instead of {expected_ms}");
+        assert!(
+            (expected_ms..expected_ms + 5).contains(&waited_ms),
+            "{waited_ms} instead of {expected_ms}"
+        );
         last = next;
     }
 }
@@ -162,8 +198,18 @@ async fn an_error_that_time_cannot_mend_is_tried_once_and_told() {
     sleep(Duration::from_hours(1)).await;
     assert_eq!(attempts.load(Ordering::Relaxed), 1);
     assert_eq!(
-        (&event["note"], &event["reason"], &event["type"], &event["regarding"]["name"]),
-        (&json!("the test says no"), &json!("ReconcileFailed"), &json!("Warning"), &json!("a"))
+        (
+            &event["note"],
+            &event["reason"],
+            &event["type"],
+            &event["regarding"]["name"]
+        ),
+        (
+            &json!("the test says no"),
+            &json!("ReconcileFailed"),
+            &json!("Warning"),
+            &json!("a")
+        )
     );
     assert_eq!(
         world.metric("nephele_reconcile_errors_total"),
@@ -255,7 +301,10 @@ async fn reconciles_are_counted_and_timed_under_the_names_that_dashboards_know()
     sleep(Duration::from_secs(1)).await;
     for name in ["controller_runtime_reconcile_total", "capi_reconcile_total"] {
         let counted = |result: &str| format!("{name}{{controller=\"configmap\",result=\"{result}\"}} 1");
-        assert_eq!(world.metric(name), ["error", "requeue_after", "success"].map(counted));
+        assert_eq!(
+            world.metric(name),
+            ["error", "requeue_after", "success"].map(counted)
+        );
     }
     assert_eq!(
         world.metric("controller_runtime_reconcile_errors_total"),
@@ -298,7 +347,10 @@ async fn the_work_queue_tells_what_waits_what_is_at_work_and_what_is_tried_again
     tokio::spawn(world.runner(1).run(reconcile, world.shutdown.clone()));
     let labels = r#"controller="configmap",name="configmap""#;
     let sample = |name: &str, value: &str| {
-        assert_eq!(world.metric(&format!("{name}{{")), [format!("{name}{{{labels}}} {value}")]);
+        assert_eq!(
+            world.metric(&format!("{name}{{")),
+            [format!("{name}{{{labels}}} {value}")]
+        );
     };
     let depth = |value: u8| {
         let expected = format!(r#"workqueue_depth{{{labels},priority=""}} {value}"#);
@@ -308,9 +360,19 @@ async fn the_work_queue_tells_what_waits_what_is_at_work_and_what_is_tried_again
     sleep(Duration::from_secs(2)).await;
     sample("workqueue_adds_total", "3");
     depth(2);
-    for name in ["workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"] {
-        let [line] = &world.metric(&format!("{name}{{"))[..] else { panic!("no {name}") };
-        let seconds: f64 = line.rsplit(' ').next().expect("a value").parse().expect("a number");
+    for name in [
+        "workqueue_unfinished_work_seconds",
+        "workqueue_longest_running_processor_seconds",
+    ] {
+        let [line] = &world.metric(&format!("{name}{{"))[..] else {
+            panic!("no {name}")
+        };
+        let seconds: f64 = line
+            .rsplit(' ')
+            .next()
+            .expect("a value")
+            .parse()
+            .expect("a number");
         assert!((2.0..2.1).contains(&seconds), "{line}");
     }
     for _ in 0..2 {
@@ -342,7 +404,10 @@ async fn an_object_is_looked_at_again_when_the_sync_period_is_over() {
     let first = looks.recv().await.expect("a first look");
     let second = looks.recv().await.expect("a second look");
     let waited = second - first;
-    assert!(waited > Duration::from_mins(5) && waited <= Duration::from_mins(15), "{waited:?}");
+    assert!(
+        waited > Duration::from_mins(5) && waited <= Duration::from_mins(15),
+        "{waited:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -354,7 +419,8 @@ async fn no_more_objects_are_reconciled_at_a_time_than_allowed() {
         let running = Arc::clone(&running);
         let peak = peak.clone();
         async move {
-            peak.send(running.fetch_add(1, Ordering::Relaxed) + 1).expect("the test listens");
+            peak.send(running.fetch_add(1, Ordering::Relaxed) + 1)
+                .expect("the test listens");
             sleep(Duration::from_secs(1)).await;
             running.fetch_sub(1, Ordering::Relaxed);
             Ok::<_, Refused>(Outcome::Done)
@@ -439,14 +505,21 @@ async fn ready_once_the_objects_are_known() {
 async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they_name() {
     let world = World::new(&["a", "b"]);
     let api = Api::all(world.client.clone());
-    let (secrets, follow) =
-        Cache::<Secret>::start(&world.services, api, watcher::Config::default(), world.shutdown.clone());
+    let (secrets, follow) = Cache::<Secret>::start(
+        &world.services,
+        api,
+        watcher::Config::default(),
+        world.shutdown.clone(),
+    );
     let (wake, ids) = mpsc::unbounded_channel();
     let (seen, mut looks) = mpsc::unbounded_channel();
     let reconcile = {
         let secrets = secrets.clone();
         move |object: Arc<ConfigMap>| {
-            assert!(secrets.get("default", "a").is_some(), "a cache is ready before the first reconcile");
+            assert!(
+                secrets.get("default", "a").is_some(),
+                "a cache is ready before the first reconcile"
+            );
             seen.send(object.name_any()).expect("the test listens");
             async { Ok::<_, Refused>(Outcome::Done) }
         }
@@ -454,15 +527,20 @@ async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they
     // Only the Secret that is created later refers to an object.
     let same_name = |secret: &Secret| {
         let name = secret.name_any();
-        name.strip_prefix("for-").map(|object| ObjectRef::new(object).within("default"))
+        name.strip_prefix("for-")
+            .map(|object| ObjectRef::new(object).within("default"))
     };
-    let runner = world.runner(1).watches(&secrets, same_name).reconcile_on(UnboundedReceiverStream::new(ids));
+    let runner = world
+        .runner(1)
+        .watches(&secrets, same_name)
+        .reconcile_on(UnboundedReceiverStream::new(ids));
     tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
     tokio::spawn(follow);
     let mut first = [looks.recv().await, looks.recv().await];
     first.sort();
     assert_eq!(first, [Some("a".to_owned()), Some("b".to_owned())]);
-    wake.send(ObjectRef::new("b").within("default")).expect("the runner listens");
+    wake.send(ObjectRef::new("b").within("default"))
+        .expect("the runner listens");
     assert_eq!(looks.recv().await.as_deref(), Some("b"));
     world
         .secrets
@@ -475,7 +553,10 @@ async fn touched_objects_of_a_cache_and_ids_from_elsewhere_wake_the_objects_they
         }))
         .expect("the watch listens");
     assert_eq!(looks.recv().await.as_deref(), Some("a"));
-    assert!(secrets.get("default", "for-a").is_some(), "the cache took note before it told");
+    assert!(
+        secrets.get("default", "for-a").is_some(),
+        "the cache took note before it told"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -488,11 +569,19 @@ async fn a_runner_ends_when_it_is_asked_to_before_the_first_list() {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
     let api = Api::<Readable<ConfigMap>>::all(Client::new(silent, "default"));
-    let runner = Runner::new("configmap", &world.services, api, &WatchFilter::default(), NonZeroU16::MIN);
+    let runner = Runner::new(
+        "configmap",
+        &world.services,
+        api,
+        &WatchFilter::default(),
+        NonZeroU16::MIN,
+    );
     let reconcile = |_| async { Ok::<_, Refused>(Outcome::Done) };
     let running = tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
     asked.notified().await;
     world.shutdown.cancel();
-    let ended = tokio::time::timeout(Duration::from_hours(1), running).await.expect("it ends");
+    let ended = tokio::time::timeout(Duration::from_hours(1), running)
+        .await
+        .expect("it ends");
     assert!(ended.expect("no panic").is_ok());
 }

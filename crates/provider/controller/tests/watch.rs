@@ -1,19 +1,24 @@
 //! A cache whose watch breaks, on paused time, with an API that serves one list after the other.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    num::NonZeroU16,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::StreamExt;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::client::Body;
-use kube::runtime::reflector::Store;
-use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
+use kube::{
+    Api, Client, ResourceExt,
+    client::Body,
+    runtime::{reflector::Store, watcher},
+};
 use nephele_controller::{
     Cache, Events, Gone, Metrics, Outcome, Readable, Readiness, ReconcileError, Reporter, Retry, Runner,
     Services, WatchFilter, wall_clock,
@@ -37,7 +42,10 @@ fn api(lists: Vec<Objects>) -> Client {
         let lists = Arc::clone(&lists);
         let next = Arc::clone(&next);
         async move {
-            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let is_watch = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch=true"));
             let answer = if is_watch {
                 if next.load(Ordering::Relaxed) > last {
                     std::future::pending::<()>().await;
@@ -62,10 +70,24 @@ fn api(lists: Vec<Objects>) -> Client {
 
 fn services(client: &Client, shutdown: &CancellationToken) -> Services {
     let metrics = Metrics::register(&Registry::new()).expect("a new registry");
-    let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-    let (events, _publish) =
-        Events::new(client.clone(), reporter, wall_clock(), metrics.clone(), shutdown.clone());
-    Services { metrics, events, clock: wall_clock(), readiness: Readiness::default(), resync: None }
+    let reporter = Reporter {
+        controller: "test".into(),
+        instance: "test-0".into(),
+    };
+    let (events, _publish) = Events::new(
+        client.clone(),
+        reporter,
+        wall_clock(),
+        metrics.clone(),
+        shutdown.clone(),
+    );
+    Services {
+        metrics,
+        events,
+        clock: wall_clock(),
+        readiness: Readiness::default(),
+        resync: None,
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,9 +120,17 @@ async fn a_change_is_passed_on_before_the_cache_is_ready_and_before_it_is_announ
     let writer = Arc::clone(&passed);
     let config = watcher::Config::default();
     let pass_on = move |store: &Store<ConfigMap>, touched: &[Arc<ConfigMap>]| {
-        let is_there =
-            |object: &ConfigMap| store.find(|other| other.name_any() == object.name_any()).is_some();
-        writer.lock().push(touched.iter().map(|object| (object.name_any(), is_there(object))).collect());
+        let is_there = |object: &ConfigMap| {
+            store
+                .find(|other| other.name_any() == object.name_any())
+                .is_some()
+        };
+        writer.lock().push(
+            touched
+                .iter()
+                .map(|object| (object.name_any(), is_there(object)))
+                .collect(),
+        );
     };
     let (cache, follow) =
         Cache::start_through(&services, Api::all(client), config, shutdown.clone(), pass_on);
@@ -113,11 +143,23 @@ async fn a_change_is_passed_on_before_the_cache_is_ready_and_before_it_is_announ
     };
     let is_passed = |number: usize| passed.lock().get(number).cloned().map(sorted);
     let list = |objects: &[(&str, bool)]| {
-        Some(objects.iter().map(|(name, is_there)| ((*name).to_owned(), *is_there)).collect::<Vec<_>>())
+        Some(
+            objects
+                .iter()
+                .map(|(name, is_there)| ((*name).to_owned(), *is_there))
+                .collect::<Vec<_>>(),
+        )
     };
     assert_eq!(is_passed(0), list(&[("deleted", true), ("kept", true)]));
-    while touched.next().await.is_some_and(|object| object.name_any() != "new") {}
-    assert_eq!(is_passed(1), list(&[("deleted", false), ("kept", true), ("new", true)]));
+    while touched
+        .next()
+        .await
+        .is_some_and(|object| object.name_any() != "new")
+    {}
+    assert_eq!(
+        is_passed(1),
+        list(&[("deleted", false), ("kept", true), ("new", true)])
+    );
     shutdown.cancel();
     follow.await.expect("no panic");
 }
@@ -126,7 +168,9 @@ async fn a_change_is_passed_on_before_the_cache_is_ready_and_before_it_is_announ
 #[tokio::test(start_paused = true)]
 async fn a_cache_of_large_objects_lets_others_run_in_between() {
     const OBJECTS: u32 = 200;
-    let list: Objects = (0..OBJECTS).map(|number| (format!("o-{number}"), number)).collect();
+    let list: Objects = (0..OBJECTS)
+        .map(|number| (format!("o-{number}"), number))
+        .collect();
     let client = api(vec![list]);
     let shutdown = CancellationToken::new();
     let services = services(&client, &shutdown);
@@ -150,7 +194,9 @@ async fn large_objects_are_listed_in_small_pages() {
     let known = Arc::clone(&asked);
     let client = Client::new(
         tower::service_fn(move |request: Request<Body>| {
-            known.lock().push(request.uri().query().unwrap_or_default().to_owned());
+            known
+                .lock()
+                .push(request.uri().query().unwrap_or_default().to_owned());
             let inner = inner.clone();
             async move { inner.send(request).await }
         }),
@@ -222,8 +268,20 @@ async fn told(lists: &[Objects]) -> (BTreeMap<u32, usize>, BTreeSet<u32>) {
     let services = services(&clients[0], &shutdown);
     let [of_cache, of_runner] = clients.map(Api::<Readable<ConfigMap>>::all);
     let (cache, follow) = Cache::start(&services, of_cache, watcher::Config::default(), shutdown.clone());
-    let runner = Runner::new("configmap", &services, of_runner, &WatchFilter::default(), NonZeroU16::MIN);
-    let uid = |object: Arc<ConfigMap>| object.uid().expect("it has one").parse::<u32>().expect("a number");
+    let runner = Runner::new(
+        "configmap",
+        &services,
+        of_runner,
+        &WatchFilter::default(),
+        NonZeroU16::MIN,
+    );
+    let uid = |object: Arc<ConfigMap>| {
+        object
+            .uid()
+            .expect("it has one")
+            .parse::<u32>()
+            .expect("a number")
+    };
     let until = || Box::pin(sleep(Duration::from_secs(3600)));
     let touched = cache.touched().take_until(until()).map(uid);
     let gone = runner.gone().take_until(until()).filter_map(move |gone| {

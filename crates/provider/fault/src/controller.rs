@@ -6,27 +6,29 @@
 //!    └────────────── status, events ◀── report ◀───────────────────┘
 //! ```
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
-use kube::runtime::reflector::Store;
-use kube::{Api, Client};
-use nephele_api::cloud::is_being_restored;
-use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
+use kube::{Api, Client, runtime::reflector::Store};
+use nephele_api::cloud::{
+    is_being_restored,
+    v1alpha1::{Fault, FaultSpec, FaultStatus},
+};
 use nephele_controller::{
     Clock, Events, Gone, Outcome, PatchError, Precondition, ReconcileError, Retry, StatusThrottle, patch,
     unreadable,
 };
+use nephele_model::FaultId;
 use thiserror::Error;
 
-use crate::id::{id_of, reference_to};
-use crate::in_force::{InForce, Standing, paused_status};
-use crate::report::differs_in_numbers_only;
-use crate::story;
-use crate::target::Target;
-use nephele_model::FaultId;
+use crate::{
+    id::{id_of, reference_to},
+    in_force::{InForce, Standing, paused_status},
+    report::differs_in_numbers_only,
+    story,
+    target::Target,
+};
 
 /// The controller of the Faults of a target.
 pub struct FaultController<T> {
@@ -204,7 +206,10 @@ impl<T: Target> FaultController<T> {
     async fn write(&self, object: &Fault, status: FaultStatus) -> Result<bool, Error> {
         let FaultId { namespace, .. } = id_of(object);
         let api = Api::<Fault>::namespaced(self.client.clone(), &namespace);
-        let reported = Fault { status: Some(status), ..object.clone() };
+        let reported = Fault {
+            status: Some(status),
+            ..object.clone()
+        };
         // The next manager reads it, so a late write for an earlier Fault of the same name must not change it.
         match patch::status(&api, object, &reported, Precondition::ResourceVersion).await {
             // Its end is on its way.
@@ -227,7 +232,11 @@ enum Plan<Wanted> {
     /// It has no effect: it is gone, was paused before it began, is for another target, or has this mistake.
     Remove { mistake: Option<String> },
     /// It is carried out with this spec.
-    Put { spec: Arc<FaultSpec>, wanted: Wanted, paused: bool },
+    Put {
+        spec: Arc<FaultSpec>,
+        wanted: Wanted,
+        paused: bool,
+    },
 }
 
 /// What is to be done about a Fault of this standing. Pure.
@@ -238,7 +247,9 @@ fn plan<T: Target>(object: &Fault, standing: &Standing) -> Plan<T::Wanted> {
         Standing::Holds(spec) => Some(Arc::clone(spec)),
         Standing::Rests => None,
     };
-    let Some(spec) = spec.filter(|spec| T::is_for(spec)) else { return Plan::Remove { mistake: None } };
+    let Some(spec) = spec.filter(|spec| T::is_for(spec)) else {
+        return Plan::Remove { mistake: None };
+    };
     let paused = *standing != Standing::Runs;
     let read = match unreadable(&object.metadata) {
         Some(mistake) if !paused => Err(mistake.to_owned()),
@@ -246,7 +257,9 @@ fn plan<T: Target>(object: &Fault, standing: &Standing) -> Plan<T::Wanted> {
     };
     match read {
         Ok(wanted) => Plan::Put { spec, wanted, paused },
-        Err(mistake) => Plan::Remove { mistake: Some(mistake) },
+        Err(mistake) => Plan::Remove {
+            mistake: Some(mistake),
+        },
     }
 }
 

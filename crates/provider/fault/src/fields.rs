@@ -23,7 +23,11 @@ pub struct Mistake {
 
 /// A mistake in a field.
 pub fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'static str) -> Mistake {
-    Mistake { field, value: value.to_string(), expected }
+    Mistake {
+        field,
+        value: value.to_string(),
+        expected,
+    }
 }
 
 /// What a Fault matches.
@@ -43,7 +47,11 @@ pub fn matches(wanted: &FaultMatch) -> Matches {
     } = wanted;
     let set = |values: &[String]| values.iter().cloned().collect();
     let selector = |selector: &Option<LabelSelector>| {
-        selector.as_ref().map(LabelSelector::get).cloned().unwrap_or_default()
+        selector
+            .as_ref()
+            .map(LabelSelector::get)
+            .cloned()
+            .unwrap_or_default()
     };
     Matches {
         operations: operations.iter().copied().collect(),
@@ -64,7 +72,13 @@ pub fn matches(wanted: &FaultMatch) -> Matches {
 /// # Errors
 /// With the first field that cannot be used.
 pub fn budget(wanted: &FaultBudget) -> Result<Budget, Mistake> {
-    let FaultBudget { probability, skip, count, lasts, schedule } = wanted;
+    let FaultBudget {
+        probability,
+        skip,
+        count,
+        lasts,
+        schedule,
+    } = wanted;
     let number =
         |field, value: i32| u64::try_from(value).map_err(|_| mistake(field, &value, "a number from 0 on"));
     Ok(Budget {
@@ -84,7 +98,11 @@ fn schedule_of(FaultSchedule { every, lasts, offset }: &FaultSchedule) -> Result
         return Err(mistake("budget.schedule.for", lasts.as_str(), expected));
     }
     let offset = offset.as_ref().map(GoDuration::get).unwrap_or_default();
-    Ok(Schedule { every, lasts: window, offset })
+    Ok(Schedule {
+        every,
+        lasts: window,
+        offset,
+    })
 }
 
 #[cfg(test)]
@@ -107,7 +125,10 @@ mod tests {
         };
         let ours = |value: &Value| serde_json::from_value::<LabelSelector>(value.clone());
         let objects = [vec![], vec![("zone", "a")], vec![("zone", "b"), ("tier", "web")]].map(|labels| {
-            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+            labels
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect()
         });
         for value in [
             json!({}),
@@ -122,7 +143,11 @@ mod tests {
             let kubes = of_kube(&value).expect("a selector");
             for labels in &objects {
                 let labels: &BTreeMap<String, String> = labels;
-                assert_eq!(ours.get().fits(labels), kubes.matches(labels), "{value} {labels:?}");
+                assert_eq!(
+                    ours.get().fits(labels),
+                    kubes.matches(labels),
+                    "{value} {labels:?}"
+                );
             }
         }
         for value in [

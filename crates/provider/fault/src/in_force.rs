@@ -8,17 +8,18 @@
 //!                 └─ no ─────────────────────────┴─ not known ─────────────────────▶ Rests
 //! ```
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
-use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, FaultSpec, FaultStatus},
+    conditions::{self, condition, reasons, types},
+};
 use nephele_controller::paused;
+use nephele_model::FaultId;
 use parking_lot::Mutex;
 
 use crate::id::id_of;
-use nephele_model::FaultId;
 
 /// What is to become of a Fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +43,10 @@ impl Standing {
 
     /// The Fault with that spec.
     pub(crate) fn in_force(&self, object: &Fault) -> Fault {
-        Fault { spec: self.spec(object).clone(), ..object.clone() }
+        Fault {
+            spec: self.spec(object).clone(),
+            ..object.clone()
+        }
     }
 }
 
@@ -63,7 +67,9 @@ impl InForce {
     /// What is to become of a Fault.
     pub(crate) fn standing(&self, object: &Fault) -> Standing {
         let carried = self.by_name.lock();
-        let carried = carried.get(&id_of(object)).filter(|carried| carried.uid == object.metadata.uid);
+        let carried = carried
+            .get(&id_of(object))
+            .filter(|carried| carried.uid == object.metadata.uid);
         standing(object, carried.map(|carried| &carried.spec))
     }
 
@@ -71,13 +77,22 @@ impl InForce {
     /// is gone, and which the caller has to end first.
     pub(crate) fn carry(&self, object: &Fault, spec: Arc<FaultSpec>) -> bool {
         let uid = object.metadata.uid.clone();
-        let before = self.by_name.lock().insert(id_of(object), Carried { uid: uid.clone(), spec });
+        let before = self.by_name.lock().insert(
+            id_of(object),
+            Carried {
+                uid: uid.clone(),
+                spec,
+            },
+        );
         before.is_some_and(|before| before.uid != uid)
     }
 
     /// Whether this process carries out another Fault of the name of this one.
     pub(crate) fn has_another(&self, object: &Fault) -> bool {
-        self.by_name.lock().get(&id_of(object)).is_some_and(|carried| carried.uid != object.metadata.uid)
+        self.by_name
+            .lock()
+            .get(&id_of(object))
+            .is_some_and(|carried| carried.uid != object.metadata.uid)
     }
 
     /// This process does not carry out the Fault of this name any more.
@@ -94,7 +109,11 @@ fn standing(object: &Fault, carried: Option<&Arc<FaultSpec>>) -> Standing {
     if let Some(spec) = carried {
         return Standing::Holds(Arc::clone(spec));
     }
-    let Some(status) = object.status.as_ref().filter(|status| status.start_time.is_some()) else {
+    let Some(status) = object
+        .status
+        .as_ref()
+        .filter(|status| status.start_time.is_some())
+    else {
         return Standing::Rests;
     };
     if let Some(spec) = &status.paused_spec {
@@ -102,7 +121,11 @@ fn standing(object: &Fault, carried: Option<&Arc<FaultSpec>>) -> Standing {
     }
     let ready = conditions::find(&status.conditions, types::READY);
     let is_current = ready.is_some_and(|ready| ready.observed_generation == object.metadata.generation);
-    if is_current { Standing::Holds(Arc::new(object.spec.clone())) } else { Standing::Rests }
+    if is_current {
+        Standing::Holds(Arc::new(object.spec.clone()))
+    } else {
+        Standing::Rests
+    }
 }
 
 /// The status of a paused Fault. None if the object has it already: then nothing is written until the Fault is resumed.
@@ -120,14 +143,18 @@ pub(crate) fn paused_status(
         Standing::Runs | Standing::Rests => None,
     };
     // Nothing is decided while it is paused, so the numbers can only be those of the time before.
-    let is_latest =
-        latest.as_ref().is_none_or(|latest| (latest.matched, latest.hits) == (known.matched, known.hits));
+    let is_latest = latest
+        .as_ref()
+        .is_none_or(|latest| (latest.matched, latest.hits) == (known.matched, known.hits));
     let has_spec = known.paused_spec.is_some() || spec.is_none();
     if conditions::is_true(&known.conditions, types::PAUSED) && has_spec && is_latest {
         return None;
     }
     // Its other conditions are about the spec of the time before the pause.
-    let mut status = FaultStatus { conditions: known.conditions.clone(), ..latest.unwrap_or(known) };
+    let mut status = FaultStatus {
+        conditions: known.conditions.clone(),
+        ..latest.unwrap_or(known)
+    };
     let mut paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message);
     paused.observed_generation = object.metadata.generation;
     conditions::set(&mut status.conditions, paused, now);

@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
-use nephele_api::cloud::v1alpha1::{Fault, FaultHit, FaultStatus};
-use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, FaultHit, FaultStatus},
+    conditions::{self, condition, reasons, types},
+};
 use nephele_model::FaultPhase;
 
 use crate::in_force::resumed;
@@ -34,22 +36,42 @@ pub fn status(object: &Fault, progress: Result<Option<Progress>, String>, now: T
     let mut status = object.status.clone().unwrap_or_default();
     resumed(object, &mut status, now);
     let mut set = |condition: Condition| {
-        let condition = Condition { observed_generation: object.metadata.generation, ..condition };
+        let condition = Condition {
+            observed_generation: object.metadata.generation,
+            ..condition
+        };
         conditions::set(&mut status.conditions, condition, now);
     };
     let progress = match progress {
         Ok(progress) => progress,
         Err(message) => {
-            set(condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message));
+            set(condition(
+                types::READY,
+                conditions::FALSE,
+                reasons::INVALID_CONFIGURATION,
+                message,
+            ));
             status.phase = "Invalid".to_owned();
             return status;
         }
     };
     // A selector with a typing mistake matches nothing, and looks like a fault whose time has not come.
     let is_idle = progress.as_ref().is_some_and(|progress| progress.matched == 0);
-    let message = if is_idle { "Nothing has matched it so far" } else { "" };
+    let message = if is_idle {
+        "Nothing has matched it so far"
+    } else {
+        ""
+    };
     set(condition(types::READY, conditions::TRUE, reasons::READY, message));
-    let Some(Progress { phase, began, matched, hits, windows, mut last_hits }) = progress else {
+    let Some(Progress {
+        phase,
+        began,
+        matched,
+        hits,
+        windows,
+        mut last_hits,
+    }) = progress
+    else {
         return status;
     };
     status.phase = match phase {
@@ -66,8 +88,10 @@ pub fn status(object: &Fault, progress: Result<Option<Progress>, String>, now: T
     status.hits = Some(saturated(hits));
     // After a restart only the status knows earlier hits.
     let known = std::mem::take(&mut status.last_hits);
-    let earlier: Vec<_> =
-        known.into_iter().filter(|known| last_hits.iter().all(|hit| hit != known)).collect();
+    let earlier: Vec<_> = known
+        .into_iter()
+        .filter(|known| last_hits.iter().all(|hit| hit != known))
+        .collect();
     last_hits.extend(earlier);
     last_hits.truncate(HITS_MAX);
     status.last_hits = last_hits;
@@ -81,14 +105,27 @@ fn saturated(number: u64) -> i64 {
 /// A number of a status. One that is missing or negative is 0.
 #[must_use]
 pub fn number(value: Option<i64>) -> u64 {
-    value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default()
+    value
+        .and_then(|value| u64::try_from(value).ok())
+        .unwrap_or_default()
 }
 
 /// Whether a status differs from the one before in what was counted, and in nothing else.
 pub(crate) fn differs_in_numbers_only(before: Option<&FaultStatus>, status: &FaultStatus) -> bool {
     let Some(before) = before else { return false };
-    let FaultStatus { matched, hits, last_hits, .. } = status.clone();
-    before != status && FaultStatus { matched, hits, last_hits, ..before.clone() } == *status
+    let FaultStatus {
+        matched,
+        hits,
+        last_hits,
+        ..
+    } = status.clone();
+    before != status
+        && FaultStatus {
+            matched,
+            hits,
+            last_hits,
+            ..before.clone()
+        } == *status
 }
 
 #[cfg(test)]
@@ -112,7 +149,10 @@ mod tests {
         let of = |progress| status(&Fault::default(), Ok(Some(progress)), Timestamp::UNIX_EPOCH);
         let first = of(seen(3, 1));
         let more = of(seen(4, 2));
-        let over = FaultStatus { phase: "Expired".into(), ..more.clone() };
+        let over = FaultStatus {
+            phase: "Expired".into(),
+            ..more.clone()
+        };
         // Its condition says that nothing has matched it.
         let idle = of(seen(0, 0));
         let cases = [

@@ -12,17 +12,27 @@ const HIT: &str = "Hit";
 pub(crate) fn publish(object: &Fault, before: &FaultStatus, after: &FaultStatus, events: &Events) {
     for (reason, note) in told(before, after) {
         let regarding = object.object_ref(&());
-        events.publish(Event { regarding, severity: Severity::Normal, reason, action: "Reconcile", note });
+        events.publish(Event {
+            regarding,
+            severity: Severity::Normal,
+            reason,
+            action: "Reconcile",
+            note,
+        });
     }
 }
 
 /// The reason and the note of each event. Pure.
 fn told(before: &FaultStatus, after: &FaultStatus) -> Vec<(&'static str, String)> {
     let count = after.hits.unwrap_or_default() - before.hits.unwrap_or_default();
-    let hit = after.last_hits.first().filter(|_| count > 0).map(|last| match count {
-        1 => (HIT, format!("Hit {}", subject(last))),
-        count => (HIT, format!("Hit {count} times, the last time {}", subject(last))),
-    });
+    let hit = after
+        .last_hits
+        .first()
+        .filter(|_| count > 0)
+        .map(|last| match count {
+            1 => (HIT, format!("Hit {}", subject(last))),
+            count => (HIT, format!("Hit {count} times, the last time {}", subject(last))),
+        });
     let over = match after.phase.as_str() {
         _ if after.phase == before.phase => None,
         "Exhausted" => Some(("Exhausted", "It has made as many hits as it may".to_owned())),
@@ -34,12 +44,26 @@ fn told(before: &FaultStatus, after: &FaultStatus) -> Vec<(&'static str, String)
 
 /// What was hit: `CreateInstance of the machine m of the Cluster demo`, or `the IPAddressClaim c`.
 fn subject(hit: &FaultHit) -> String {
-    let FaultHit { time: _, operation, cluster, machine, claim } = hit;
+    let FaultHit {
+        time: _,
+        operation,
+        cluster,
+        machine,
+        claim,
+    } = hit;
     if !claim.is_empty() {
         return format!("the IPAddressClaim {claim}");
     }
-    let operation = if operation.is_empty() { String::new() } else { format!("{operation} of ") };
-    let machine = if machine.is_empty() { String::new() } else { format!("the machine {machine} of ") };
+    let operation = if operation.is_empty() {
+        String::new()
+    } else {
+        format!("{operation} of ")
+    };
+    let machine = if machine.is_empty() {
+        String::new()
+    } else {
+        format!("the machine {machine} of ")
+    };
     format!("{operation}{machine}the Cluster {cluster}")
 }
 
@@ -79,15 +103,27 @@ mod tests {
         assert_eq!(
             told(&first, &last),
             [
-                of(HIT, "Hit 3 times, the last time the machine n of the Cluster demo"),
+                of(
+                    HIT,
+                    "Hit 3 times, the last time the machine n of the Cluster demo"
+                ),
                 of("Exhausted", "It has made as many hits as it may"),
             ]
         );
         let of_cluster = status("Active", 1, Some(("CreateLoadBalancer", "")));
-        assert_eq!(told(&active, &of_cluster), [of(HIT, "Hit CreateLoadBalancer of the Cluster demo")]);
-        assert_eq!(told(&active, &status("Expired", 0, None)), [of("Expired", "Its time is over")]);
+        assert_eq!(
+            told(&active, &of_cluster),
+            [of(HIT, "Hit CreateLoadBalancer of the Cluster demo")]
+        );
+        assert_eq!(
+            told(&active, &status("Expired", 0, None)),
+            [of("Expired", "Its time is over")]
+        );
         let mut of_claim = status("Active", 1, Some(("", "")));
         of_claim.last_hits[0].claim = "node-0".into();
-        assert_eq!(told(&active, &of_claim), [of(HIT, "Hit the IPAddressClaim node-0")]);
+        assert_eq!(
+            told(&active, &of_claim),
+            [of(HIT, "Hit the IPAddressClaim node-0")]
+        );
     }
 }

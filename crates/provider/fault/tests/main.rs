@@ -2,10 +2,11 @@
 
 mod stage;
 
-use kube::ResourceExt as _;
-use kube::api::DeleteParams;
-use nephele_api::cloud::CLUSTER_FAULT_LABEL;
-use nephele_api::cloud::v1alpha1::{ClusterFaultStatus, Fault};
+use kube::{ResourceExt as _, api::DeleteParams};
+use nephele_api::cloud::{
+    CLUSTER_FAULT_LABEL,
+    v1alpha1::{ClusterFaultStatus, Fault},
+};
 use nephele_model::FaultEffect;
 use serde_json::json;
 
@@ -43,9 +44,15 @@ async fn selected_namespaces_have_the_fault_and_others_do_not() {
     // Another spec reaches all of them.
     stage.cluster_fault("all", &of_workshop(), "Timeout").await;
     for namespace in ["b", "c", "d"] {
-        stage.until_fault(namespace, FAULT, |fault| reason(fault) == "Timeout").await;
+        stage
+            .until_fault(namespace, FAULT, |fault| reason(fault) == "Timeout")
+            .await;
     }
-    stage.until("the Faults in force", |status| status.phase == "Active" && status.hits == Some(3)).await;
+    stage
+        .until("the Faults in force", |status| {
+            status.phase == "Active" && status.hits == Some(3)
+        })
+        .await;
     stage.delete("all").await;
     stage.until_namespaces_with(FAULT, &[]).await;
     stage.stop().await;
@@ -67,9 +74,18 @@ async fn what_a_tenant_does_to_the_fault_is_reverted() {
             reason(fault) == "Throttled" && fault.labels().contains_key(CLUSTER_FAULT_LABEL)
         })
         .await;
-    assert_eq!((restored.uid(), restored.labels().contains_key("mine")), (made.uid(), true));
-    stage.faults("a").delete(FAULT, &DeleteParams::default()).await.expect("it is there");
-    stage.until_fault("a", FAULT, |fault| fault.uid() != made.uid()).await;
+    assert_eq!(
+        (restored.uid(), restored.labels().contains_key("mine")),
+        (made.uid(), true)
+    );
+    stage
+        .faults("a")
+        .delete(FAULT, &DeleteParams::default())
+        .await
+        .expect("it is there");
+    stage
+        .until_fault("a", FAULT, |fault| fault.uid() != made.uid())
+        .await;
     stage.stop().await;
 }
 
@@ -81,10 +97,19 @@ async fn a_fault_of_another_owner_is_left_alone_and_named() {
     }
     let foreign = stage.own_fault("a", FAULT).await;
     stage.cluster_fault("all", &of_workshop(), "Throttled").await;
-    let status = stage.until("the name to be taken", |status| status.refused.len() == 1).await;
+    let status = stage
+        .until("the name to be taken", |status| status.refused.len() == 1)
+        .await;
     assert_eq!(status.refused[0].namespace, "a");
-    assert_eq!(stage.fault("a", FAULT).await.map(|fault| fault.spec), Some(foreign.spec));
-    stage.faults("a").delete(FAULT, &DeleteParams::default()).await.expect("it is there");
+    assert_eq!(
+        stage.fault("a", FAULT).await.map(|fault| fault.spec),
+        Some(foreign.spec)
+    );
+    stage
+        .faults("a")
+        .delete(FAULT, &DeleteParams::default())
+        .await
+        .expect("it is there");
     let status = stage.until("two namespaces to have it", has(2)).await;
     assert_eq!(status.refused, []);
     stage.stop().await;
@@ -98,8 +123,11 @@ async fn a_namespace_that_refuses_the_fault_is_named() {
         stage.namespace(name, &json!({ "workshop": "true" })).await;
     }
     stage.cluster_fault("all", &of_workshop(), "Throttled").await;
-    let status =
-        stage.until("a refusal", |status| status.refused.len() == 1 && status.namespaces == Some(1)).await;
+    let status = stage
+        .until("a refusal", |status| {
+            status.refused.len() == 1 && status.namespaces == Some(1)
+        })
+        .await;
     assert_eq!(status.refused[0].namespace, "full");
     assert_eq!(stage.namespaces_with(FAULT).await, ["other"]);
     stage.stop().await;
@@ -130,12 +158,16 @@ async fn a_paused_cluster_fault_makes_and_changes_no_fault() {
     let stage = Stage::start();
     stage.namespace("a", &json!({ "workshop": "true" })).await;
     stage.cluster_fault("all", &of_workshop(), "Throttled").await;
-    let before = stage.until("the Fault in force", |status| status.hits == Some(1)).await;
+    let before = stage
+        .until("the Fault in force", |status| status.hits == Some(1))
+        .await;
     stage.pause("all", true).await;
     let says = |value: &'static str| {
         move |status: &ClusterFaultStatus| {
             let conditions = &status.conditions;
-            conditions.iter().any(|said| said.type_ == "Paused" && said.status == value)
+            conditions
+                .iter()
+                .any(|said| said.type_ == "Paused" && said.status == value)
         }
     };
     let paused = stage.until("the pause", says("True")).await;
@@ -143,10 +175,22 @@ async fn a_paused_cluster_fault_makes_and_changes_no_fault() {
     stage.namespace("b", &json!({ "workshop": "true" })).await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert_eq!(stage.namespaces_with(FAULT).await, ["a"]);
-    assert_eq!(reason(&stage.fault("a", FAULT).await.expect("it is there")), "Throttled");
+    assert_eq!(
+        reason(&stage.fault("a", FAULT).await.expect("it is there")),
+        "Throttled"
+    );
     assert_eq!(stage.until("the same", |_| true).await, paused);
-    let conditions = paused.conditions.iter().filter(|said| said.type_ != "Paused").cloned().collect();
-    assert_eq!(ClusterFaultStatus { conditions, ..paused }, before, "only the pause was written");
+    let conditions = paused
+        .conditions
+        .iter()
+        .filter(|said| said.type_ != "Paused")
+        .cloned()
+        .collect();
+    assert_eq!(
+        ClusterFaultStatus { conditions, ..paused },
+        before,
+        "only the pause was written"
+    );
 
     stage.pause("all", false).await;
     stage.until_namespaces_with(FAULT, &["a", "b"]).await;

@@ -62,8 +62,15 @@ impl<S: AsRef<AuthoritySecret>> Sources<S> {
 
     /// Reads the authorities. An etcd Secret without a private key belongs to an external etcd.
     pub(crate) fn read(&self) -> Result<Authorities, InvalidAuthority> {
-        let etcd = self.etcd.as_ref().map(AsRef::as_ref).filter(|etcd| !is_empty(etcd.key.as_ref()));
-        Ok(Authorities { cluster: authority(self.cluster.as_ref())?, etcd: etcd.map(authority).transpose()? })
+        let etcd = self
+            .etcd
+            .as_ref()
+            .map(AsRef::as_ref)
+            .filter(|etcd| !is_empty(etcd.key.as_ref()));
+        Ok(Authorities {
+            cluster: authority(self.cluster.as_ref())?,
+            etcd: etcd.map(authority).transpose()?,
+        })
     }
 }
 
@@ -71,13 +78,18 @@ impl<S: AsRef<AuthoritySecret>> Sources<S> {
 pub(crate) fn authority(secret: &AuthoritySecret) -> Result<Authority, InvalidAuthority> {
     let name = || secret.name_any();
     let Some(certificate) = &secret.certificate else {
-        return Err(InvalidAuthority::Absent { secret: name(), key: "tls.crt" });
+        return Err(InvalidAuthority::Absent {
+            secret: name(),
+            key: "tls.crt",
+        });
     };
     let Some(key) = secret.key.as_ref().filter(|key| !key.0.is_empty()) else {
         return Err(InvalidAuthority::External { secret: name() });
     };
-    Authority::from_pem(&certificate.0, &key.0)
-        .map_err(|source| InvalidAuthority::Unusable { secret: name(), source })
+    Authority::from_pem(&certificate.0, &key.0).map_err(|source| InvalidAuthority::Unusable {
+        secret: name(),
+        source,
+    })
 }
 
 fn is_empty(bytes: Option<&ByteString>) -> bool {
@@ -93,7 +105,10 @@ impl Ledger {
     /// The state for these versions of the Secrets, if they were tried last.
     pub(crate) fn known(&self, id: &ClusterId, versions: &str) -> Option<AuthoritiesState> {
         let entries = self.0.lock();
-        entries.get(id).filter(|(tried, _)| tried == versions).map(|(_, state)| state.clone())
+        entries
+            .get(id)
+            .filter(|(tried, _)| tried == versions)
+            .map(|(_, state)| state.clone())
     }
 
     /// Stores the state after a try; returns whether the state changed.
@@ -129,23 +144,35 @@ mod tests {
     #[test]
     fn a_bad_secret_is_named_and_its_content_is_not_shown() {
         let message = |data| {
-            let sources = Sources { cluster: secret("demo-ca", &data), etcd: None };
+            let sources = Sources {
+                cluster: secret("demo-ca", &data),
+                etcd: None,
+            };
             nephele_controller::chain(&sources.read().expect_err("no authority"))
         };
         assert_eq!(message(json!({})), "Secret demo-ca has no tls.crt");
         let external = "Secret demo-ca has no tls.key: a certificate authority whose key is elsewhere cannot be used, \
                         because the simulated API servers need certificates of it";
         assert_eq!(message(json!({ "tls.crt": "Z2FyYmFnZQ==" })), external);
-        assert_eq!(message(json!({ "tls.crt": "Z2FyYmFnZQ==", "tls.key": "" })), external);
+        assert_eq!(
+            message(json!({ "tls.crt": "Z2FyYmFnZQ==", "tls.key": "" })),
+            external
+        );
         let garbage = message(json!({ "tls.crt": "Z2FyYmFnZQ==", "tls.key": "Z2FyYmFnZQ==" }));
-        assert!(garbage.starts_with("Secret demo-ca holds no usable certificate authority: "), "{garbage}");
+        assert!(
+            garbage.starts_with("Secret demo-ca holds no usable certificate authority: "),
+            "{garbage}"
+        );
         assert!(!garbage.contains("garbage"), "{garbage}");
     }
 
     #[test]
     fn only_the_versions_tried_last_are_known() {
         let ledger = Ledger::default();
-        let id = ClusterId { namespace: "default".into(), name: "demo".into() };
+        let id = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
         let broken = AuthoritiesState::Invalid("broken".into());
         assert!(ledger.note(&id, "1".into(), &broken));
         assert!(!ledger.note(&id, "2".into(), &broken));

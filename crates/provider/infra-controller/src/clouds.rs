@@ -7,15 +7,20 @@
 //! One writer follows the watch, and nothing else tells the cloud of SimulatedClouds. Whoever looks for one finds what the
 //! cloud has by then, never a later object. So what the cloud answers is as new as what a reconciler has read, or newer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{Stream, StreamExt as _};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
-use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::is_being_restored;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
+use kube::{
+    Api, ResourceExt as _,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
+use nephele_api::cloud::{is_being_restored, v1alpha1::SimulatedCloud};
 use nephele_cloud::{CallError, Cloud};
 use nephele_controller::{Cache, Readable, Services, StatusThrottle, paused};
 use parking_lot::Mutex;
@@ -24,8 +29,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::resolved_cloud::cloud_spec;
-use crate::simulated_cloud::record;
+use crate::{resolved_cloud::cloud_spec, simulated_cloud::record};
 
 /// How many changes a slow listener may lag behind before it has to treat every SimulatedCloud as changed.
 const CHANGES_MAX: usize = 1024;
@@ -155,7 +159,12 @@ impl Known {
         // There is one writer, so the entry is the same until it is replaced.
         let before = self.objects.lock().get(&key).cloned().unwrap_or_default();
         let there = found.as_ref().filter(|found| !is_being_restored(&found.metadata));
-        let synced = carried_out(cloud, &key, plan(there, before.synced.as_ref()), before.synced.clone());
+        let synced = carried_out(
+            cloud,
+            &key,
+            plan(there, before.synced.as_ref()),
+            before.synced.clone(),
+        );
         let object = |synced: &Option<Synced>| synced.as_ref().map(|synced| Arc::clone(&synced.object));
         let is_news = differ(before.seen.as_ref(), found.as_ref())
             || differ(object(&before.synced).as_ref(), object(&synced).as_ref());
@@ -175,7 +184,12 @@ impl Known {
     }
 
     fn in_force(&self, key: &Key) -> Option<Arc<SimulatedCloud>> {
-        self.objects.lock().get(key)?.synced.as_ref().map(|synced| Arc::clone(&synced.object))
+        self.objects
+            .lock()
+            .get(key)?
+            .synced
+            .as_ref()
+            .map(|synced| Arc::clone(&synced.object))
     }
 
     fn has_seen(&self, object: &SimulatedCloud) -> bool {
@@ -193,7 +207,10 @@ fn key(object: &SimulatedCloud) -> Key {
 fn asks(object: Option<&SimulatedCloud>) -> Option<impl PartialEq> {
     let object = object?;
     // A change of the spec takes effect when the object is resumed.
-    let waits = (is_being_restored(&object.metadata), paused(object, None).is_some());
+    let waits = (
+        is_being_restored(&object.metadata),
+        paused(object, None).is_some(),
+    );
     Some((&object.metadata.uid, &object.spec, waits))
 }
 
@@ -212,13 +229,22 @@ fn carried_out(cloud: &Cloud, key: &Key, plan: Plan, before: Option<Synced>) -> 
         Plan::Put { replaces, .. } => *replaces,
         Plan::Delete => true,
     };
-    let deleted = if is_deletion { cloud.delete_cloud(namespace, name) } else { Ok(()) };
+    let deleted = if is_deletion {
+        cloud.delete_cloud(namespace, name)
+    } else {
+        Ok(())
+    };
     if is_refused(deleted, key) {
         return before;
     }
     let before = before.filter(|_| !is_deletion);
-    let Plan::Put { object, is_held, .. } = plan else { return before };
-    let previous = object.status.as_ref().map(|status| record::read(status, namespace, name));
+    let Plan::Put { object, is_held, .. } = plan else {
+        return before;
+    };
+    let previous = object
+        .status
+        .as_ref()
+        .map(|status| record::read(status, namespace, name));
     let previous = previous.unwrap_or_default();
     let mut cloud_spec = cloud_spec(&object.spec);
     if is_held {
@@ -234,7 +260,10 @@ fn carried_out(cloud: &Cloud, key: &Key, plan: Plan, before: Option<Synced>) -> 
 fn is_refused(synced: Result<(), CallError>, (namespace, name): &Key) -> bool {
     let Err(error) = synced else { return false };
     let error = nephele_controller::chain(&error);
-    warn!(namespace, name, error, "Failed to send the catalog of a SimulatedCloud to the cloud");
+    warn!(
+        namespace,
+        name, error, "Failed to send the catalog of a SimulatedCloud to the cloud"
+    );
     true
 }
 
@@ -261,7 +290,11 @@ enum Plan {
 /// Pure.
 fn plan(found: Option<&Arc<SimulatedCloud>>, synced: Option<&Synced>) -> Plan {
     let Some(found) = found else {
-        return if synced.is_some() { Plan::Delete } else { Plan::Keep(None) };
+        return if synced.is_some() {
+            Plan::Delete
+        } else {
+            Plan::Keep(None)
+        };
     };
     let same = synced.filter(|synced| synced.object.metadata.uid == found.metadata.uid);
     let replaces = synced.is_some() && same.is_none();
@@ -277,30 +310,43 @@ fn plan(found: Option<&Arc<SimulatedCloud>>, synced: Option<&Synced>) -> Plan {
                 Plan::Keep(None)
             }
         }
-        _ if is_paused => Plan::Put { object: before_its_pause(&object), replaces, is_held: true },
-        _ => Plan::Put { object, replaces, is_held: false },
+        _ if is_paused => Plan::Put {
+            object: before_its_pause(&object),
+            replaces,
+            is_held: true,
+        },
+        _ => Plan::Put {
+            object,
+            replaces,
+            is_held: false,
+        },
     }
 }
 
 /// A paused SimulatedCloud with the spec that was in force when it was paused. If its status does not say which, no manager has
 /// seen it since, and then no other one is known.
 fn before_its_pause(paused: &Arc<SimulatedCloud>) -> Arc<SimulatedCloud> {
-    let kept = paused.status.as_ref().and_then(|status| status.paused_spec.clone());
+    let kept = paused
+        .status
+        .as_ref()
+        .and_then(|status| status.paused_spec.clone());
     match kept {
-        Some(spec) if spec != paused.spec => {
-            Arc::new(SimulatedCloud { spec, ..SimulatedCloud::clone(paused) })
-        }
+        Some(spec) if spec != paused.spec => Arc::new(SimulatedCloud {
+            spec,
+            ..SimulatedCloud::clone(paused)
+        }),
         _ => Arc::clone(paused),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::time::Duration;
+    use std::{net::Ipv4Addr, time::Duration};
 
-    use nephele_api::cloud::RESTORING_ANNOTATION;
-    use nephele_api::cloud::v1alpha1::{InstanceType, SimulatedCloudSpec, SimulatedCloudStatus};
+    use nephele_api::cloud::{
+        RESTORING_ANNOTATION,
+        v1alpha1::{InstanceType, SimulatedCloudSpec, SimulatedCloudStatus},
+    };
     use nephele_cloud::{CloudConfig, Model};
     use nephele_controller::{PAUSED_ANNOTATION, wall_clock};
     use prometheus::Registry;
@@ -318,17 +364,26 @@ mod tests {
 
     fn paused(object: &Arc<SimulatedCloud>) -> Arc<SimulatedCloud> {
         let mut object = SimulatedCloud::clone(object);
-        object.annotations_mut().insert("cluster.x-k8s.io/paused".into(), String::new());
+        object
+            .annotations_mut()
+            .insert("cluster.x-k8s.io/paused".into(), String::new());
         Arc::new(object)
     }
 
     /// The plan in a word, with the seed of the SimulatedCloud that the cloud has then.
     fn planned(found: Option<&Arc<SimulatedCloud>>, synced: Option<(&Arc<SimulatedCloud>, bool)>) -> String {
-        let synced = synced.map(|(object, is_held)| Synced { object: Arc::clone(object), is_held });
+        let synced = synced.map(|(object, is_held)| Synced {
+            object: Arc::clone(object),
+            is_held,
+        });
         match plan(found, synced.as_ref()) {
             Plan::Keep(None) => "keep none".into(),
             Plan::Keep(Some(object)) => format!("keep {}", object.spec.seed),
-            Plan::Put { object, replaces, is_held } => {
+            Plan::Put {
+                object,
+                replaces,
+                is_held,
+            } => {
                 let replaces = if replaces { "replace" } else { "put" };
                 let held = if is_held { " held" } else { "" };
                 format!("{replaces} {}{held}", object.spec.seed)
@@ -346,8 +401,10 @@ mod tests {
         new.status = None;
         let new = Arc::new(new);
         let mut kept = SimulatedCloud::clone(&paused(&changed));
-        kept.status =
-            Some(SimulatedCloudStatus { paused_spec: Some(one.spec.clone()), ..Default::default() });
+        kept.status = Some(SimulatedCloudStatus {
+            paused_spec: Some(one.spec.clone()),
+            ..Default::default()
+        });
         let kept = Arc::new(kept);
         for (found, synced, expected) in [
             (None, None, "keep none"),
@@ -390,9 +447,16 @@ mod tests {
 
     /// A SimulatedCloud of which the processors of its one instance type tell how often it was changed.
     fn of_generation(uid: u32, generation: i32) -> SimulatedCloud {
-        let kind =
-            InstanceType { name: "m".into(), cpu: generation, memory: "1Gi".into(), ..Default::default() };
-        let spec = SimulatedCloudSpec { instance_types: vec![kind], ..SimulatedCloudSpec::default() };
+        let kind = InstanceType {
+            name: "m".into(),
+            cpu: generation,
+            memory: "1Gi".into(),
+            ..Default::default()
+        };
+        let spec = SimulatedCloudSpec {
+            instance_types: vec![kind],
+            ..SimulatedCloudSpec::default()
+        };
         let mut object = SimulatedCloud::new("north", spec);
         object.metadata.namespace = Some("default".into());
         object.metadata.uid = Some(uid.to_string());
@@ -405,7 +469,10 @@ mod tests {
 
     /// The generation by which the cloud answers. None if it does not have the SimulatedCloud.
     fn answered(cloud: &Cloud) -> Option<i32> {
-        let model = Model { instance_type: Some("m".into()), ..Model::default() };
+        let model = Model {
+            instance_type: Some("m".into()),
+            ..Model::default()
+        };
         let hardware = cloud.describe_model("default", "north", &model).ok()?;
         Some(hardware.capacity["cpu"].parse().expect("a number"))
     }

@@ -1,31 +1,35 @@
 //! The caches and clients that all reconcilers share.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Client;
-use kube::runtime::reflector::ObjectRef;
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::GROUP;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
-use nephele_api::labels;
+use kube::{Client, runtime::reflector::ObjectRef};
+use nephele_api::{
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::{
+        GROUP,
+        v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
+    },
+    labels,
+};
 use nephele_cloud::{CallError, Changed, Cloud, Hardware, Model};
 use nephele_controller::{Cache, Clock, Events, StatusThrottle, owner_cluster};
 use nephele_model::{CloudError, ClusterId};
 use tokio::sync::{Semaphore, broadcast};
 use tokio_stream::wrappers::BroadcastStream;
 
-use crate::authorities::Ledger;
-use crate::claims::ClaimCache;
-use crate::clouds::Clouds;
-use crate::fault::Faults;
-use crate::machine_hooks::MachineHooks;
-use crate::machine_index::MachineIndex;
-use crate::resolved_cloud::{Location, ResolvedCloud, ResolvedClouds};
-use crate::secret::AuthoritySecret;
+use crate::{
+    authorities::Ledger,
+    claims::ClaimCache,
+    clouds::Clouds,
+    fault::Faults,
+    machine_hooks::MachineHooks,
+    machine_index::MachineIndex,
+    resolved_cloud::{Location, ResolvedCloud, ResolvedClouds},
+    secret::AuthoritySecret,
+};
 
 /// How many clusters are queued for a slow listener before it has to reconcile all machines: as many as the clusters
 /// that one manager is designed for.
@@ -89,7 +93,10 @@ impl Context {
         if let Location::Missing(name) = &resolved_cloud.location {
             return Some(Err(CloudError::UnknownCloud(name.clone())));
         }
-        match self.cloud.describe_model(namespace, resolved_cloud.cloud_spec(), model) {
+        match self
+            .cloud
+            .describe_model(namespace, resolved_cloud.cloud_spec(), model)
+        {
             Ok(hardware) => Some(Ok(hardware)),
             Err(CallError::Refused { source, .. }) => Some(Err(source)),
             Err(CallError::Delayed { .. }) => None,
@@ -122,34 +129,46 @@ impl Triggers {
 pub(crate) fn infrastructure_of_cluster(cluster: &Cluster) -> Option<ObjectRef<InMemoryCluster>> {
     let reference = cluster.spec.infrastructure_ref.as_ref()?;
     let namespace = cluster.metadata.namespace.as_deref()?;
-    reference.is(GROUP, "InMemoryCluster").then(|| ObjectRef::new(&reference.name).within(namespace))
+    reference
+        .is(GROUP, "InMemoryCluster")
+        .then(|| ObjectRef::new(&reference.name).within(namespace))
 }
 
 /// The InMemoryMachine that a Machine refers to.
 pub(crate) fn infrastructure_of_machine(machine: &Machine) -> Option<ObjectRef<InMemoryMachine>> {
     let reference = machine.spec.infrastructure_ref.as_ref()?;
     let namespace = machine.metadata.namespace.as_deref()?;
-    reference.is(GROUP, "InMemoryMachine").then(|| ObjectRef::new(&reference.name).within(namespace))
+    reference
+        .is(GROUP, "InMemoryMachine")
+        .then(|| ObjectRef::new(&reference.name).within(namespace))
 }
 
 /// The InMemoryMachinePool that a MachinePool refers to.
 pub(crate) fn infrastructure_of_pool(pool: &MachinePool) -> Option<ObjectRef<InMemoryMachinePool>> {
     let reference = pool.spec.template.spec.infrastructure_ref.as_ref()?;
     let namespace = pool.metadata.namespace.as_deref()?;
-    reference.is(GROUP, "InMemoryMachinePool").then(|| ObjectRef::new(&reference.name).within(namespace))
+    reference
+        .is(GROUP, "InMemoryMachinePool")
+        .then(|| ObjectRef::new(&reference.name).within(namespace))
 }
 
 /// The Cluster that an object belongs to by its label.
 pub(crate) fn labelled_cluster(metadata: &ObjectMeta) -> Option<ClusterId> {
     let name = labels::value(metadata, labels::CLUSTER_NAME)?.to_owned();
-    Some(ClusterId { namespace: metadata.namespace.clone()?, name })
+    Some(ClusterId {
+        namespace: metadata.namespace.clone()?,
+        name,
+    })
 }
 
 /// The Cluster that an object belongs to by its owner, else by its label. Cluster API makes the Cluster the owner of
 /// the objects that it refers to: an InMemoryCluster, and the templates of a topology.
 pub(crate) fn cluster_of(metadata: &ObjectMeta) -> Option<ClusterId> {
     let owned = owner_cluster(metadata).and_then(|owner| {
-        Some(ClusterId { namespace: metadata.namespace.clone()?, name: owner.name.clone() })
+        Some(ClusterId {
+            namespace: metadata.namespace.clone()?,
+            name: owner.name.clone(),
+        })
     });
     owned.or_else(|| labelled_cluster(metadata))
 }
@@ -165,7 +184,12 @@ pub(crate) fn cluster_of_pool(metadata: &ObjectMeta, owner: Option<&MachinePool>
 }
 
 fn cluster_named_by(metadata: &ObjectMeta, named: Option<&str>) -> Option<ClusterId> {
-    let named = named.filter(|name| !name.is_empty()).zip(metadata.namespace.clone());
-    let named = named.map(|(name, namespace)| ClusterId { namespace, name: name.to_owned() });
+    let named = named
+        .filter(|name| !name.is_empty())
+        .zip(metadata.namespace.clone());
+    let named = named.map(|(name, namespace)| ClusterId {
+        namespace,
+        name: name.to_owned(),
+    });
     named.or_else(|| labelled_cluster(metadata))
 }

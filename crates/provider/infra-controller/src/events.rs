@@ -3,9 +3,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
+use nephele_api::{
+    cloud::v1alpha1::SimulatedCloud,
+    conditions::{self, reasons, types},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
+};
 use nephele_controller::{Event, Events, Severity};
 
 /// The reason of the event about an instance that was created, and of the one about an instance that is gone.
@@ -21,7 +23,10 @@ pub(crate) trait Subject: Resource<DynamicType = ()> {
 impl Subject for InMemoryCluster {
     fn ready(&self) -> String {
         let endpoint = self.spec.control_plane_endpoint.as_ref();
-        format!("The load balancer serves {}", endpoint.map(ToString::to_string).unwrap_or_default())
+        format!(
+            "The load balancer serves {}",
+            endpoint.map(ToString::to_string).unwrap_or_default()
+        )
     }
 }
 
@@ -45,13 +50,27 @@ impl Subject for SimulatedCloud {
 
 /// Publishes that an instance was created, and in which zone.
 pub(crate) fn instance_created(machine: &InMemoryMachine, zone: Option<&str>, events: &Events) {
-    let zone = zone.map(|zone| format!(" in the zone {zone}")).unwrap_or_default();
-    instance(machine, INSTANCE_CREATED, "Create", format!("Created an instance{zone}; it boots"), events);
+    let zone = zone
+        .map(|zone| format!(" in the zone {zone}"))
+        .unwrap_or_default();
+    instance(
+        machine,
+        INSTANCE_CREATED,
+        "Create",
+        format!("Created an instance{zone}; it boots"),
+        events,
+    );
 }
 
 /// Publishes that the instance of a machine is gone.
 pub(crate) fn instance_deleted(machine: &InMemoryMachine, events: &Events) {
-    instance(machine, INSTANCE_DELETED, "Delete", "Deleted the instance".to_owned(), events);
+    instance(
+        machine,
+        INSTANCE_DELETED,
+        "Delete",
+        "Deleted the instance".to_owned(),
+        events,
+    );
 }
 
 fn instance(
@@ -72,7 +91,12 @@ fn instance(
 
 /// Publishes events for an object whose conditions were `before` and now are `after`.
 pub(crate) fn publish<K: Subject>(object: &K, before: &[Condition], after: &[Condition], events: &Events) {
-    for Notable { severity, reason, note } in notable(before, after, || object.ready()) {
+    for Notable {
+        severity,
+        reason,
+        note,
+    } in notable(before, after, || object.ready())
+    {
         events.publish(Event {
             regarding: object.object_ref(&()),
             severity,
@@ -101,15 +125,27 @@ fn notable(before: &[Condition], after: &[Condition], now_ready: impl Fn() -> St
         (was != holds && is.reason != reasons::DELETING).then(|| (holds, is.message.clone()))
     };
     let ready = became(types::READY).map(|(holds, note)| match holds {
-        true => Notable { severity: Severity::Normal, reason: reasons::READY, note: now_ready() },
-        false => Notable { severity: Severity::Warning, reason: reasons::NOT_READY, note },
+        true => Notable {
+            severity: Severity::Normal,
+            reason: reasons::READY,
+            note: now_ready(),
+        },
+        false => Notable {
+            severity: Severity::Warning,
+            reason: reasons::NOT_READY,
+            note,
+        },
     });
     let paused = became(types::PAUSED).map(|(holds, note)| {
         let (reason, note) = match holds {
             true => (reasons::PAUSED, note),
             false => (reasons::NOT_PAUSED, "It is reconciled again".to_owned()),
         };
-        Notable { severity: Severity::Normal, reason, note }
+        Notable {
+            severity: Severity::Normal,
+            reason,
+            note,
+        }
     });
     let interrupted = became(types::INTERRUPTION).filter(|(holds, _)| *holds);
     let interrupted = interrupted.map(|(_, note)| Notable {
@@ -138,21 +174,34 @@ mod tests {
     fn only_what_became_something_else_is_told() {
         let told = |before: &[Condition], after: &[Condition]| {
             let told = notable(before, after, || "up".to_owned()).into_iter();
-            told.map(|notable| (notable.severity, notable.reason, notable.note)).collect::<Vec<_>>()
+            told.map(|notable| (notable.severity, notable.reason, notable.note))
+                .collect::<Vec<_>>()
         };
         let normal = Severity::Normal;
         let warning = Severity::Warning;
         let none: &[Condition] = &[];
         assert_eq!(told(none, &[ready(FALSE, "waits"), paused(FALSE, "")]), []);
         assert_eq!(told(&[ready(FALSE, "waits")], &[ready(FALSE, "still")]), []);
-        assert_eq!(told(&[ready(FALSE, "")], &[ready(TRUE, "")]), [(normal, "Ready", "up".into())]);
+        assert_eq!(
+            told(&[ready(FALSE, "")], &[ready(TRUE, "")]),
+            [(normal, "Ready", "up".into())]
+        );
         assert_eq!(told(&[ready(TRUE, "")], &[ready(TRUE, "")]), []);
-        assert_eq!(told(&[ready(TRUE, "")], &[ready(FALSE, "gone")]), [(warning, "NotReady", "gone".into())]);
+        assert_eq!(
+            told(&[ready(TRUE, "")], &[ready(FALSE, "gone")]),
+            [(warning, "NotReady", "gone".into())]
+        );
         let going = condition(types::READY, FALSE, reasons::DELETING, "");
         assert_eq!(told(&[ready(TRUE, "")], &[going]), []);
-        assert_eq!(told(none, &[paused(TRUE, "by hand")]), [(normal, "Paused", "by hand".into())]);
+        assert_eq!(
+            told(none, &[paused(TRUE, "by hand")]),
+            [(normal, "Paused", "by hand".into())]
+        );
         let taken = |status: &str| condition(types::INTERRUPTION, status, reasons::SPOT_RECLAIM, "soon");
-        assert_eq!(told(none, &[taken(TRUE)]), [(warning, "SpotReclaim", "soon".into())]);
+        assert_eq!(
+            told(none, &[taken(TRUE)]),
+            [(warning, "SpotReclaim", "soon".into())]
+        );
         assert_eq!(told(&[taken(TRUE)], &[taken(TRUE)]), []);
         assert_eq!(told(&[taken(TRUE)], &[taken(FALSE)]), []);
         assert_eq!(

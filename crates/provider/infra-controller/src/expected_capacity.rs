@@ -37,7 +37,11 @@ impl ExpectedCapacity {
         match self {
             Self::Open => None,
             Self::Nothing => Some((BTreeMap::new(), None)),
-            Self::Machines(Hardware { architecture, operating_system, capacity }) => {
+            Self::Machines(Hardware {
+                architecture,
+                operating_system,
+                capacity,
+            }) => {
                 let quantity = |(name, text): (&String, &String)| (name.clone(), Quantity(text.clone()));
                 let info = NodeInfo {
                     architecture: architecture.clone(),

@@ -57,7 +57,11 @@ impl<E> Removal<E> {
 
 /// Whether our finalizer is on an object. Nothing was created for an object without it.
 pub(crate) fn is_held(metadata: &ObjectMeta, finalizer: &str) -> bool {
-    metadata.finalizers.iter().flatten().any(|present| present == finalizer)
+    metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|present| present == finalizer)
 }
 
 #[cfg(test)]

@@ -10,28 +10,30 @@
 //! in other namespaces. A manager with a watch filter lists all objects, labelled or not, before it treats one as gone.
 //! When there is not a single object, a backup may be about to be restored: then the manager waits before it deletes.
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::ListParams;
-use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Api, Resource, ResourceExt as _};
-use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
-use nephele_api::infrastructure::v1beta2::pool_machine::annotation;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::ListParams,
+    core::NamespaceResourceScope,
+    runtime::reflector::{ObjectRef, Store},
+};
+use nephele_api::{
+    core::DELETE_FOR_MOVE_ANNOTATION,
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, pool_machine::annotation},
+};
 use nephele_controller::{Gone, is_externally_managed, owner_machine, scoped};
 use nephele_model::{ClusterId, MachineId};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
-use crate::cluster;
-use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
+use crate::{
+    cluster,
+    context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster},
+};
 
 /// How long a management cluster may have no object of a kind before all of them are treated as gone. Restoring a
 /// backup or installing a CRD again takes less time.
@@ -76,7 +78,10 @@ fn verdict<T: Ord + Clone>(known: &BTreeSet<T>, there: &BTreeSet<T>, waited: boo
 pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store<InMemoryCluster>) {
     let mut touched = context.clusters.touched();
     while let Some(cluster) = touched.next().await {
-        let id = ClusterId { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+        let id = ClusterId {
+            namespace: cluster.namespace().unwrap_or_default(),
+            name: cluster.name_any(),
+        };
         let object = infrastructure_of_cluster(&cluster).and_then(|object| store.get(&object));
         let ours = object.is_some_and(|object| !is_externally_managed(&object.metadata));
         if context.cluster(&id).is_none() && !ours {
@@ -93,7 +98,10 @@ pub(crate) async fn clusters(
     store: Store<InMemoryCluster>,
     gone: impl Stream<Item = Gone<InMemoryCluster>>,
 ) {
-    let mut sweep = Sweep { gone: Box::pin(gone), again: None };
+    let mut sweep = Sweep {
+        gone: Box::pin(gone),
+        again: None,
+    };
     while let Some(next) = sweep.next().await {
         let (known, waited) = match next {
             Next::Gone(object) => {
@@ -101,7 +109,10 @@ pub(crate) async fn clusters(
                     continue;
                 }
                 (
-                    cluster_of(&object.metadata).into_iter().filter(|id| context.cloud.knows(id)).collect(),
+                    cluster_of(&object.metadata)
+                        .into_iter()
+                        .filter(|id| context.cloud.knows(id))
+                        .collect(),
                     true,
                 )
             }
@@ -109,13 +120,21 @@ pub(crate) async fn clusters(
             // of them.
             Next::Any { waited } => {
                 let known = context.cloud.clusters().into_iter();
-                (known.filter(|id| scope.covers(&id.namespace)).collect::<BTreeSet<_>>(), waited)
+                (
+                    known
+                        .filter(|id| scope.covers(&id.namespace))
+                        .collect::<BTreeSet<_>>(),
+                    waited,
+                )
             }
         };
         let there = match all(&context, &scope, &store, |object| cluster_of(&object.metadata)).await {
             Ok(there) => there,
             Err(error) => {
-                warn!(error = nephele_controller::chain(&error), "Failed to list InMemoryClusters");
+                warn!(
+                    error = nephele_controller::chain(&error),
+                    "Failed to list InMemoryClusters"
+                );
                 sweep.look_again(RETRY, waited);
                 continue;
             }
@@ -146,7 +165,10 @@ pub(crate) async fn machines(
     store: Store<InMemoryMachine>,
     gone: impl Stream<Item = Gone<InMemoryMachine>>,
 ) {
-    let mut sweep = Sweep { gone: Box::pin(gone), again: None };
+    let mut sweep = Sweep {
+        gone: Box::pin(gone),
+        again: None,
+    };
     while let Some(next) = sweep.next().await {
         let waited = match next {
             Next::Gone(object) => {
@@ -162,7 +184,15 @@ pub(crate) async fn machines(
                 if let Some(cluster) = cluster
                     && !is_there(&context, &scope, &*object).await
                 {
-                    forget_machine(&context, &store, &MachineId { cluster, name: object.name_any() }, moved);
+                    forget_machine(
+                        &context,
+                        &store,
+                        &MachineId {
+                            cluster,
+                            name: object.name_any(),
+                        },
+                        moved,
+                    );
                 }
                 continue;
             }
@@ -172,7 +202,10 @@ pub(crate) async fn machines(
         let there = match all(&context, &scope, &store, named).await {
             Ok(there) => there,
             Err(error) => {
-                warn!(error = nephele_controller::chain(&error), "Failed to list InMemoryMachines");
+                warn!(
+                    error = nephele_controller::chain(&error),
+                    "Failed to list InMemoryMachines"
+                );
                 sweep.look_again(RETRY, waited);
                 continue;
             }
@@ -182,8 +215,9 @@ pub(crate) async fn machines(
             continue;
         }
         let noted = context.machine_index.all();
-        let gone =
-            noted.into_iter().filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
+        let gone = noted
+            .into_iter()
+            .filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
         let gone: Vec<_> = gone.collect();
         // Machines that disappeared while no manager ran are not in `machine_index`. An instance that is gone has nothing
         // either, whatever a disk still says that did not take the last changes before a crash.
@@ -236,7 +270,12 @@ impl<S> Sweep<S> {
     fn look_again(&mut self, after: Duration, waited: bool) {
         let at = Instant::now() + after;
         // Another list before that does not extend the grace period.
-        self.again = Some(self.again.take().filter(|(earlier, _)| *earlier < at).unwrap_or((at, waited)));
+        self.again = Some(
+            self.again
+                .take()
+                .filter(|(earlier, _)| *earlier < at)
+                .unwrap_or((at, waited)),
+        );
     }
 
     async fn next<K>(&mut self) -> Option<Next<K>>
@@ -281,7 +320,11 @@ where
         *object.meta_mut() = metadata;
         object
     };
-    Ok(listed.items.into_iter().filter_map(|object| of(&with(object.metadata))).collect())
+    Ok(listed
+        .items
+        .into_iter()
+        .filter_map(|object| of(&with(object.metadata)))
+        .collect())
 }
 
 /// Whether an object still exists although the watch no longer shows it, because it lost the label.

@@ -22,22 +22,45 @@ pub(crate) fn to_api(
     leaked: &[Leaked<Timestamp>],
     of: &str,
 ) -> (Vec<v1alpha1::LeakedInstance>, Vec<v1alpha1::LeakedLoadBalancer>) {
-    let instances = leaked.iter().filter_map(|leaked| instance(leaked, of)).take(AFFECTED_MAX);
-    let balancers = leaked.iter().filter_map(|leaked| load_balancers::to_api(leaked, of)).take(AFFECTED_MAX);
+    let instances = leaked
+        .iter()
+        .filter_map(|leaked| instance(leaked, of))
+        .take(AFFECTED_MAX);
+    let balancers = leaked
+        .iter()
+        .filter_map(|leaked| load_balancers::to_api(leaked, of))
+        .take(AFFECTED_MAX);
     (instances.collect(), balancers.collect())
 }
 
 fn instance(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedInstance> {
-    let Leaked { id, since, fault, addresses, endpoint: _, footprint } = leaked.clone();
+    let Leaked {
+        id,
+        since,
+        fault,
+        addresses,
+        endpoint: _,
+        footprint,
+    } = leaked.clone();
     let MachineId { cluster, name } = MachineId::of_resource(&id)?;
-    let Footprint { zone, cloud_spec, instance_type, processors, market } = footprint;
+    let Footprint {
+        zone,
+        cloud_spec,
+        instance_type,
+        processors,
+        market,
+    } = footprint;
     Some(v1alpha1::LeakedInstance {
         cloud: cloud_field(cloud_spec, of),
         name,
         cluster: cluster.name,
         instance_type: instance_type.unwrap_or_default(),
         zone: zone.unwrap_or_default(),
-        market: if market == Market::Spot { market.as_str().to_owned() } else { String::new() },
+        market: if market == Market::Spot {
+            market.as_str().to_owned()
+        } else {
+            String::new()
+        },
         vcpus: Some(processors.into()),
         addresses: addresses.into_iter().take(ADDRESSES_MAX).collect(),
         since: Some(MicroTime(since)),
@@ -47,7 +70,11 @@ fn instance(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedInst
 
 /// The field `cloud` of something that leaked, in a status that lists what is of the cloud `of`.
 fn cloud_field(cloud_spec: String, of: &str) -> String {
-    if cloud_spec == of { String::new() } else { cloud_spec }
+    if cloud_spec == of {
+        String::new()
+    } else {
+        cloud_spec
+    }
 }
 
 /// The cloud of what has this field `cloud`, in a status that lists what is of the cloud `of`.
@@ -62,8 +89,12 @@ pub(crate) fn of_status(
     namespace: &str,
     of: &str,
 ) -> Vec<Leaked<Timestamp>> {
-    let instances = instances.iter().filter_map(|listed| of_listed(listed, namespace, of));
-    let balancers = balancers.iter().filter_map(|listed| load_balancers::of_listed(listed, namespace, of));
+    let instances = instances
+        .iter()
+        .filter_map(|listed| of_listed(listed, namespace, of));
+    let balancers = balancers
+        .iter()
+        .filter_map(|listed| load_balancers::of_listed(listed, namespace, of));
     instances.chain(balancers).collect()
 }
 
@@ -80,7 +111,10 @@ fn of_listed(listed: &v1alpha1::LeakedInstance, namespace: &str, of: &str) -> Op
         fault,
         cloud,
     } = listed.clone();
-    let cluster = ClusterId { namespace: namespace.to_owned(), name: cluster };
+    let cluster = ClusterId {
+        namespace: namespace.to_owned(),
+        name: cluster,
+    };
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
     Some(Leaked {
         id: MachineId { cluster, name }.resource(),
@@ -92,7 +126,9 @@ fn of_listed(listed: &v1alpha1::LeakedInstance, namespace: &str, of: &str) -> Op
             zone: text(zone),
             cloud_spec: cloud_of(cloud, of),
             instance_type: text(instance_type),
-            processors: vcpus.and_then(|vcpus| u32::try_from(vcpus).ok()).unwrap_or_default(),
+            processors: vcpus
+                .and_then(|vcpus| u32::try_from(vcpus).ok())
+                .unwrap_or_default(),
             market: Market::of(&market),
         },
     })
@@ -133,10 +169,17 @@ pub(crate) fn publish_deletion<K: Resource<DynamicType = ()>>(object: &K, count:
 /// Says which instances are in a list and were not before. None if there are none. Pure.
 fn news(before: &[v1alpha1::LeakedInstance], after: &[v1alpha1::LeakedInstance]) -> Option<String> {
     let key = |leaked: &v1alpha1::LeakedInstance| {
-        (leaked.cluster.clone(), leaked.name.clone(), leaked.since.as_ref().map(|since| since.0))
+        (
+            leaked.cluster.clone(),
+            leaked.name.clone(),
+            leaked.since.as_ref().map(|since| since.0),
+        )
     };
     let known: BTreeSet<_> = before.iter().map(key).collect();
-    let new: Vec<_> = after.iter().filter(|leaked| !known.contains(&key(leaked))).collect();
+    let new: Vec<_> = after
+        .iter()
+        .filter(|leaked| !known.contains(&key(leaked)))
+        .collect();
     let named = |leaked: &v1alpha1::LeakedInstance| format!("{} of cluster {}", leaked.name, leaked.cluster);
     let names = listed(new.iter().map(|leaked| named(leaked)));
     (!new.is_empty()).then(|| format!("Instances exist and have no owner: {names}"))
@@ -156,9 +199,16 @@ mod tests {
     use super::*;
 
     fn leaked(name: &str, second: i64) -> Leaked<Timestamp> {
-        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
+        let cluster = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
         Leaked {
-            id: MachineId { cluster, name: name.into() }.resource(),
+            id: MachineId {
+                cluster,
+                name: name.into(),
+            }
+            .resource(),
             since: Timestamp::from_millisecond(second * 1000 + 7).expect("in range"),
             fault: "f".into(),
             addresses: vec!["10.1.2.3".into()],
@@ -176,28 +226,48 @@ mod tests {
     #[test]
     fn a_status_reads_back_as_what_it_lists() {
         let balancer = |name: &str, port: Option<u16>| load_balancers::tests::leaked(name, port);
-        let all = vec![leaked("m", 1), leaked("m", 2), balancer("a", Some(65_535)), balancer("b", None)];
+        let all = vec![
+            leaked("m", 1),
+            leaked("m", 2),
+            balancer("a", Some(65_535)),
+            balancer("b", None),
+        ];
         // In a Fault, what was of a SimulatedCloud that is gone stays of it.
         for of in ["north", "default"] {
             let (instances, balancers) = to_api(&all, of);
             assert_eq!(of_status(&instances, &balancers, "default", of), all);
         }
         let (instances, balancers) = to_api(&all, "north");
-        let instance = v1alpha1::LeakedInstance { since: None, ..instances[0].clone() };
-        let balancer = v1alpha1::LeakedLoadBalancer { since: None, ..balancers[0].clone() };
+        let instance = v1alpha1::LeakedInstance {
+            since: None,
+            ..instances[0].clone()
+        };
+        let balancer = v1alpha1::LeakedLoadBalancer {
+            since: None,
+            ..balancers[0].clone()
+        };
         assert_eq!(of_status(&[instance], &[balancer], "default", "north"), []);
     }
 
     #[test]
     fn an_event_names_what_is_new() {
-        let list =
-            |names: &[&str]| to_api(&names.iter().map(|name| leaked(name, 1)).collect::<Vec<_>>(), "north").0;
+        let list = |names: &[&str]| {
+            to_api(
+                &names.iter().map(|name| leaked(name, 1)).collect::<Vec<_>>(),
+                "north",
+            )
+            .0
+        };
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         assert_eq!(news(&list(&["a", "b"]), &list(&["a"])), None);
         let told = "Instances exist and have no owner: b of cluster demo";
         assert_eq!(news(&list(&["a"]), &list(&["a", "b"])).as_deref(), Some(told));
         let again = to_api(&[leaked("b", 2)], "north").0;
-        assert_eq!(news(&list(&["b"]), &again).as_deref(), Some(told), "another instance of this name");
+        assert_eq!(
+            news(&list(&["b"]), &again).as_deref(),
+            Some(told),
+            "another instance of this name"
+        );
         let many = news(&[], &list(&["a", "b", "c", "d", "e", "f", "g"])).expect("news");
         assert!(many.ends_with("e of cluster demo, and 2 more"), "{many}");
     }

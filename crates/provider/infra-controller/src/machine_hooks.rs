@@ -1,14 +1,16 @@
 //! Hooks before a machine is created and after it is deleted. The implementation of [`MachineHooks`] decides how they
 //! are called: nothing here knows of extensions, HTTP or JSON.
 
-use std::error::Error;
-use std::fmt;
-use std::time::Duration;
+use std::{error::Error, fmt, time::Duration};
 
-use futures::future::{self, BoxFuture, FutureExt as _};
-use futures::stream::{self, BoxStream, StreamExt as _};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, MachineAddress};
+use futures::{
+    future::{self, BoxFuture, FutureExt as _},
+    stream::{self, BoxStream, StreamExt as _},
+};
+use nephele_api::{
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryMachine, MachineAddress},
+};
 use nephele_controller::{ReconcileError, Retry};
 
 /// Calls the registered extensions. A hook may be called more than once for a machine, for instance after a restart, so

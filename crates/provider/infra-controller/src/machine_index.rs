@@ -22,12 +22,20 @@ impl MachineIndex {
     /// Records that the machine of this name, in the cluster's namespace, belongs to the cluster and to no other.
     pub(crate) fn note(&self, id: &ClusterId, machine: &str) {
         let mut maps = self.0.lock();
-        if maps.by_cluster.get(id).is_some_and(|machines| machines.contains(machine)) {
+        if maps
+            .by_cluster
+            .get(id)
+            .is_some_and(|machines| machines.contains(machine))
+        {
             return;
         }
         maps.forget(&id.namespace, machine);
-        maps.by_cluster.entry(id.clone()).or_default().insert(machine.to_owned());
-        maps.cluster_of.insert((id.namespace.clone(), machine.to_owned()), id.clone());
+        maps.by_cluster
+            .entry(id.clone())
+            .or_default()
+            .insert(machine.to_owned());
+        maps.cluster_of
+            .insert((id.namespace.clone(), machine.to_owned()), id.clone());
     }
 
     /// The machines of a cluster. Machines that no longer exist are removed: an object without our finalizer disappears
@@ -46,12 +54,18 @@ impl MachineIndex {
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<String> {
         let maps = self.0.lock();
         let from = maps.cluster_of.range((namespace.to_owned(), String::new())..);
-        from.take_while(|((of, _), _)| of == namespace).map(|((_, name), _)| name.clone()).collect()
+        from.take_while(|((of, _), _)| of == namespace)
+            .map(|((_, name), _)| name.clone())
+            .collect()
     }
 
     /// The cluster of a machine, if it is recorded.
     pub(crate) fn cluster_of(&self, namespace: &str, machine: &str) -> Option<ClusterId> {
-        self.0.lock().cluster_of.get(&(namespace.to_owned(), machine.to_owned())).cloned()
+        self.0
+            .lock()
+            .cluster_of
+            .get(&(namespace.to_owned(), machine.to_owned()))
+            .cloned()
     }
 
     /// All machines that are recorded.
@@ -72,7 +86,12 @@ impl MachineIndex {
 
 impl Maps {
     fn forget(&mut self, namespace: &str, machine: &str) {
-        let Some(id) = self.cluster_of.remove(&(namespace.to_owned(), machine.to_owned())) else { return };
+        let Some(id) = self
+            .cluster_of
+            .remove(&(namespace.to_owned(), machine.to_owned()))
+        else {
+            return;
+        };
         if let Some(machines) = self.by_cluster.get_mut(&id) {
             machines.remove(machine);
             if machines.is_empty() {
@@ -87,7 +106,10 @@ mod tests {
     use super::*;
 
     fn id(name: &str) -> ClusterId {
-        ClusterId { namespace: "default".into(), name: name.into() }
+        ClusterId {
+            namespace: "default".into(),
+            name: name.into(),
+        }
     }
 
     #[test]
@@ -100,7 +122,13 @@ mod tests {
         assert_eq!(known.of(&id("b"), |_| true), ["m1", "m3"]);
         assert_eq!(known.of(&id("c"), |_| true), [""; 0]);
         for namespace in ["aaa", "zzz"] {
-            known.note(&ClusterId { namespace: namespace.into(), name: "a".into() }, "m0");
+            known.note(
+                &ClusterId {
+                    namespace: namespace.into(),
+                    name: "a".into(),
+                },
+                "m0",
+            );
         }
         assert_eq!(known.in_namespace("default"), ["m1", "m2", "m3"]);
         assert_eq!(known.in_namespace("none"), [""; 0]);

@@ -28,23 +28,33 @@ pub(crate) fn message(error: &(dyn Error + 'static)) -> String {
 
 /// What users can do about a refusal.
 fn advice(error: &CloudError) -> Option<String> {
-    let CloudError::NoCapacity { capacity, .. } = error else { return None };
+    let CloudError::NoCapacity { capacity, .. } = error else {
+        return None;
+    };
     let (cloud_spec, less, field) = match &**capacity {
-        Capacity::CloudQuota { cloud_spec, of: Quota::Instances } => {
-            (cloud_spec, "delete machines", "quotas.instances")
-        }
-        Capacity::CloudQuota { cloud_spec, of: Quota::Processors } => {
-            (cloud_spec, "delete machines", "quotas.vCPUs")
-        }
-        Capacity::CloudQuota { cloud_spec, of: Quota::LoadBalancers } => {
-            (cloud_spec, "delete clusters", "quotas.loadBalancers")
-        }
-        Capacity::Stock { cloud_spec, .. } => {
-            (cloud_spec, "use another instance type or failure domain", "capacity")
-        }
+        Capacity::CloudQuota {
+            cloud_spec,
+            of: Quota::Instances,
+        } => (cloud_spec, "delete machines", "quotas.instances"),
+        Capacity::CloudQuota {
+            cloud_spec,
+            of: Quota::Processors,
+        } => (cloud_spec, "delete machines", "quotas.vCPUs"),
+        Capacity::CloudQuota {
+            cloud_spec,
+            of: Quota::LoadBalancers,
+        } => (cloud_spec, "delete clusters", "quotas.loadBalancers"),
+        Capacity::Stock { cloud_spec, .. } => (
+            cloud_spec,
+            "use another instance type or failure domain",
+            "capacity",
+        ),
         Capacity::Quota { .. } | Capacity::Zone(_) => return None,
     };
-    Some(format!("{less}, or raise spec.{field} of SimulatedCloud {}", cloud_spec.name))
+    Some(format!(
+        "{less}, or raise spec.{field} of SimulatedCloud {}",
+        cloud_spec.name
+    ))
 }
 
 #[cfg(test)]
@@ -57,7 +67,10 @@ mod tests {
     #[test]
     fn whoever_waits_for_room_is_told_what_would_make_room() {
         let cloud_spec = || ResourceId::cloud("default", "north");
-        let quota = |of| Capacity::CloudQuota { cloud_spec: cloud_spec(), of };
+        let quota = |of| Capacity::CloudQuota {
+            cloud_spec: cloud_spec(),
+            of,
+        };
         let stock = Capacity::Stock {
             cloud_spec: cloud_spec(),
             instance_type: Some("l".into()),
@@ -90,13 +103,28 @@ mod tests {
                  or raise spec.capacity",
             ),
         ] {
-            let source =
-                CloudError::NoCapacity { capacity: Box::new(capacity), limit, amount, is_kept: false };
-            let told = message(&CallError::Refused { verb: "CreateInstance", source });
-            assert_eq!(told, format!("the cloud refused CreateInstance: {expected} of SimulatedCloud north"));
+            let source = CloudError::NoCapacity {
+                capacity: Box::new(capacity),
+                limit,
+                amount,
+                is_kept: false,
+            };
+            let told = message(&CallError::Refused {
+                verb: "CreateInstance",
+                source,
+            });
+            assert_eq!(
+                told,
+                format!("the cloud refused CreateInstance: {expected} of SimulatedCloud north")
+            );
         }
-        let unknown =
-            CallError::Refused { verb: "CreateInstance", source: CloudError::UnknownZone("z".into()) };
-        assert_eq!(message(&unknown), "the cloud refused CreateInstance: zone \"z\" does not exist");
+        let unknown = CallError::Refused {
+            verb: "CreateInstance",
+            source: CloudError::UnknownZone("z".into()),
+        };
+        assert_eq!(
+            message(&unknown),
+            "the cloud refused CreateInstance: zone \"z\" does not exist"
+        );
     }
 }

@@ -2,20 +2,23 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::NamespaceResourceScope;
-use kube::core::object::HasStatus;
-use kube::{Api, Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::SimulatedCloudStatus;
-use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_api::infrastructure::v1beta2::{
-    InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus,
+use kube::{
+    Api, Resource, ResourceExt as _,
+    core::{NamespaceResourceScope, object::HasStatus},
+};
+use nephele_api::{
+    cloud::v1alpha1::SimulatedCloudStatus,
+    conditions::{self, condition, reasons, types},
+    infrastructure::v1beta2::{InMemoryClusterStatus, InMemoryMachinePoolStatus, InMemoryMachineStatus},
 };
 use nephele_controller::{Kind, Outcome, PatchError, Precondition, ReconcileError, Retry, patch, unreadable};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::context::Context;
-use crate::events::{self, Subject};
+use crate::{
+    context::Context,
+    events::{self, Subject},
+};
 
 /// A status that lists conditions.
 pub(crate) trait Conditions: Clone + Default {
@@ -93,7 +96,9 @@ where
     let api = Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
     match patch::status(&api, object, reported, Precondition::ResourceVersion).await {
         Err(error) if error.is_not_found() => Ok(Outcome::Done),
-        result => result.map(|_| Outcome::Done).map_err(|source| StatusError { kind, source }),
+        result => result
+            .map(|_| Outcome::Done)
+            .map_err(|source| StatusError { kind, source }),
     }
 }
 
@@ -111,7 +116,11 @@ pub(crate) struct Report<Status> {
 impl<Status: Conditions> Report<Status> {
     pub(crate) fn on<K: Resource + HasStatus<Status = Status>>(object: &K, now: Timestamp) -> Self {
         let status = object.status().cloned().unwrap_or_default();
-        Self { status, generation: object.meta().generation, now }
+        Self {
+            status,
+            generation: object.meta().generation,
+            now,
+        }
     }
 
     pub(crate) fn set(&mut self, condition: Condition) {
@@ -119,12 +128,20 @@ impl<Status: Conditions> Report<Status> {
     }
 
     pub(crate) fn set_since(&mut self, condition: Condition, since: Timestamp) {
-        let condition = Condition { observed_generation: self.generation, ..condition };
+        let condition = Condition {
+            observed_generation: self.generation,
+            ..condition
+        };
         conditions::set(self.status.conditions_mut(), condition, since);
     }
 
     pub(crate) fn not_paused(mut self) -> Self {
-        self.set(condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, ""));
+        self.set(condition(
+            types::PAUSED,
+            conditions::FALSE,
+            reasons::NOT_PAUSED,
+            "",
+        ));
         self
     }
 }
@@ -137,10 +154,20 @@ where
     let mut report = Report::on(object, now);
     if unreadable(object.meta()) == Some(message) {
         let mut report = report.not_paused();
-        report.set(condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message));
+        report.set(condition(
+            types::READY,
+            conditions::FALSE,
+            reasons::INVALID_CONFIGURATION,
+            message,
+        ));
         return report.status;
     }
-    report.set(condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message));
+    report.set(condition(
+        types::PAUSED,
+        conditions::TRUE,
+        reasons::PAUSED,
+        message,
+    ));
     report.status
 }
 
@@ -158,7 +185,10 @@ where
     K: Resource + HasStatus<Status: Conditions>,
 {
     let mut report = Report::on(object, now);
-    for (kind, status) in [(types::DELETING, conditions::TRUE), (types::READY, conditions::FALSE)] {
+    for (kind, status) in [
+        (types::DELETING, conditions::TRUE),
+        (types::READY, conditions::FALSE),
+    ] {
         report.set(condition(kind, status, reasons::DELETING, message));
     }
     report.status

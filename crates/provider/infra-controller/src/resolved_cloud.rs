@@ -2,18 +2,20 @@
 //! cloud itself decides what machines can be made from. Everything is pure but [`ResolvedClouds`], from which the other
 //! reconcilers read the SimulatedCloud of their cluster.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{self, Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec};
-use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster};
+use nephele_api::{
+    cloud::{
+        DEFAULT_NAME,
+        v1alpha1::{self, Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec},
+    },
+    infrastructure::v1beta2::{FailureDomain, InMemoryCluster},
+};
 use nephele_cloud::{CloudSpec, Image, InstanceType, Limits, Model, Seed, Stock};
 use nephele_model::{CloudError, ClusterId};
 use parking_lot::Mutex;
 
-use crate::simulated_cloud::latency::latencies;
-use crate::simulated_cloud::{api_limits, clock, cost};
+use crate::simulated_cloud::{api_limits, clock, cost, latency::latencies};
 
 /// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
@@ -73,7 +75,11 @@ impl Location {
 
 /// The name of the SimulatedCloud of a cluster. A SimulatedCloud of that name need not exist.
 pub(crate) fn cloud_name(object: &InMemoryCluster) -> &str {
-    object.spec.cloud_ref.as_ref().map_or(DEFAULT_NAME, |reference| &reference.name)
+    object
+        .spec
+        .cloud_ref
+        .as_ref()
+        .map_or(DEFAULT_NAME, |reference| &reference.name)
 }
 
 /// What a cluster gets from its SimulatedCloud.
@@ -96,13 +102,20 @@ pub(crate) fn message(error: &CloudError) -> String {
     }
     let text = error.to_string();
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 /// The model of a machine; an empty string means no particular value.
 pub(crate) fn model(instance_type: &str, image: &str, version: &str) -> Model {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    Model { instance_type: text(instance_type), image: text(image), version: text(version) }
+    Model {
+        instance_type: text(instance_type),
+        image: text(image),
+        version: text(version),
+    }
 }
 
 /// The spec for clusters without a SimulatedCloud.
@@ -137,7 +150,11 @@ pub(crate) fn cloud_spec(cloud: &SimulatedCloudSpec) -> CloudSpec {
 
 /// The limits of a SimulatedCloud. A negative number got past the schema, and counts as zero.
 fn limits(cloud: &SimulatedCloudSpec) -> Limits {
-    let Quotas { instances, vcpus, load_balancers } = &cloud.quotas;
+    let Quotas {
+        instances,
+        vcpus,
+        load_balancers,
+    } = &cloud.quotas;
     let number = |number: i32| u32::try_from(number).unwrap_or(0);
     let name = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
     let stock = |capacity: &Capacity| Stock {
@@ -162,26 +179,37 @@ impl ResolvedCloud {
             Location::BuiltIn => Vec::new(),
             Location::Cloud(cloud) => zones(cloud),
             // The last known failure domains hold until the SimulatedCloud is back.
-            Location::Missing(_) => {
-                object.status.as_ref().map(|status| status.failure_domains.clone()).unwrap_or_default()
-            }
+            Location::Missing(_) => object
+                .status
+                .as_ref()
+                .map(|status| status.failure_domains.clone())
+                .unwrap_or_default(),
         };
         failure_domains.sort_by(|one, other| one.name.cmp(&other.name));
         // The API server refuses a list that has a name twice.
         failure_domains.dedup_by(|next, one| next.name == one.name);
-        Self { location, failure_domains }
+        Self {
+            location,
+            failure_domains,
+        }
     }
 
     /// The region of a zone, if the failure domain names one.
     pub(crate) fn region(&self, zone: &str) -> Option<String> {
         let domain = self.failure_domains.iter().find(|domain| domain.name == zone)?;
-        domain.attributes.get(REGION_ATTRIBUTE).filter(|region| !region.is_empty()).cloned()
+        domain
+            .attributes
+            .get(REGION_ATTRIBUTE)
+            .filter(|region| !region.is_empty())
+            .cloned()
     }
 
     /// The region of the cluster's load balancer: that of all failure domains for control planes, if they are in one region.
     pub(crate) fn load_balancer_region(&self) -> Option<String> {
-        let for_control_planes =
-            self.failure_domains.iter().filter(|domain| domain.control_plane == Some(true));
+        let for_control_planes = self
+            .failure_domains
+            .iter()
+            .filter(|domain| domain.control_plane == Some(true));
         let mut regions = for_control_planes.map(|domain| self.region(&domain.name));
         let first = regions.next()?;
         regions.all(|region| region == first).then_some(first).flatten()

@@ -8,20 +8,23 @@
 
 use std::sync::atomic::Ordering;
 
-use kube::ResourceExt as _;
-use kube::runtime::reflector::Store;
-use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::core::Cluster;
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use kube::{ResourceExt as _, runtime::reflector::Store};
+use nephele_api::{
+    cloud::DEFAULT_NAME,
+    core::Cluster,
+    finalizers,
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+};
 use nephele_cloud::{PreviousCluster, PreviousMachine};
 use nephele_controller::{is_externally_managed, owner_cluster, owner_machine};
 use nephele_model::{ClusterId, MachineId, Market};
 
-use crate::context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster};
-use crate::finalizer::is_held;
-use crate::machine::{allocation, cloud, hardware, has_begun, zone};
-use crate::resolved_cloud::cloud_name;
+use crate::{
+    context::{Context, cluster_of, cluster_of_machine, infrastructure_of_cluster},
+    finalizer::is_held,
+    machine::{allocation, cloud, hardware, has_begun, zone},
+    resolved_cloud::cloud_name,
+};
 
 /// Reserves the ports of clusters.
 pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filtered: bool) {
@@ -29,12 +32,23 @@ pub(crate) fn endpoints(context: &Context, store: &Store<InMemoryCluster>, filte
     // If two clusters were published with one port, the one that had it keeps it, else the older one. Only the manager
     // writes the status, so no older object gets the port of another cluster by naming it.
     objects.sort_by_cached_key(|object| {
-        (!object.is_provisioned(), object.creation_timestamp(), object.namespace(), object.name_any())
+        (
+            !object.is_provisioned(),
+            object.creation_timestamp(),
+            object.namespace(),
+            object.name_any(),
+        )
     });
     let ours = objects.iter().filter_map(|object| published(object));
-    let clusters = if filtered { context.clusters.store().state() } else { Vec::new() };
+    let clusters = if filtered {
+        context.clusters.store().state()
+    } else {
+        Vec::new()
+    };
     let host = context.cloud.advertised_host();
-    let others = clusters.iter().filter_map(|cluster| published_elsewhere(cluster, host));
+    let others = clusters
+        .iter()
+        .filter_map(|cluster| published_elsewhere(cluster, host));
     context.cloud.reserve_endpoints(ours.chain(others));
 }
 
@@ -51,10 +65,13 @@ pub(crate) fn endpoint(context: &Context, object: &InMemoryCluster) {
 /// Reserves what machines have.
 pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
     let objects = store.state();
-    let reserved = objects.iter().filter_map(|object| previous(context, object)).inspect(|machine| {
-        // So that they are not reserved again, one by one.
-        context.machine_index.note(&machine.id.cluster, &machine.id.name);
-    });
+    let reserved = objects
+        .iter()
+        .filter_map(|object| previous(context, object))
+        .inspect(|machine| {
+            // So that they are not reserved again, one by one.
+            context.machine_index.note(&machine.id.cluster, &machine.id.name);
+        });
     context.cloud.reserve_machines(reserved);
     context.machines_reserved.store(true, Ordering::Release);
 }
@@ -63,7 +80,10 @@ pub(crate) fn machines(context: &Context, store: &Store<InMemoryMachine>) {
 /// cluster. Such a machine may have to wait for its cluster, and until then a new machine could take its room.
 pub(crate) fn machine(context: &Context, object: &InMemoryMachine) {
     let namespace = object.namespace().unwrap_or_default();
-    let is_known = context.machine_index.cluster_of(&namespace, &object.name_any()).is_some();
+    let is_known = context
+        .machine_index
+        .cluster_of(&namespace, &object.name_any())
+        .is_some();
     if !is_known && object.metadata.deletion_timestamp.is_none() {
         context.cloud.reserve_machines(previous(context, object));
     }
@@ -85,15 +105,30 @@ fn published(object: &InMemoryCluster) -> Option<PreviousCluster> {
     // managed cluster was created by another manager.
     let exists = object.first_created().is_some() || is_externally_managed(&object.metadata);
     let cloud_spec = exists.then(|| cloud_name(object).to_owned());
-    Some(PreviousCluster { id: cluster_of(&object.metadata)?, port: port(endpoint.port)?, cloud_spec })
+    Some(PreviousCluster {
+        id: cluster_of(&object.metadata)?,
+        port: port(endpoint.port)?,
+        cloud_spec,
+    })
 }
 
 /// A Cluster that may belong to another manager, with its port under our host. Its SimulatedCloud is not known.
 fn published_elsewhere(cluster: &Cluster, host: &str) -> Option<PreviousCluster> {
     infrastructure_of_cluster(cluster)?;
-    let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.host == host)?;
-    let id = ClusterId { namespace: cluster.namespace()?, name: cluster.name_any() };
-    Some(PreviousCluster { id, port: port(endpoint.port)?, cloud_spec: None })
+    let endpoint = cluster
+        .spec
+        .control_plane_endpoint
+        .as_ref()
+        .filter(|endpoint| endpoint.host == host)?;
+    let id = ClusterId {
+        namespace: cluster.namespace()?,
+        name: cluster.name_any(),
+    };
+    Some(PreviousCluster {
+        id,
+        port: port(endpoint.port)?,
+        cloud_spec: None,
+    })
 }
 
 /// The port of an endpoint; none when it is 0 or out of range, which the schema refuses.
@@ -115,7 +150,10 @@ fn previous(context: &Context, object: &InMemoryMachine) -> Option<PreviousMachi
     let allocation = allocation(object, owner.as_deref());
     let has_some = has_begun || !allocation.addresses.is_empty() || allocation.ordinal.is_some();
     has_some.then(|| PreviousMachine {
-        id: MachineId { cluster, name: object.name_any() },
+        id: MachineId {
+            cluster,
+            name: object.name_any(),
+        },
         has_begun,
         zone: zone(object),
         cloud_spec: cloud(object).unwrap_or_else(|| DEFAULT_NAME.to_owned()),

@@ -10,5 +10,7 @@ pub(crate) fn why_rests(kind: &str, metadata: &ObjectMeta, is_cluster_paused: bo
 
 /// Why an object cannot be read, unless it is being deleted.
 pub(crate) fn why_unreadable(metadata: &ObjectMeta) -> Option<String> {
-    unreadable(metadata).filter(|_| metadata.deletion_timestamp.is_none()).map(str::to_owned)
+    unreadable(metadata)
+        .filter(|_| metadata.deletion_timestamp.is_none())
+        .map(str::to_owned)
 }

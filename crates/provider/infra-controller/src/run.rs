@@ -3,23 +3,26 @@
 mod start_up;
 mod wake;
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::{
+    num::NonZeroU16,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use futures::{FutureExt as _, Stream, future, future::BoxFuture};
-use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::Store;
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
-use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
-use nephele_api::infrastructure::v1beta2::{
-    InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
-    InMemoryMachineTemplate,
+use kube::{
+    Api, Client, Resource,
+    core::NamespaceResourceScope,
+    runtime::{reflector::Store, watcher},
 };
-use nephele_api::labels;
+use nephele_api::{
+    cloud::v1alpha1::{Fault, SimulatedCloud},
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{
+        InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachinePoolTemplate,
+        InMemoryMachineTemplate, pool_machine::POOL_NAME_LABEL,
+    },
+    labels,
+};
 use nephele_cloud::Cloud;
 use nephele_controller::{
     Cache, Gone, Kind, Outcome, Readiness, ReconcileError, RunError, Runner, Services, StatusThrottle,
@@ -31,17 +34,23 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::start_up::{StartUp, Step};
-use crate::authorities::Ledger;
-use crate::claims::ClaimCache;
-use crate::clouds::Clouds;
-use crate::context::{BOOTS_MAX, Context, Triggers};
-use crate::fault::Faults;
-use crate::garbage_collection::Scope;
-use crate::machine_hooks::MachineHooks;
-use crate::machine_index::MachineIndex;
-use crate::resolved_cloud::ResolvedClouds;
-use crate::secret::AuthoritySecret;
-use crate::{cluster, garbage_collection, machine, machine_pool, simulated_cloud, template};
+use crate::{
+    authorities::Ledger,
+    claims::ClaimCache,
+    clouds::Clouds,
+    cluster,
+    context::{BOOTS_MAX, Context, Triggers},
+    fault::Faults,
+    garbage_collection,
+    garbage_collection::Scope,
+    machine,
+    machine_hooks::MachineHooks,
+    machine_index::MachineIndex,
+    machine_pool,
+    resolved_cloud::ResolvedClouds,
+    secret::AuthoritySecret,
+    simulated_cloud, template,
+};
 
 /// Which objects the controllers reconcile, and how many at a time.
 #[derive(Clone, Debug)]
@@ -111,10 +120,19 @@ pub fn run(
             following: Vec::new(),
         };
         let (context, follow) = caches.start(cloud, hooks, settings.prepare_credentials);
-        let manager = Manager { client, services, settings, filter, context: Arc::new(context), shutdown };
+        let manager = Manager {
+            client,
+            services,
+            settings,
+            filter,
+            context: Arc::new(context),
+            shutdown,
+        };
         let runners = Runners::new(&manager);
         let start_up = manager.start_up(&runners);
-        let follow = future::join(follow, manager.sweeps(&runners)).map(|_| Ok(())).boxed();
+        let follow = future::join(follow, manager.sweeps(&runners))
+            .map(|_| Ok(()))
+            .boxed();
         let mut running = runners.controllers(&manager, &start_up);
         running.extend([manager.cluster_faults(), follow]);
         future::try_join_all(running).await.map(drop)
@@ -151,7 +169,10 @@ impl Caches<'_> {
         let secrets = Cache::<AuthoritySecret>::start(services, self.api(), of_clusters, shutdown.clone());
         let secrets = self.follow(secrets);
         // The manager is ready without it: it is followed from the first claim on.
-        let of_claims = Services { readiness: Readiness::default(), ..services.clone() };
+        let of_claims = Services {
+            readiness: Readiness::default(),
+            ..services.clone()
+        };
         let claims = ClaimCache::open(&of_claims, self.client.clone(), self.namespace, shutdown.clone());
         let claims = self.follow(claims);
         // What leaked in the cloud of another manager takes no room and no port here.
@@ -165,7 +186,12 @@ impl Caches<'_> {
         let pool_machines = self.follow(pool_machines);
         let faults = Cache::<Fault>::start(services, self.api(), everything(), shutdown.clone());
         let faults = self.follow(faults);
-        let Self { client, filter, following, .. } = self;
+        let Self {
+            client,
+            filter,
+            following,
+            ..
+        } = self;
         let faults = Faults::new(faults, filter.clone(), cloud.clone(), client.clone(), services);
         let context = Context {
             client: client.clone(),
@@ -247,7 +273,11 @@ where
 
 impl Runners {
     fn new(manager: &Manager) -> Self {
-        let Settings { cluster_concurrency, machine_concurrency, .. } = manager.settings;
+        let Settings {
+            cluster_concurrency,
+            machine_concurrency,
+            ..
+        } = manager.settings;
         let clusters = manager.runner("inmemorycluster", cluster_concurrency);
         let machines = manager.runner("inmemorymachine", machine_concurrency);
         let clouds = manager.runner("simulatedcloud", cluster_concurrency);
@@ -341,7 +371,13 @@ impl<K: Kind, Reconcile> Controller<K, Reconcile> {
         Reconciled: Future<Output = Result<Outcome, Failed>> + Send + 'static,
         Failed: ReconcileError,
     {
-        let Self { runner, needs, wakes, reconcile, failed } = self;
+        let Self {
+            runner,
+            needs,
+            wakes,
+            reconcile,
+            failed,
+        } = self;
         let runner = wakes(runner, &manager.context);
         let context = Arc::clone(&manager.context);
         let start_up = Arc::clone(start_up);
@@ -350,7 +386,10 @@ impl<K: Kind, Reconcile> Controller<K, Reconcile> {
             start_up.take(needs);
             reconcile(object, Arc::clone(&context))
         };
-        runner.run(reconcile, manager.shutdown.clone()).map(move |result| result.map_err(failed)).boxed()
+        runner
+            .run(reconcile, manager.shutdown.clone())
+            .map(move |result| result.map_err(failed))
+            .boxed()
     }
 }
 
@@ -375,7 +414,12 @@ impl Manager {
 
     /// Removes from the cloud what has no object any more.
     fn sweeps(&self, runners: &Runners) -> BoxFuture<'static, ()> {
-        let Runners { clusters, machines, faults, .. } = runners;
+        let Runners {
+            clusters,
+            machines,
+            faults,
+            ..
+        } = runners;
         let context = || Arc::clone(&self.context);
         let scope = self.scope();
         let sweeps = [
@@ -390,14 +434,24 @@ impl Manager {
     }
 
     fn start_up(&self, runners: &Runners) -> Arc<StartUp> {
-        let Runners { clusters, machines, .. } = runners;
+        let Runners {
+            clusters, machines, ..
+        } = runners;
         let context = Arc::clone(&self.context);
-        Arc::new(StartUp::new(context, clusters.store(), machines.store(), self.scope().filtered))
+        Arc::new(StartUp::new(
+            context,
+            clusters.store(),
+            machines.store(),
+            self.scope().filtered,
+        ))
     }
 
     fn scope(&self) -> Scope {
         let filtered = self.filter != WatchFilter::default();
-        Scope { namespace: self.settings.watch_namespace.clone(), filtered }
+        Scope {
+            namespace: self.settings.watch_namespace.clone(),
+            filtered,
+        }
     }
 
     fn runner<K>(&self, name: &'static str, concurrency: NonZeroU16) -> Runner<K>

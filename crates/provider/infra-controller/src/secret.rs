@@ -1,11 +1,8 @@
 //! Secrets with certificate authorities, without any other data of Secrets.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::{ByteString, NamespaceResourceScope};
+use k8s_openapi::{ByteString, NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -37,7 +34,11 @@ impl AuthoritySecret {
 
     /// The uid and the resourceVersion: they differ whenever the content differs.
     pub(crate) fn version(&self) -> String {
-        format!("{}/{}", self.uid().unwrap_or_default(), self.resource_version().unwrap_or_default())
+        format!(
+            "{}/{}",
+            self.uid().unwrap_or_default(),
+            self.resource_version().unwrap_or_default()
+        )
     }
 }
 
@@ -58,11 +59,29 @@ impl<'de> Deserialize<'de> for AuthoritySecret {
             key: Option<ByteString>,
         }
         let Wire { metadata, data } = Wire::deserialize(deserializer)?;
-        let ObjectMeta { name, namespace, uid, resource_version, labels, .. } = metadata;
+        let ObjectMeta {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            labels,
+            ..
+        } = metadata;
         let wanted = name.as_deref().is_some_and(Self::is_named_so);
         let Data { certificate, key } = data.filter(|_| wanted).unwrap_or_default();
-        let metadata = ObjectMeta { name, namespace, uid, resource_version, labels, ..ObjectMeta::default() };
-        Ok(Self { metadata, certificate, key })
+        let metadata = ObjectMeta {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            labels,
+            ..ObjectMeta::default()
+        };
+        Ok(Self {
+            metadata,
+            certificate,
+            key,
+        })
     }
 }
 
@@ -76,7 +95,9 @@ impl Serialize for AuthoritySecret {
 impl fmt::Debug for AuthoritySecret {
     /// Never the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthoritySecret").field("name", &self.metadata.name).finish_non_exhaustive()
+        f.debug_struct("AuthoritySecret")
+            .field("name", &self.metadata.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -129,7 +150,11 @@ mod tests {
         let bytes = |text: &str| Some(ByteString(text.as_bytes().to_vec()));
         for name in ["demo-ca", "demo-etcd"] {
             let secret = read(name);
-            assert_eq!((secret.certificate, secret.key), (bytes("cert"), bytes("key")), "{name}");
+            assert_eq!(
+                (secret.certificate, secret.key),
+                (bytes("cert"), bytes("key")),
+                "{name}"
+            );
         }
         for name in ["demo-sa", "demo-proxy", "demo-kubeconfig", "demo-md-0-x7k2f"] {
             let secret = read(name);
@@ -140,6 +165,9 @@ mod tests {
 
     #[test]
     fn a_key_is_never_printed() {
-        assert_eq!(format!("{:?}", read("demo-ca")), r#"AuthoritySecret { name: Some("demo-ca"), .. }"#);
+        assert_eq!(
+            format!("{:?}", read("demo-ca")),
+            r#"AuthoritySecret { name: Some("demo-ca"), .. }"#
+        );
     }
 }

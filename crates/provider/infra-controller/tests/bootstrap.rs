@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::api::{Api, DeleteParams, ObjectMeta};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::{core::Cluster, infrastructure::v1beta2::InMemoryMachine};
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::{Value, json};
 
@@ -29,7 +27,10 @@ pub(crate) async fn give(world: &World, name: &str, data: &str) {
             namespace: Some(NAMESPACE.into()),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([("value".to_owned(), ByteString(data.as_bytes().to_vec()))])),
+        data: Some(BTreeMap::from([(
+            "value".to_owned(),
+            ByteString(data.as_bytes().to_vec()),
+        )])),
         ..Secret::default()
     };
     world.api.create(&secret).await;
@@ -44,12 +45,18 @@ async fn boot(world: &World, machine: &str, data: &str) {
 async fn take(world: &World, machine: &str) {
     let secrets: Api<Secret> = Api::namespaced(world.api.client(), NAMESPACE);
     let name = format!("{machine}-bootstrap");
-    secrets.delete(&name, &DeleteParams::default()).await.expect("it is there");
+    secrets
+        .delete(&name, &DeleteParams::default())
+        .await
+        .expect("it is there");
 }
 
 /// What the cluster shows: taints and labels of Nodes, and images of pods and addons.
 fn shown(world: &World) -> Value {
-    let objects = world.cloud.cluster_objects(&World::id("demo")).expect("it is there");
+    let objects = world
+        .cloud
+        .cluster_objects(&World::id("demo"))
+        .expect("it is there");
     let objects: Value = serde_json::from_slice(&objects).expect("a line of JSON");
     let mut shown = BTreeMap::new();
     for record in objects["objects"].as_array().expect("a list") {
@@ -58,9 +65,10 @@ fn shown(world: &World) -> Value {
         let value = match record["resource"].as_str() {
             Some("nodes") => json!([object["spec"]["taints"], object["metadata"]["labels"]["pool"]]),
             Some("pods") => object["spec"]["containers"][0]["image"].clone(),
-            Some("daemonsets" | "deployments") => {
-                object.pointer("/spec/template/spec/containers/0/image").cloned().unwrap_or_default()
-            }
+            Some("daemonsets" | "deployments") => object
+                .pointer("/spec/template/spec/containers/0/image")
+                .cloned()
+                .unwrap_or_default(),
             _ => continue,
         };
         shown.insert(name.to_owned(), value);
@@ -90,7 +98,10 @@ async fn a_cluster_shows_what_its_bootstrap_data_say_and_does_so_after_a_restart
         let object = world.machine(machine).await;
         boot(&world, object.metadata.name.as_deref().expect("a name"), data).await;
         world.ready(&object).await;
-        world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+        world
+            .api
+            .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+            .await;
     }
     let gpu = json!([[{ "key": "gpu", "effect": "NoSchedule" }], null]);
     let mut expected = json!({
@@ -154,13 +165,24 @@ async fn an_external_etcd_has_no_member_on_a_machine() {
     let object = world.machine(&objects::control_plane("demo", "cp")).await;
     let documents = "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n\
                      etcd: {external: {endpoints: ['https://etcd.example:2379']}}";
-    boot(&world, "cp", &cloud_config("/run/kubeadm/kubeadm.yaml", documents)).await;
+    boot(
+        &world,
+        "cp",
+        &cloud_config("/run/kubeadm/kubeadm.yaml", documents),
+    )
+    .await;
     world.ready(&object).await;
     assert_eq!(shown(&world).get("etcd-cp"), None);
-    let observed = world.cloud.observe_cluster(&World::id("demo")).expect("it is there");
+    let observed = world
+        .cloud
+        .observe_cluster(&World::id("demo"))
+        .expect("it is there");
     assert_eq!((observed.backends, observed.etcd_members), (1, vec![]));
     let object: InMemoryMachine = world.api.get("cp").await;
-    let kubeadm = object.origin().and_then(|origin| origin.kubeadm).and_then(|kubeadm| kubeadm.cluster);
+    let kubeadm = object
+        .origin()
+        .and_then(|origin| origin.kubeadm)
+        .and_then(|kubeadm| kubeadm.cluster);
     assert_eq!(
         kubeadm.map(|cluster| cluster.external_etcd),
         Some(vec!["https://etcd.example:2379".to_owned()])
@@ -176,9 +198,10 @@ async fn a_control_plane_machine_that_joins_has_what_the_cluster_shows_by_then()
     let init = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nimageRepository: old.example\n\
                 proxy: {disabled: true}";
     let join = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration";
-    for (name, path, documents) in
-        [("cp-1", "/run/kubeadm/kubeadm.yaml", init), ("cp-2", "/run/kubeadm/kubeadm-join-config.yaml", join)]
-    {
+    for (name, path, documents) in [
+        ("cp-1", "/run/kubeadm/kubeadm.yaml", init),
+        ("cp-2", "/run/kubeadm/kubeadm-join-config.yaml", join),
+    ] {
         let object = world.machine(&objects::control_plane("demo", name)).await;
         boot(&world, name, &cloud_config(path, documents)).await;
         world.ready(&object).await;
@@ -197,6 +220,9 @@ async fn a_control_plane_machine_that_joins_has_what_the_cluster_shows_by_then()
         .await;
     let shown = shown(&world);
     assert_eq!(shown["kube-apiserver-cp-2"], "old.example/kube-apiserver:v1.36.3");
-    assert_eq!((shown.get("kube-proxy"), shown.get("coredns").is_some()), (None, true));
+    assert_eq!(
+        (shown.get("kube-proxy"), shown.get("coredns").is_some()),
+        (None, true)
+    );
     world.stop().await;
 }

@@ -1,11 +1,11 @@
 //! The limits of SimulatedClouds: what users see of them, and that everything continues when there is room.
 
-use nephele_api::cloud::v1alpha1::{
-    Capacity, CloudApi, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec,
+use nephele_api::{
+    cloud::v1alpha1::{Capacity, CloudApi, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec},
+    conditions::{self, types},
+    core::Cluster,
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 use nephele_model::GoDuration;
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
@@ -20,17 +20,29 @@ async fn limited(world: &World, spec: SimulatedCloudSpec) {
 }
 
 fn instances(max: i32) -> SimulatedCloudSpec {
-    let quotas = Quotas { instances: Some(max), ..Quotas::default() };
-    SimulatedCloudSpec { quotas, ..SimulatedCloudSpec::default() }
+    let quotas = Quotas {
+        instances: Some(max),
+        ..Quotas::default()
+    };
+    SimulatedCloudSpec {
+        quotas,
+        ..SimulatedCloudSpec::default()
+    }
 }
 
 async fn change(world: &World, spec: &serde_json::Value) {
-    world.api.patch::<SimulatedCloud>("default", &json!({ "spec": spec })).await;
+    world
+        .api
+        .patch::<SimulatedCloud>("default", &json!({ "spec": spec }))
+        .await;
 }
 
 async fn started(world: &World) {
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
 }
 
 async fn worker(world: &World, name: &str, instance_type: &str) -> InMemoryMachine {
@@ -45,7 +57,10 @@ async fn worker(world: &World, name: &str, instance_type: &str) -> InMemoryMachi
 /// The message of a machine that waits for this reason.
 async fn message(world: &World, object: &InMemoryMachine, reason: &str) -> String {
     let status = world.waits(object, reason).await.status.unwrap_or_default();
-    conditions::find(&status.conditions, types::VM_PROVISIONED).expect("a condition").message.clone()
+    conditions::find(&status.conditions, types::VM_PROVISIONED)
+        .expect("a condition")
+        .message
+        .clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +71,12 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
     world.ready(&first).await;
     // The machine was there before the SimulatedCloud, and counts.
     limited(&world, instances(1)).await;
-    world.api.eventually("default", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
+    world
+        .api
+        .eventually("default", "to be ready", |object: &SimulatedCloud| {
+            object.status.is_some()
+        })
+        .await;
     let second = worker(&world, "b", "").await;
     let told = "the cloud refused CreateInstance: quota of 1 instances is used up; delete machines, or raise \
                 spec.quotas.instances of SimulatedCloud default";
@@ -70,7 +90,11 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
     world.waits(&third, "QuotaExceeded").await;
     for name in ["a", "b"] {
         let id = World::machine_id("demo", name);
-        world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
+        world
+            .until("the machine to be back", |cloud| {
+                cloud.observe_machine(&id).is_some()
+            })
+            .await;
     }
     change(&world, &json!({ "quotas": { "instances": 2 } })).await;
     world.waits(&third, "QuotaExceeded").await;
@@ -82,8 +106,18 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
 #[tokio::test(start_paused = true)]
 async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
     let world = World::start(52_600);
-    let api = CloudApi { rate: Some(1), ..CloudApi::default() };
-    limited(&world, SimulatedCloudSpec { api, ..SimulatedCloudSpec::default() }).await;
+    let api = CloudApi {
+        rate: Some(1),
+        ..CloudApi::default()
+    };
+    limited(
+        &world,
+        SimulatedCloudSpec {
+            api,
+            ..SimulatedCloudSpec::default()
+        },
+    )
+    .await;
     started(&world).await;
     let mut workers = Vec::new();
     for name in ["a", "b", "c"] {
@@ -103,15 +137,34 @@ async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
 async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
     let world = World::start(52_700);
     started(&world).await;
-    let api = CloudApi { read_after_write_lag: GoDuration::parse("1h").ok(), ..CloudApi::default() };
-    limited(&world, SimulatedCloudSpec { api, ..SimulatedCloudSpec::default() }).await;
-    world.api.eventually("default", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
+    let api = CloudApi {
+        read_after_write_lag: GoDuration::parse("1h").ok(),
+        ..CloudApi::default()
+    };
+    limited(
+        &world,
+        SimulatedCloudSpec {
+            api,
+            ..SimulatedCloudSpec::default()
+        },
+    )
+    .await;
+    world
+        .api
+        .eventually("default", "to be ready", |object: &SimulatedCloud| {
+            object.status.is_some()
+        })
+        .await;
     let hidden = worker(&world, "a", "").await;
     let id = World::machine_id("demo", "a");
     let told = "the cloud refused DescribeInstance: default/demo/instance/a does not show in reads until 3600s after its \
                 creation";
     assert_eq!(message(&world, &hidden, "NotVisibleYet").await, told);
-    world.until("the machine to be there", |cloud| cloud.observe_machine(&id).is_some()).await;
+    world
+        .until("the machine to be there", |cloud| {
+            cloud.observe_machine(&id).is_some()
+        })
+        .await;
     change(&world, &json!({ "api": null })).await;
     world.ready(&hidden).await;
     world.stop().await;
@@ -120,8 +173,18 @@ async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
 #[tokio::test(start_paused = true)]
 async fn large_machines_take_more_of_the_quota_of_vcpus() {
     let world = World::start(52_100);
-    let quotas = Quotas { vcpus: Some(8), ..Quotas::default() };
-    limited(&world, SimulatedCloudSpec { quotas, ..SimulatedCloudSpec::default() }).await;
+    let quotas = Quotas {
+        vcpus: Some(8),
+        ..Quotas::default()
+    };
+    limited(
+        &world,
+        SimulatedCloudSpec {
+            quotas,
+            ..SimulatedCloudSpec::default()
+        },
+    )
+    .await;
     started(&world).await;
     let medium = worker(&world, "medium", "medium").await;
     world.ready(&medium).await;
@@ -145,8 +208,19 @@ async fn large_machines_take_more_of_the_quota_of_vcpus() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
     let world = World::start(52_300);
-    let of_large = Capacity { instance_type: "large".into(), count: 1, ..Capacity::default() };
-    limited(&world, SimulatedCloudSpec { capacity: vec![of_large], ..SimulatedCloudSpec::default() }).await;
+    let of_large = Capacity {
+        instance_type: "large".into(),
+        count: 1,
+        ..Capacity::default()
+    };
+    limited(
+        &world,
+        SimulatedCloudSpec {
+            capacity: vec![of_large],
+            ..SimulatedCloudSpec::default()
+        },
+    )
+    .await;
     started(&world).await;
     let first = worker(&world, "a", "large").await;
     world.ready(&first).await;
@@ -158,13 +232,22 @@ async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
     world.ready(&small).await;
     let usage = |used: i64, waiting: i64| {
         let name = "capacity/large/*".to_owned();
-        let usage = LimitUsage { name, limit: 1, used, free: 1 - used, waiting };
+        let usage = LimitUsage {
+            name,
+            limit: 1,
+            used,
+            free: 1 - used,
+            waiting,
+        };
         move |object: &SimulatedCloud| {
             let status = object.status.clone().unwrap_or_default();
             (status.instances, status.waiting) == (Some(2), Some(waiting)) && status.usage == [usage.clone()]
         }
     };
-    world.api.eventually("default", "to say what is used", usage(1, 1)).await;
+    world
+        .api
+        .eventually("default", "to say what is used", usage(1, 1))
+        .await;
     // What is there counts after a restart too.
     let world = world.restart().await;
     world.waits(&second, "InsufficientCapacity").await;
@@ -181,8 +264,18 @@ async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_beyond_the_quota_of_load_balancers_waits() {
     let world = World::start(52_200);
-    let quotas = Quotas { load_balancers: Some(1), ..Quotas::default() };
-    limited(&world, SimulatedCloudSpec { quotas, ..SimulatedCloudSpec::default() }).await;
+    let quotas = Quotas {
+        load_balancers: Some(1),
+        ..Quotas::default()
+    };
+    limited(
+        &world,
+        SimulatedCloudSpec {
+            quotas,
+            ..SimulatedCloudSpec::default()
+        },
+    )
+    .await;
     world.cluster("first").await;
     let cluster = world.api.create(&objects::cluster("second")).await;
     world.api.create(&objects::in_memory_cluster(&cluster)).await;

@@ -4,25 +4,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::{StreamExt as _, TryStreamExt as _, future};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use nephele_api::cloud::v1alpha1::{Fault, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, MachinePool};
-use nephele_api::infrastructure;
-use nephele_api::infrastructure::v1beta2::{
-    CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachineTemplate,
-    PoolMachine,
+use nephele_api::{
+    cloud::v1alpha1::{Fault, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone},
+    conditions::{self, types},
+    core::{Cluster, MachinePool},
+    infrastructure,
+    infrastructure::v1beta2::{
+        CloudReference, InMemoryCluster, InMemoryMachine, InMemoryMachinePool, InMemoryMachineTemplate,
+        PoolMachine,
+    },
 };
 use nephele_cloud::{Cloud, Hardware, Model};
 use nephele_controller::PAUSED_ANNOTATION;
 use nephele_model::{FaultId, GoDuration};
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects::{self, NAMESPACE};
+use nephele_testkit::{
+    ManagementApi,
+    objects::{self, NAMESPACE},
+};
 use serde_json::json;
 
 use crate::world::{Setup, World, reason};
 
 fn cloud(name: &str, zones: &[&str], types: &[&str]) -> SimulatedCloud {
-    let zone = |name: &&str| Zone { name: (*name).into(), control_plane: None };
+    let zone = |name: &&str| Zone {
+        name: (*name).into(),
+        control_plane: None,
+    };
     let kind = |name: &&str| InstanceType {
         name: (*name).into(),
         cpu: 16,
@@ -31,7 +38,10 @@ fn cloud(name: &str, zones: &[&str], types: &[&str]) -> SimulatedCloud {
         ..InstanceType::default()
     };
     let spec = SimulatedCloudSpec {
-        regions: vec![Region { name: "north".into(), zones: zones.iter().map(zone).collect() }],
+        regions: vec![Region {
+            name: "north".into(),
+            zones: zones.iter().map(zone).collect(),
+        }],
         instance_types: types.iter().map(kind).collect(),
         ..SimulatedCloudSpec::default()
     };
@@ -41,12 +51,20 @@ fn cloud(name: &str, zones: &[&str], types: &[&str]) -> SimulatedCloud {
 }
 
 fn zones(object: &InMemoryCluster) -> Vec<(String, Option<bool>)> {
-    let domains = object.status.iter().flat_map(|status| status.failure_domains.clone());
-    domains.map(|domain| (domain.name, domain.control_plane)).collect()
+    let domains = object
+        .status
+        .iter()
+        .flat_map(|status| status.failure_domains.clone());
+    domains
+        .map(|domain| (domain.name, domain.control_plane))
+        .collect()
 }
 
 fn expected(names: &[&str]) -> Vec<(String, Option<bool>)> {
-    names.iter().map(|name| ((*name).to_owned(), Some(true))).collect()
+    names
+        .iter()
+        .map(|name| ((*name).to_owned(), Some(true)))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,13 +76,19 @@ async fn a_cluster_has_the_zones_of_its_cloud_and_loses_one_that_is_removed() {
     let patch = json!({ "spec": cloud("default", &["c", "b"], &[]).spec });
     world.api.patch::<SimulatedCloud>("default", &patch).await;
     let now = expected(&["b", "c"]);
-    let object = world.api.eventually("demo", "to have the new zones", |object| zones(object) == now).await;
+    let object = world
+        .api
+        .eventually("demo", "to have the new zones", |object| zones(object) == now)
+        .await;
     assert!(object.is_provisioned());
     // The failure domains of the InMemoryCluster come before those of the SimulatedCloud.
     let patch = json!({ "spec": { "failureDomains": [{ "name": "own" }] } });
     world.api.patch::<InMemoryCluster>("demo", &patch).await;
     let now = vec![("own".to_owned(), None)];
-    world.api.eventually("demo", "to have its own", |object| zones(object) == now).await;
+    world
+        .api
+        .eventually("demo", "to have its own", |object| zones(object) == now)
+        .await;
     world.stop().await;
 }
 
@@ -94,7 +118,10 @@ async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there()
     let world = World::start(17_200);
     world.api.create(&cloud("default", &["a"], &["m1"])).await;
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let mut machine = objects::worker("demo", "w");
     machine.spec.failure_domain = "a".into();
     let machine = world.api.create(&machine).await;
@@ -104,24 +131,50 @@ async fn a_machine_of_an_unknown_type_says_so_and_boots_when_the_type_is_there()
     let waiting: InMemoryMachine = world.waits(&object, "UnknownInstanceType").await;
     let status = waiting.status.unwrap_or_default();
     let ready = conditions::find(&status.conditions, types::READY).expect("a summary");
-    assert_eq!(ready.message, "VMProvisioned: The cloud has no instance type m2; it has m1");
+    assert_eq!(
+        ready.message,
+        "VMProvisioned: The cloud has no instance type m2; it has m1"
+    );
     let patch = json!({ "spec": cloud("default", &["a"], &["m1", "m2"]).spec });
     world.api.patch::<SimulatedCloud>("default", &patch).await;
     world.ready(&object).await;
-    let seen = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it is there");
-    assert_eq!((seen.zone.as_deref(), seen.region.as_deref()), (Some("a"), Some("north")));
-    let Hardware { architecture, capacity, .. } = &seen.hardware;
-    assert_eq!((&**architecture, &*capacity["cpu"], &*capacity["memory"]), ("arm64", "16", "64Gi"));
+    let seen = world
+        .cloud
+        .observe_machine(&World::machine_id("demo", "w"))
+        .expect("it is there");
+    assert_eq!(
+        (seen.zone.as_deref(), seen.region.as_deref()),
+        (Some("a"), Some("north"))
+    );
+    let Hardware {
+        architecture,
+        capacity,
+        ..
+    } = &seen.hardware;
+    assert_eq!(
+        (&**architecture, &*capacity["cpu"], &*capacity["memory"]),
+        ("arm64", "16", "64Gi")
+    );
     // The machine keeps its hardware when its instance type changes, and over a restart too.
     let patch = json!({ "spec": cloud("default", &["b"], &["m1"]).spec });
     world.api.patch::<SimulatedCloud>("default", &patch).await;
     let now = expected(&["b"]);
-    world.api.eventually("demo", "to have the new zone", |object| zones(object) == now).await;
+    world
+        .api
+        .eventually("demo", "to have the new zone", |object| zones(object) == now)
+        .await;
     let world = world.restart().await;
     let id = World::machine_id("demo", "w");
-    world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
+    world
+        .until("the machine to be back", |cloud| {
+            cloud.observe_machine(&id).is_some()
+        })
+        .await;
     let back = world.cloud.observe_machine(&id).expect("it is there");
-    assert_eq!((&back.hardware, &back.zone, &back.region), (&seen.hardware, &seen.zone, &seen.region));
+    assert_eq!(
+        (&back.hardware, &back.zone, &back.region),
+        (&seen.hardware, &seen.zone, &seen.region)
+    );
     world.stop().await;
 }
 
@@ -150,15 +203,27 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
     let has = |expected: &'static str| {
         move |object: &InMemoryMachineTemplate| cpu(object).as_deref() == Some(expected)
     };
-    world.api.eventually("of-class", "to have 8 processors", has("8")).await;
+    world
+        .api
+        .eventually("of-class", "to have 8 processors", has("8"))
+        .await;
     let before = world.api.get::<InMemoryMachineTemplate>("of-cluster").await;
     assert_eq!(before.status, None);
     let mut object = objects::in_memory_cluster(&cluster);
     object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
     world.api.create(&object).await;
-    let told = world.api.eventually("of-cluster", "to have 16 processors", has("16")).await;
-    let node_info = told.status.and_then(|status| status.node_info).unwrap_or_default();
-    assert_eq!((&*node_info.architecture, &*node_info.operating_system), ("arm64", "linux"));
+    let told = world
+        .api
+        .eventually("of-cluster", "to have 16 processors", has("16"))
+        .await;
+    let node_info = told
+        .status
+        .and_then(|status| status.node_info)
+        .unwrap_or_default();
+    assert_eq!(
+        (&*node_info.architecture, &*node_info.operating_system),
+        ("arm64", "linux")
+    );
 
     // Templates get no second write of the same values, and only their status is ever written.
     let mut written = world.writes("of-cluster");
@@ -169,11 +234,17 @@ async fn templates_say_what_machines_of_their_cluster_have_and_then_are_left_alo
     let patch = json!({ "spec": cloud("north", &["b"], &["large"]).spec });
     world.api.patch::<SimulatedCloud>("north", &patch).await;
     let now = expected(&["b"]);
-    world.api.eventually("demo", "to have the new zone", |object| zones(object) == now).await;
+    world
+        .api
+        .eventually("demo", "to have the new zone", |object| zones(object) == now)
+        .await;
     let patch = json!({ "spec": cloud("default", &["b"], &["medium"]).spec });
     world.api.patch::<SimulatedCloud>("default", &patch).await;
     let silent = |object: &InMemoryMachineTemplate| cpu(object).is_none();
-    world.api.eventually("of-class", "to have nothing to say", silent).await;
+    world
+        .api
+        .eventually("of-class", "to have nothing to say", silent)
+        .await;
     written = world.writes("of-cluster");
     assert_eq!(written, [""; 0]);
     world.stop().await;
@@ -197,7 +268,10 @@ async fn a_pool_says_what_its_machines_have_before_there_is_one() {
     let mut object = InMemoryMachinePool::default();
     object.metadata.name = Some("pool".into());
     object.metadata.namespace = Some(NAMESPACE.into());
-    object.spec.template = Some(PoolMachine { instance_type: "large".into(), ..PoolMachine::default() });
+    object.spec.template = Some(PoolMachine {
+        instance_type: "large".into(),
+        ..PoolMachine::default()
+    });
     objects::own(&mut object, &pool);
     world.api.create(&object).await;
     let said = |object: &InMemoryMachinePool| {
@@ -207,11 +281,17 @@ async fn a_pool_says_what_its_machines_have_before_there_is_one() {
     };
     let has = |cpu: &str, architecture: &str| (Some(cpu.to_owned()), Some(architecture.to_owned()));
     let large = has("16", "arm64");
-    world.api.eventually("pool", "to have 16 processors", |object| said(object) == large).await;
+    world
+        .api
+        .eventually("pool", "to have 16 processors", |object| said(object) == large)
+        .await;
     let patch = json!({ "spec": { "instanceTypes": null } });
     world.api.patch::<SimulatedCloud>("default", &patch).await;
     let large = has("8", "amd64");
-    world.api.eventually("pool", "to have 8 processors", |object| said(object) == large).await;
+    world
+        .api
+        .eventually("pool", "to have 8 processors", |object| said(object) == large)
+        .await;
     world.stop().await;
 }
 
@@ -224,7 +304,10 @@ async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_
         status["failureDomains"] = names.iter().map(|name| json!({ "name": name })).collect();
         status
     };
-    world.api.patch_status::<Cluster>("demo", &with_zones(&["a", "b"])).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &with_zones(&["a", "b"]))
+        .await;
     let mut machine = objects::worker("demo", "w");
     machine.spec.failure_domain = "c".into();
     let machine = world.api.create(&machine).await;
@@ -233,8 +316,14 @@ async fn a_machine_for_an_unknown_zone_says_so_and_boots_there_when_the_zone_is_
     let status = waiting.status.unwrap_or_default();
     let ready = conditions::find(&status.conditions, types::READY).expect("a summary");
     let message = "VMProvisioned: The Machine asks for failure domain c, but the cluster has only a, b";
-    assert_eq!((ready.message.as_str(), status.failure_domain.as_str()), (message, ""));
-    world.api.patch_status::<Cluster>("demo", &with_zones(&["a", "b", "c"])).await;
+    assert_eq!(
+        (ready.message.as_str(), status.failure_domain.as_str()),
+        (message, "")
+    );
+    world
+        .api
+        .patch_status::<Cluster>("demo", &with_zones(&["a", "b", "c"]))
+        .await;
     let status = world.ready(&object).await.status.unwrap_or_default();
     assert_eq!(status.failure_domain, "c");
     world.stop().await;
@@ -260,7 +349,10 @@ async fn a_slow_deletion_keeps_its_object_and_continues_after_a_restart() {
     world.ready(&machine).await;
     world.api.delete::<InMemoryMachine>("cp").await;
     let is_noted = |object: &InMemoryMachine| object.deletion().is_some();
-    let object = world.api.eventually("cp", "to record the deletion", is_noted).await;
+    let object = world
+        .api
+        .eventually("cp", "to record the deletion", is_noted)
+        .await;
     let message = "Waiting for the deletion of the simulated machine";
     let says = |object: &InMemoryMachine| {
         let said = object.status.iter().flat_map(|status| &status.conditions);
@@ -271,9 +363,13 @@ async fn a_slow_deletion_keeps_its_object_and_continues_after_a_restart() {
 
     let world = world.restart().await;
     let is_deleting = |cloud: &nephele_cloud::Cloud| {
-        cloud.observe_machine(&World::machine_id("demo", "cp")).is_some_and(|seen| seen.deleting)
+        cloud
+            .observe_machine(&World::machine_id("demo", "cp"))
+            .is_some_and(|seen| seen.deleting)
     };
-    world.until("the machine is being deleted again", is_deleting).await;
+    world
+        .until("the machine is being deleted again", is_deleting)
+        .await;
     let object = world.api.get::<InMemoryMachine>("cp").await;
     assert_eq!(object.deletion(), since);
 
@@ -300,19 +396,28 @@ fn with_clock(clock: &serde_json::Value) -> serde_json::Value {
 async fn a_clock_leaps_stands_still_and_goes_by_steps_also_over_a_restart() {
     let world = World::start(17_900);
     world.api.create(&cloud("default", &[], &[])).await;
-    world.api.patch::<SimulatedCloud>("default", &with_clock(&json!({ "paused": true, "steps": 5 }))).await;
+    world
+        .api
+        .patch::<SimulatedCloud>("default", &with_clock(&json!({ "paused": true, "steps": 5 })))
+        .await;
     let shows = |clock: serde_json::Value| {
         move |object: &SimulatedCloud| {
             let shown = object.status.as_ref().and_then(|status| status.clock.as_ref());
             let ahead = clock["ahead"].as_str().unwrap_or("0s");
             shown.is_some_and(|shown| {
-                (shown.paused, shown.steps, shown.ahead.as_ref().map(GoDuration::as_str))
-                    == (clock["paused"].as_bool(), clock["steps"].as_i64(), Some(ahead))
+                (
+                    shown.paused,
+                    shown.steps,
+                    shown.ahead.as_ref().map(GoDuration::as_str),
+                ) == (clock["paused"].as_bool(), clock["steps"].as_i64(), Some(ahead))
             })
         }
     };
     let clock = json!({ "paused": true, "steps": 5 });
-    world.api.eventually("default", "to show the pause", shows(clock)).await;
+    world
+        .api
+        .eventually("default", "to show the pause", shows(clock))
+        .await;
     world.cluster("demo").await;
     world.authorities("demo").await;
     let machine = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -321,16 +426,26 @@ async fn a_clock_leaps_stands_still_and_goes_by_steps_also_over_a_restart() {
         move |cloud: &nephele_cloud::Cloud| {
             let seen = cloud.observe_machine(&World::machine_id("demo", "cp"));
             seen.is_some_and(|seen| {
-                seen.stages.keys().filter(|stage| seen.reached(**stage).is_some()).count() == count
+                seen.stages
+                    .keys()
+                    .filter(|stage| seen.reached(**stage).is_some())
+                    .count()
+                    == count
             })
         }
     };
     world.until("the machine exists", reached(0)).await;
     let clock = json!({ "paused": true, "steps": 5, "ahead": "3600s" });
-    world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
+    world
+        .api
+        .patch::<SimulatedCloud>("default", &with_clock(&clock))
+        .await;
     // The other stages take no time, so they end at the same time as the first one.
     world.until("an hour has passed", reached(4)).await;
-    world.api.eventually("default", "to show the leap", shows(clock.clone())).await;
+    world
+        .api
+        .eventually("default", "to show the leap", shows(clock.clone()))
+        .await;
     world.ready(&machine).await;
 
     let second = world.machine(&objects::control_plane("demo", "cp-2")).await;
@@ -338,18 +453,43 @@ async fn a_clock_leaps_stands_still_and_goes_by_steps_also_over_a_restart() {
     let world = world.restart().await;
     let stages = |cloud: &nephele_cloud::Cloud| {
         let seen = cloud.observe_machine(&World::machine_id("demo", "cp-2"))?;
-        Some(seen.stages.keys().filter(|stage| seen.reached(**stage).is_some()).count())
+        Some(
+            seen.stages
+                .keys()
+                .filter(|stage| seen.reached(**stage).is_some())
+                .count(),
+        )
     };
-    world.until("the second machine exists", |cloud| stages(cloud).is_some()).await;
-    world.api.eventually("default", "to show the same clock", shows(clock)).await;
-    assert_eq!(stages(&world.cloud), Some(0), "neither the leap nor the steps are repeated");
+    world
+        .until("the second machine exists", |cloud| stages(cloud).is_some())
+        .await;
+    world
+        .api
+        .eventually("default", "to show the same clock", shows(clock))
+        .await;
+    assert_eq!(
+        stages(&world.cloud),
+        Some(0),
+        "neither the leap nor the steps are repeated"
+    );
     let clock = json!({ "paused": true, "steps": 6, "ahead": "3600s" });
-    world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
-    world.until("one stage has passed", |cloud| stages(cloud) == Some(1)).await;
-    world.api.eventually("default", "to show the step", shows(clock)).await;
+    world
+        .api
+        .patch::<SimulatedCloud>("default", &with_clock(&clock))
+        .await;
+    world
+        .until("one stage has passed", |cloud| stages(cloud) == Some(1))
+        .await;
+    world
+        .api
+        .eventually("default", "to show the step", shows(clock))
+        .await;
     assert_eq!(stages(&world.cloud), Some(1));
     let clock = json!({ "paused": false, "steps": 6, "ahead": "3600s" });
-    world.api.patch::<SimulatedCloud>("default", &with_clock(&clock)).await;
+    world
+        .api
+        .patch::<SimulatedCloud>("default", &with_clock(&clock))
+        .await;
     world.ready(&second).await;
     world.stop().await;
 }
@@ -366,9 +506,16 @@ async fn a_change_of_a_paused_cloud_waits_until_it_is_resumed() {
     let kept = |object: &SimulatedCloud| object.status.clone().unwrap_or_default().paused_spec;
     world.api.patch::<SimulatedCloud>("default", &paused(true)).await;
     let is_kept = |object: &SimulatedCloud| kept(object).is_some();
-    let spec = world.api.eventually("default", "to keep its spec", is_kept).await.spec;
+    let spec = world
+        .api
+        .eventually("default", "to keep its spec", is_kept)
+        .await
+        .spec;
     let changed = cloud("default", &["b"], &[]).spec;
-    world.api.patch::<SimulatedCloud>("default", &json!({ "spec": changed })).await;
+    world
+        .api
+        .patch::<SimulatedCloud>("default", &json!({ "spec": changed }))
+        .await;
     assert_eq!(zones(&world.cluster("second").await), expected(&["a"]));
 
     let world = world.restart().await;
@@ -377,12 +524,18 @@ async fn a_change_of_a_paused_cloud_waits_until_it_is_resumed() {
     assert_eq!((kept(&object), object.spec), (Some(spec), changed));
 
     world.api.patch::<SimulatedCloud>("default", &paused(false)).await;
-    let object = world.api.eventually("default", "to continue", |object| kept(object).is_none()).await;
+    let object = world
+        .api
+        .eventually("default", "to continue", |object| kept(object).is_none())
+        .await;
     let conditions = object.status.unwrap_or_default().conditions;
     assert!(conditions::is_true(&conditions, types::READY), "{conditions:?}");
     for name in ["first", "second", "third"] {
         let has_changed = |object: &InMemoryCluster| zones(object) == expected(&["b"]);
-        world.api.eventually(name, "to have the new zones", has_changed).await;
+        world
+            .api
+            .eventually(name, "to have the new zones", has_changed)
+            .await;
     }
     world.stop().await;
 }
@@ -392,14 +545,23 @@ async fn a_change_of_a_paused_cloud_waits_until_it_is_resumed() {
 async fn a_fault_of_a_region_hits_what_is_there_and_the_same_after_a_restart() {
     let world = World::start(18_900);
     let region = |name: &str, zone: &str, control_plane| {
-        let zones = vec![Zone { name: zone.into(), control_plane }];
-        Region { name: name.into(), zones }
+        let zones = vec![Zone {
+            name: zone.into(),
+            control_plane,
+        }];
+        Region {
+            name: name.into(),
+            zones,
+        }
     };
     let mut object = cloud("default", &[], &[]);
     object.spec.regions = vec![region("north", "a", None), region("edge", "e", Some(false))];
     world.api.create(&object).await;
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     for (name, zone) in [("in-north", "a"), ("at-the-edge", "e")] {
         let mut machine = objects::worker("demo", name);
         machine.spec.failure_domain = zone.into();
@@ -418,13 +580,30 @@ async fn a_fault_of_a_region_hits_what_is_there_and_the_same_after_a_restart() {
     for (name, region, effect) in &faults {
         let spec = json!({ "match": { "regions": [region] }, "effect": effect });
         let object = json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec });
-        world.api.create(&serde_json::from_value::<Fault>(object).expect("a Fault")).await;
-        let is_active = |fault: &Fault| fault.status.as_ref().is_some_and(|status| status.phase == "Active");
-        world.api.eventually::<Fault>(name, "to be in force", is_active).await;
+        world
+            .api
+            .create(&serde_json::from_value::<Fault>(object).expect("a Fault"))
+            .await;
+        let is_active = |fault: &Fault| {
+            fault
+                .status
+                .as_ref()
+                .is_some_and(|status| status.phase == "Active")
+        };
+        world
+            .api
+            .eventually::<Fault>(name, "to be in force", is_active)
+            .await;
     }
     let affected = |cloud: &Cloud, name: &str| {
-        let id = FaultId { namespace: NAMESPACE.into(), name: name.into() };
-        let affected = cloud.observe_fault(&id).map(|seen| seen.affected).unwrap_or_default();
+        let id = FaultId {
+            namespace: NAMESPACE.into(),
+            name: name.into(),
+        };
+        let affected = cloud
+            .observe_fault(&id)
+            .map(|seen| seen.affected)
+            .unwrap_or_default();
         affected.into_iter().map(|one| one.machine).collect::<Vec<_>>()
     };
     let all = |cloud: &Cloud| faults.each_ref().map(|(name, ..)| affected(cloud, name));
@@ -433,12 +612,17 @@ async fn a_fault_of_a_region_hits_what_is_there_and_the_same_after_a_restart() {
     assert_eq!(all(&world.cloud), hit);
     let world = world.restart().await;
     let is_back = |cloud: &Cloud| {
-        let wrong =
-            |name| cloud.observe_machine(&World::machine_id("demo", name)).map(|seen| seen.wrong.len());
+        let wrong = |name| {
+            cloud
+                .observe_machine(&World::machine_id("demo", name))
+                .map(|seen| seen.wrong.len())
+        };
         cloud.observe_cluster(&World::id("demo")).is_some()
             && ["in-north", "at-the-edge"].map(wrong) == [Some(1), Some(1)]
     };
-    world.until("the cluster and its machines to be back", is_back).await;
+    world
+        .until("the cluster and its machines to be back", is_back)
+        .await;
     assert_eq!(all(&world.cloud), hit);
     world.stop().await;
 }
@@ -459,20 +643,45 @@ async fn a_change_and_a_removal_reach_the_cloud_by_themselves() {
     for name in ["changed", "removed"] {
         api.create(&cloud(name, &[], &["small"])).await;
     }
-    let world = World::over(api, Setup { refused: is_first_watch, ..Setup::at(52_400) });
+    let world = World::over(
+        api,
+        Setup {
+            refused: is_first_watch,
+            ..Setup::at(52_400)
+        },
+    );
     let resolved_clouds = |cloud: &Cloud, name: &str, instance_type: &str| {
-        let model = Model { instance_type: Some(instance_type.into()), ..Model::default() };
+        let model = Model {
+            instance_type: Some(instance_type.into()),
+            ..Model::default()
+        };
         cloud.describe_model(NAMESPACE, name, &model).is_ok()
     };
-    world.until("the clouds to be there", |cloud| resolved_clouds(cloud, "removed", "small")).await;
-    world.api.eventually("changed", "to be ready", |object: &SimulatedCloud| object.status.is_some()).await;
+    world
+        .until("the clouds to be there", |cloud| {
+            resolved_clouds(cloud, "removed", "small")
+        })
+        .await;
+    world
+        .api
+        .eventually("changed", "to be ready", |object: &SimulatedCloud| {
+            object.status.is_some()
+        })
+        .await;
     let patch = json!({ "spec": cloud("changed", &["a"], &["large"]).spec });
     world.api.patch::<SimulatedCloud>("changed", &patch).await;
     world.api.delete::<SimulatedCloud>("removed").await;
     let says_so = |object: &SimulatedCloud| object.status.as_ref().and_then(|status| status.zones) == Some(1);
     world.api.eventually("changed", "to have one zone", says_so).await;
-    assert!(resolved_clouds(&world.cloud, "changed", "large"), "the cloud has what the status tells");
-    world.until("the other one to be gone", |cloud| !resolved_clouds(cloud, "removed", "small")).await;
+    assert!(
+        resolved_clouds(&world.cloud, "changed", "large"),
+        "the cloud has what the status tells"
+    );
+    world
+        .until("the other one to be gone", |cloud| {
+            !resolved_clouds(cloud, "removed", "small")
+        })
+        .await;
     world.stop().await;
 }
 
@@ -494,6 +703,9 @@ async fn a_cloud_and_its_first_cluster_can_be_created_together() {
     world.api.create(&object).await;
     let object = world.provisioned("demo").await;
     assert_eq!(zones(&object), expected(&["a"]));
-    assert!(!missed.is_finished(), "no status said that there is no such cloud");
+    assert!(
+        !missed.is_finished(),
+        "no status said that there is no such cloud"
+    );
     world.stop().await;
 }

@@ -2,17 +2,22 @@
 //! has another version of its API, they are created again in any order, or deleted in any order. Each object is then as
 //! before, or gone completely.
 
-use std::fmt::Debug;
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Resource, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_testkit::objects::{self, NAMESPACE};
-use nephele_testkit::{Damage, Owners};
+use kube::{
+    Resource, ResourceExt as _,
+    api::{Api, DeleteParams, Patch, PatchParams, PostParams},
+};
+use nephele_api::{
+    core::{Cluster, Machine},
+    finalizers,
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+};
+use nephele_testkit::{
+    Damage, Owners,
+    objects::{self, NAMESPACE},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -25,7 +30,10 @@ async fn inhabited(port: u16) -> World {
     let world = World::start(port);
     world.cluster("demo").await;
     world.authorities("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     for machine in [objects::control_plane("demo", "cp"), objects::worker("demo", "w")] {
         let object = world.machine(&machine).await;
         world.bootstrap(&machine.name_any()).await;
@@ -43,7 +51,12 @@ async fn identity(world: &World) -> Value {
         let machine = world.api.get::<InMemoryMachine>(name).await;
         let status = machine.status.clone().unwrap_or_default();
         let origin = machine.origin().map(|origin| origin.start_time);
-        all[name] = json!([machine.spec.provider_id, status.addresses, origin, machine.finalizers()]);
+        all[name] = json!([
+            machine.spec.provider_id,
+            status.addresses,
+            origin,
+            machine.finalizers()
+        ]);
     }
     all
 }
@@ -67,7 +80,9 @@ async fn recovered(world: &World) -> Value {
     }
     world
         .until("all machines are there", |cloud| {
-            cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.machines == MACHINES.len())
+            cloud
+                .observe_cluster(&World::id("demo"))
+                .is_some_and(|seen| seen.machines == MACHINES.len())
         })
         .await;
     identity(world).await
@@ -163,7 +178,10 @@ async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
                     .await
                     .expect("taken");
             } else {
-                let machine = owned.iter().find(|machine| machine.name_any() == step).expect("known");
+                let machine = owned
+                    .iter()
+                    .find(|machine| machine.name_any() == step)
+                    .expect("known");
                 members
                     .create(&PostParams::default(), &of_backup(machine, keeps_owners))
                     .await
@@ -171,9 +189,17 @@ async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
             }
             act().await;
         }
-        let damage = Damage { status: true, finalizers: true, owners: Owners::Gone };
+        let damage = Damage {
+            status: true,
+            finalizers: true,
+            owners: Owners::Gone,
+        };
         own_all_again(&world, damage, &cluster, &owned).await;
-        assert_eq!(recovered(&world).await, before, "{steps:?}, owners: {keeps_owners}");
+        assert_eq!(
+            recovered(&world).await,
+            before,
+            "{steps:?}, owners: {keeps_owners}"
+        );
     }
     world.stop().await;
 }
@@ -186,8 +212,12 @@ pub(crate) async fn act() {
 /// Removes an object without its provider.
 async fn erase<K: Resource + Clone + Debug + DeserializeOwned>(api: &Api<K>, name: &str) {
     let none = json!({ "metadata": { "finalizers": null } });
-    api.patch(name, &PatchParams::default(), &Patch::Merge(&none)).await.expect("it is taken");
-    api.delete(name, &DeleteParams::default()).await.expect("it is there");
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&none))
+        .await
+        .expect("it is taken");
+    api.delete(name, &DeleteParams::default())
+        .await
+        .expect("it is there");
 }
 
 /// An object as a backup has it.

@@ -1,17 +1,21 @@
 //! Extensions are called for machines, over real TLS, with the Runtime SDK on both sides.
 
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::{
+    conditions::{self, types},
+    core::Cluster,
+    infrastructure::v1beta2::InMemoryMachine,
+};
 use nephele_machine_hooks::{Instance, InstanceAddress};
 use nephele_runtime_sdk::server::HandlerOptions;
 use nephele_testkit::objects;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::extension::{Extension, Question, Say, configs, touch, unregister};
-use crate::world::{Setup, World};
+use crate::{
+    extension::{Extension, Question, Say, configs, touch, unregister},
+    world::{Setup, World},
+};
 
 const BEFORE: &str = "BeforeMachineCreate";
 const AFTER: &str = "AfterMachineDelete";
@@ -20,9 +24,15 @@ const LONG: u16 = u16::MAX;
 
 /// A cluster whose workers may boot.
 async fn start(first_port: u16) -> World {
-    let world = World::start_with(Setup { extensions: true, ..Setup::at(first_port) });
+    let world = World::start_with(Setup {
+        extensions: true,
+        ..Setup::at(first_port)
+    });
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     world
 }
 
@@ -33,16 +43,24 @@ async fn worker(world: &World, name: &str) -> InMemoryMachine {
 
 fn message(machine: &InMemoryMachine, kind: &str) -> String {
     let list = machine.status.clone().unwrap_or_default().conditions;
-    conditions::find(&list, kind).map(|condition| condition.message.clone()).unwrap_or_default()
+    conditions::find(&list, kind)
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default()
 }
 
 fn is_simulated(world: &World, name: &str) -> bool {
-    world.cloud.observe_machine(&World::machine_id("demo", name)).is_some()
+    world
+        .cloud
+        .observe_machine(&World::machine_id("demo", name))
+        .is_some()
 }
 
 async fn says_while_deleted(world: &World, name: &str, said: &str) -> InMemoryMachine {
     let says = |machine: &InMemoryMachine| message(machine, types::DELETING).contains(said);
-    world.api.eventually::<InMemoryMachine>(name, &format!("to say {said}"), says).await
+    world
+        .api
+        .eventually::<InMemoryMachine>(name, &format!("to say {said}"), says)
+        .await
 }
 
 #[tokio::test]
@@ -83,7 +101,9 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
     // Its status says that it exists: no extension is called.
     extension.say(Say::Fail("asked about what is there"));
     let world = world.restart().await;
-    world.until("the machine to be taken over", |_| is_simulated(&world, "w")).await;
+    world
+        .until("the machine to be taken over", |_| is_simulated(&world, "w"))
+        .await;
     let annotate = json!({ "metadata": { "annotations": { "example.com/touched": "1" } } });
     world.api.patch::<InMemoryMachine>("w", &annotate).await;
     let second = worker(&world, "second").await;
@@ -91,7 +111,11 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
     let said = "failed to call extension handlers for hook \"BeforeMachineCreate.hooks.nephele.dev\": failed to call \
                 extension handler \"quota.ext\": got failure response with message: asked about what is there";
     assert_eq!(message(&failed, types::VM_PROVISIONED), said);
-    let about_first = extension.asked().iter().filter(|q| q.hook == BEFORE && q.machine == "w").count();
+    let about_first = extension
+        .asked()
+        .iter()
+        .filter(|q| q.hook == BEFORE && q.machine == "w")
+        .count();
     assert_eq!(about_first, asked);
     assert_eq!(world.api.get::<InMemoryMachine>("w").await.status, ready.status);
 
@@ -101,16 +125,30 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
     let said = "AfterMachineDelete waits for cleanup.ext: still in the inventory; asked again every 1s";
     says_while_deleted(&world, "w", said).await;
     assert!(!is_simulated(&world, "w"));
-    let question = extension.asked().into_iter().find(|question| question.hook == AFTER).expect("asked");
+    let question = extension
+        .asked()
+        .into_iter()
+        .find(|question| question.hook == AFTER)
+        .expect("asked");
     let addresses: Vec<InstanceAddress> = ready
         .status
         .unwrap_or_default()
         .addresses
         .into_iter()
-        .map(|address| InstanceAddress { kind: address.kind, address: address.address })
+        .map(|address| InstanceAddress {
+            kind: address.kind,
+            address: address.address,
+        })
         .collect();
     assert!(!addresses.is_empty());
-    assert_eq!(question.instance, Instance { addresses, version: String::new(), ..instance });
+    assert_eq!(
+        question.instance,
+        Instance {
+            addresses,
+            version: String::new(),
+            ..instance
+        }
+    );
     extension.say(Say::Go);
     world.api.eventually_gone::<InMemoryMachine>("w").await;
     world.stop().await;
@@ -130,7 +168,14 @@ async fn who_has_no_say_any_more_holds_nothing_up() {
     extension.counts(BEFORE, 2).await;
     unregister(&world.api, "ext").await;
     world.ready(&machine).await;
-    assert!(configs(&world.api).list(&Default::default()).await.expect("a list").items.is_empty());
+    assert!(
+        configs(&world.api)
+            .list(&Default::default())
+            .await
+            .expect("a list")
+            .items
+            .is_empty()
+    );
     world.api.delete::<InMemoryMachine>("w").await;
     world.api.eventually_gone::<InMemoryMachine>("w").await;
     assert_eq!(extension.count(AFTER), 0);
@@ -142,14 +187,21 @@ async fn an_extension_has_a_say_in_the_namespaces_that_its_registration_selects(
     let world = start(50_200).await;
     let extension = Extension::start(Say::Wait(LONG, "not here"), HandlerOptions::new());
     extension
-        .register(&world.api, "elsewhere", json!({ "matchLabels": { "example.com/tier": "gold" } }))
+        .register(
+            &world.api,
+            "elsewhere",
+            json!({ "matchLabels": { "example.com/tier": "gold" } }),
+        )
         .await;
     world.ready(&worker(&world, "w").await).await;
     assert_eq!(extension.asked(), []);
     let named = json!({ "matchLabels": { "kubernetes.io/metadata.name": "default" } });
     extension.register(&world.api, "here", named).await;
     let second = worker(&world, "second").await;
-    let said = message(&world.waits(&second, "WaitingForHook").await, types::VM_PROVISIONED);
+    let said = message(
+        &world.waits(&second, "WaitingForHook").await,
+        types::VM_PROVISIONED,
+    );
     let expected = format!("BeforeMachineCreate waits for quota.here: not here; asked again every {LONG}s");
     assert_eq!(said, expected);
     world.stop().await;
@@ -164,7 +216,10 @@ async fn without_an_extension_a_machine_waits_or_continues_by_the_failure_policy
     let machine = worker(&world, "w").await;
     let failed = world.waits(&machine, "HookFailed").await;
     let said = message(&failed, types::VM_PROVISIONED);
-    assert!(said.contains("extension handler \"quota.strict\": http call failed"), "{said}");
+    assert!(
+        said.contains("extension handler \"quota.strict\": http call failed"),
+        "{said}"
+    );
     assert!(!is_simulated(&world, "w"));
     strict.serve();
     world.ready(&machine).await;
@@ -212,7 +267,10 @@ async fn no_extension_is_asked_about_paused_machines() {
     let machine = worker(&world, "w").await;
     world.ready(&machine).await;
     let said = "Cluster spec.paused is set to true";
-    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
+    world
+        .api
+        .patch::<Cluster>("demo", &json!({ "spec": { "paused": true } }))
+        .await;
     world.paused("w", said).await;
     let new = worker(&world, "new").await;
     world.paused("new", said).await;
@@ -229,7 +287,10 @@ async fn no_extension_is_asked_about_paused_machines() {
     world.api.patch::<InMemoryMachine>("w", &moved).await;
     world.api.eventually_gone::<InMemoryMachine>("w").await;
     assert_eq!((extension.count(BEFORE), extension.count(AFTER)), (1, 0));
-    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": false } })).await;
+    world
+        .api
+        .patch::<Cluster>("demo", &json!({ "spec": { "paused": false } }))
+        .await;
     world.ready(&new).await;
     assert_eq!((extension.count(BEFORE), extension.count(AFTER)), (2, 0));
     assert_eq!(extension.asked()[1].machine, new.name_any());
@@ -248,9 +309,16 @@ async fn without_a_registration_there_is_one_watch_and_nothing_else() {
         }
         false
     };
-    let world = World::start_with(Setup { extensions: true, refused: note, ..Setup::at(50_600) });
+    let world = World::start_with(Setup {
+        extensions: true,
+        refused: note,
+        ..Setup::at(50_600)
+    });
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let machine = worker(&world, "w").await;
     world.ready(&machine).await;
     world.api.delete::<InMemoryMachine>("w").await;

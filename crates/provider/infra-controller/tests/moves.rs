@@ -1,23 +1,21 @@
 //! Objects that `clusterctl move` moves to another management cluster: created there without a status, and then removed
 //! here without their finalizers. The test plays clusterctl, Cluster API core and a foreign IPAM provider.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::net::TcpListener;
+use std::{collections::BTreeMap, fmt::Debug, net::TcpListener};
 
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Secret};
 use kube::{Resource, ResourceExt as _};
-use nephele_api::conditions::reasons;
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::{
-    InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, MachineNetworkStatus,
+use nephele_api::{
+    conditions::reasons,
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{
+        InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, MachineNetworkStatus,
+    },
+    ipam::v1beta2::{IPAddress, IPAddressClaim},
 };
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_cloud::{ClusterObservation, MachineObservation};
 use nephele_testkit::objects::{self, Purpose};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::world::{Setup, World, foreign_pool, is_ready};
@@ -39,8 +37,16 @@ impl Moving {
         let mut object = serde_json::to_value(from.api.get::<K>(name).await).expect("an object is JSON");
         let fields = object.as_object_mut().expect("an object");
         fields.remove("status");
-        let metadata = fields["metadata"].as_object_mut().expect("every object has metadata");
-        for of_the_server in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"] {
+        let metadata = fields["metadata"]
+            .as_object_mut()
+            .expect("every object has metadata");
+        for of_the_server in [
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+            "uid",
+        ] {
             metadata.remove(of_the_server);
         }
         let mut owners = metadata.remove("ownerReferences").unwrap_or_default();
@@ -51,9 +57,13 @@ impl Moving {
         if !owners.is_null() {
             metadata.insert("ownerReferences".into(), owners);
         }
-        let created: K = to.api.create(&serde_json::from_value(object).expect("an object")).await;
+        let created: K = to
+            .api
+            .create(&serde_json::from_value(object).expect("an object"))
+            .await;
         let uid = created.uid().expect("the server gives one");
-        self.uids.insert((K::kind(&()).into_owned(), name.to_owned()), uid);
+        self.uids
+            .insert((K::kind(&()).into_owned(), name.to_owned()), uid);
     }
 
     /// Removes an object from the source.
@@ -65,7 +75,14 @@ impl Moving {
         from.api.patch::<K>(name, &delete_for_move()).await;
         from.api.delete::<K>(name).await;
         // Gone already, if nothing held it.
-        if from.api.api::<K>().get_opt(name).await.expect("the API answers").is_some() {
+        if from
+            .api
+            .api::<K>()
+            .get_opt(name)
+            .await
+            .expect("the API answers")
+            .is_some()
+        {
             from.api.patch::<K>(name, &without_finalizers()).await;
         }
     }
@@ -80,7 +97,10 @@ fn without_finalizers() -> Value {
 }
 
 async fn pause(world: &World, paused: bool) {
-    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": paused.then_some(true) } })).await;
+    world
+        .api
+        .patch::<Cluster>("demo", &json!({ "spec": { "paused": paused.then_some(true) } }))
+        .await;
 }
 
 const SECRETS: [Purpose; 2] = [Purpose::Cluster, Purpose::Etcd];
@@ -93,7 +113,9 @@ async fn move_cluster(from: &World, to: &World) {
     moving.bring::<Cluster>(from, to, "demo").await;
     moving.bring::<InMemoryCluster>(from, to, "demo").await;
     for purpose in SECRETS {
-        moving.bring::<Secret>(from, to, &purpose.secret_name("demo")).await;
+        moving
+            .bring::<Secret>(from, to, &purpose.secret_name("demo"))
+            .await;
     }
     for name in MACHINES {
         moving.bring::<Machine>(from, to, name).await;
@@ -101,7 +123,9 @@ async fn move_cluster(from: &World, to: &World) {
     }
     for claim in ["demo-load-balancer", "pooled-0-0"] {
         moving.bring::<IPAddressClaim>(from, to, claim).await;
-        moving.bring::<IPAddress>(from, to, &format!("address-of-{claim}")).await;
+        moving
+            .bring::<IPAddress>(from, to, &format!("address-of-{claim}"))
+            .await;
     }
 
     for claim in ["demo-load-balancer", "pooled-0-0"] {
@@ -141,21 +165,38 @@ struct Identity {
 
 async fn identity(world: &World) -> Identity {
     world.settled_cluster(&world.provisioned("demo").await).await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let mut machines = vec![];
     let mut networks = vec![];
     let mut provider_ids = vec![];
     for name in MACHINES {
         let machine = world.api.eventually(name, "to be ready", is_ready).await;
-        machines.push(world.cloud.observe_machine(&World::machine_id("demo", name)).expect("it runs"));
+        machines.push(
+            world
+                .cloud
+                .observe_machine(&World::machine_id("demo", name))
+                .expect("it runs"),
+        );
         networks.push(machine.status.and_then(|status| status.network));
         provider_ids.push(machine.spec.provider_id);
     }
     let object = world.served_cluster("demo").await;
     let cluster = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
     let endpoint = json!(object.spec.control_plane_endpoint);
-    let balancer = object.status.map(|status| InMemoryClusterStatus { conditions: vec![], ..status });
-    Identity { cluster, machines, endpoint, network: (balancer, networks), provider_ids }
+    let balancer = object.status.map(|status| InMemoryClusterStatus {
+        conditions: vec![],
+        ..status
+    });
+    Identity {
+        cluster,
+        machines,
+        endpoint,
+        network: (balancer, networks),
+        provider_ids,
+    }
 }
 
 async fn start_to_move(world: &World) {
@@ -168,7 +209,10 @@ async fn start_to_move(world: &World) {
     world.claimed("demo-load-balancer").await;
     world.give("demo-load-balancer", "10.0.0.6", 24, "10.0.0.1").await;
     world.provisioned("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     world.authorities("demo").await;
     let machine = world.api.create(&objects::control_plane("demo", "cp")).await;
     let mut slow = objects::in_memory_machine(&machine);
@@ -197,7 +241,9 @@ async fn a_cluster_that_moves_there_and_back_is_the_same_on_either_side() {
     // No address was claimed a second time: only the move created claims.
     let created = |world: &World| {
         let writes = world.api.take_writes().into_iter();
-        writes.filter(|write| write.verb == "create" && write.resource == "ipaddressclaims").count()
+        writes
+            .filter(|write| write.verb == "create" && write.resource == "ipaddressclaims")
+            .count()
     };
     assert_eq!(created(&target), 2);
 
@@ -218,7 +264,10 @@ async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_
     world.paused("pooled", "Cluster spec.paused is set to true").await;
 
     // The object is deleted but still has its finalizer: nothing is released.
-    world.api.patch::<InMemoryMachine>("pooled", &delete_for_move()).await;
+    world
+        .api
+        .patch::<InMemoryMachine>("pooled", &delete_for_move())
+        .await;
     world.api.delete::<InMemoryMachine>("pooled").await;
     let annotation = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": "" } } });
     world.api.patch::<InMemoryMachine>("pooled", &annotation).await;
@@ -226,25 +275,46 @@ async fn what_is_deleted_for_a_move_destroys_nothing_and_gives_the_port_free_in_
         "Cluster spec.paused is set to true, InMemoryMachine has the cluster.x-k8s.io/paused annotation";
     let held = world.paused("pooled", message).await;
     assert!(held.metadata.deletion_timestamp.is_some() && held.metadata.finalizers.is_some());
-    assert_eq!(world.api.get::<IPAddressClaim>("pooled-0-0").await.metadata.deletion_timestamp, None);
+    assert_eq!(
+        world
+            .api
+            .get::<IPAddressClaim>("pooled-0-0")
+            .await
+            .metadata
+            .deletion_timestamp,
+        None
+    );
 
     // Without its finalizer the object goes, and its machine stays with its cluster.
-    world.api.patch::<InMemoryMachine>("pooled", &without_finalizers()).await;
+    world
+        .api
+        .patch::<InMemoryMachine>("pooled", &without_finalizers())
+        .await;
     world.api.eventually_gone::<InMemoryMachine>("pooled").await;
     // The next object was reconciled, so the one before was too.
     world.api.patch::<InMemoryMachine>("plain", &annotation).await;
     world.paused("plain", message).await;
-    assert_eq!(world.cloud.observe_cluster(&World::id("demo")), Some(before.cluster));
+    assert_eq!(
+        world.cloud.observe_cluster(&World::id("demo")),
+        Some(before.cluster)
+    );
 
     Moving::take::<InMemoryCluster>(&world, "demo").await;
-    world.until("the cluster is forgotten", |cloud| cloud.clusters().is_empty()).await;
-    let port = before.endpoint["port"].as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
+    world
+        .until("the cluster is forgotten", |cloud| cloud.clusters().is_empty())
+        .await;
+    let port = before.endpoint["port"]
+        .as_u64()
+        .and_then(|port| u16::try_from(port).ok())
+        .expect("a port");
     let bound = async {
         while TcpListener::bind(("127.0.0.1", port)).is_err() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), bound).await.expect("the port is free");
+    tokio::time::timeout(std::time::Duration::from_secs(20), bound)
+        .await
+        .expect("the port is free");
     world.stop().await;
 }
 
@@ -262,18 +332,30 @@ async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
             pause(world, true).await;
             world.paused(name, "Cluster spec.paused is set to true").await;
             world.api.delete::<InMemoryMachine>(name).await;
-            world.api.patch::<InMemoryMachine>(name, &without_finalizers()).await;
+            world
+                .api
+                .patch::<InMemoryMachine>(name, &without_finalizers())
+                .await;
         }
     };
     by_force("cp").await;
     let id = World::machine_id("demo", "cp");
-    world.until("the machine is reclaimed", |cloud| cloud.observe_machine(&id).is_none()).await;
+    world
+        .until("the machine is reclaimed", |cloud| {
+            cloud.observe_machine(&id).is_none()
+        })
+        .await;
     let seen = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
     assert_eq!((seen.machines, seen.backends, seen.etcd_members), (1, 0, vec![]));
 
     world.api.delete::<InMemoryCluster>("demo").await;
-    world.api.patch::<InMemoryCluster>("demo", &without_finalizers()).await;
-    world.until("the cluster is reclaimed", |cloud| cloud.clusters().is_empty()).await;
+    world
+        .api
+        .patch::<InMemoryCluster>("demo", &without_finalizers())
+        .await;
+    world
+        .until("the cluster is reclaimed", |cloud| cloud.clusters().is_empty())
+        .await;
     // Its Cluster still exists.
     world.api.get::<Cluster>("demo").await;
     world.stop().await;
@@ -281,9 +363,15 @@ async fn what_is_simulated_goes_with_objects_that_are_taken_away_by_force() {
 
 #[tokio::test(start_paused = true)]
 async fn no_machine_takes_the_room_of_one_that_was_moved_here_before_its_cluster() {
-    let world = World::start_with(Setup { machines_max: Some(2), ..Setup::at(18_500) });
+    let world = World::start_with(Setup {
+        machines_max: Some(2),
+        ..Setup::at(18_500)
+    });
     world.cluster("other").await;
-    world.api.patch_status::<Cluster>("other", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("other", &json!(objects::provisioned(true)))
+        .await;
     // With the first machine, the manager reserves what the first list has.
     let first = world.machine(&objects::worker("other", "first")).await;
     world.bootstrap("first").await;
@@ -303,7 +391,10 @@ async fn no_machine_takes_the_room_of_one_that_was_moved_here_before_its_cluster
 
     world.api.create(&objects::in_memory_cluster(&cluster)).await;
     world.ready(&moved).await;
-    assert_eq!(world.cloud.observe_machine(&World::machine_id("other", "new")), None);
+    assert_eq!(
+        world.cloud.observe_machine(&World::machine_id("other", "new")),
+        None
+    );
     world.api.delete::<InMemoryMachine>("moved").await;
     world.ready(&new).await;
     world.stop().await;

@@ -1,15 +1,16 @@
 //! Machines and load balancers with addresses from pools. The test plays a foreign IPAM provider, and Cluster API core.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::api::DeleteParams;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{
-    ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, ControlPlaneEndpoint, InMemoryCluster,
-    InMemoryMachine, MachineAddress, MachineNetwork, MachineNetworkStatus,
+use kube::{Api, api::DeleteParams};
+use nephele_api::{
+    conditions::{self, types},
+    core::Cluster,
+    infrastructure::v1beta2::{
+        ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, ControlPlaneEndpoint, InMemoryCluster,
+        InMemoryMachine, MachineAddress, MachineNetwork, MachineNetworkStatus,
+    },
+    ipam::v1beta2::IPAddressClaim,
 };
-use nephele_api::ipam::v1beta2::IPAddressClaim;
 use nephele_testkit::objects;
 use serde_json::json;
 
@@ -19,13 +20,18 @@ use crate::world::{Setup, World, foreign_pool, is_ready, reason};
 async fn start(first_port: u16) -> World {
     let world = World::start(first_port);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     world
 }
 
 fn message(machine: &InMemoryMachine, kind: &str) -> String {
     let list = machine.status.clone().unwrap_or_default().conditions;
-    conditions::find(&list, kind).map(|condition| condition.message.clone()).unwrap_or_default()
+    conditions::find(&list, kind)
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,10 +53,17 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
 
     world.give("w-0-1", "fd00::7", 64, "").await;
     let status = world.ready(&machine).await.status.unwrap_or_default();
-    let address = |kind: &str, address: &str| MachineAddress { kind: kind.into(), address: address.into() };
+    let address = |kind: &str, address: &str| MachineAddress {
+        kind: kind.into(),
+        address: address.into(),
+    };
     assert_eq!(
         status.addresses,
-        [address("InternalIP", "10.0.0.7"), address("InternalIP", "fd00::7"), address("Hostname", "w")]
+        [
+            address("InternalIP", "10.0.0.7"),
+            address("InternalIP", "fd00::7"),
+            address("Hostname", "w")
+        ]
     );
     let given = |address: &str, prefix, gateway: &str| ClaimedAddress {
         address: address.into(),
@@ -59,8 +72,12 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
     };
     let addresses = vec![given("10.0.0.7", 24, "10.0.0.1"), given("fd00::7", 64, "")];
     assert_eq!(status.network, Some(MachineNetworkStatus { addresses }));
-    let seen =
-        world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs").allocation.addresses;
+    let seen = world
+        .cloud
+        .observe_machine(&World::machine_id("demo", "w"))
+        .expect("it runs")
+        .allocation
+        .addresses;
     assert_eq!(seen.len(), 3);
     world.stop().await;
 }
@@ -149,7 +166,11 @@ async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
     let again = world.api.get::<IPAddressClaim>("up-0-0").await;
     assert_eq!((again.metadata.uid, again.spec), (claim.metadata.uid, claim.spec));
     let claims = |name: &str| -> Vec<String> {
-        world.writes(name).into_iter().filter(|write| write.starts_with("create")).collect()
+        world
+            .writes(name)
+            .into_iter()
+            .filter(|write| write.starts_with("create"))
+            .collect()
     };
     assert_eq!(claims("waiting-0-0"), [""; 0]);
     world.stop().await;
@@ -161,7 +182,9 @@ async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with()
     let machine = world.api.create(&objects::worker("demo", "w")).await;
     let mut object = objects::in_memory_machine(&machine);
     object.spec = objects::starting_in("10m");
-    object.spec.network = Some(MachineNetwork { addresses_from_pools: vec![foreign_pool("v4")] });
+    object.spec.network = Some(MachineNetwork {
+        addresses_from_pools: vec![foreign_pool("v4")],
+    });
     let object = world.api.create(&object).await;
     world.claimed("w-0-0").await;
     world.give("w-0-0", "10.0.0.7", 24, "").await;
@@ -170,7 +193,11 @@ async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with()
     let before = world.cloud.observe_machine(&id).expect("it boots");
 
     let world = world.restart().await;
-    world.until("the machine is taken over", |cloud| cloud.observe_machine(&id).is_some()).await;
+    world
+        .until("the machine is taken over", |cloud| {
+            cloud.observe_machine(&id).is_some()
+        })
+        .await;
     assert_eq!(world.cloud.observe_machine(&id), Some(before));
     world.cluster("other").await;
     assert_eq!(world.api.get::<InMemoryMachine>("w").await, booting);
@@ -197,7 +224,10 @@ async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_th
     let definitions: Api<CustomResourceDefinition> = Api::all(world.api.client());
     for kind in ["ipaddressclaims", "ipaddresses"] {
         let name = format!("{kind}.ipam.cluster.x-k8s.io");
-        definitions.delete(&name, &DeleteParams::default()).await.expect("it was there");
+        definitions
+            .delete(&name, &DeleteParams::default())
+            .await
+            .expect("it was there");
     }
     let plain = world.machine(&objects::worker("demo", "plain")).await;
     let pooled = world.pooled("pooled", &["v4"]).await;
@@ -215,7 +245,9 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
     let world = World::start(14_600);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
-    object.spec.network = Some(ClusterNetwork { control_plane_address_from_pool: Some(foreign_pool("v4")) });
+    object.spec.network = Some(ClusterNetwork {
+        control_plane_address_from_pool: Some(foreign_pool("v4")),
+    });
     world.api.create(&object).await;
     world.claimed("demo-load-balancer").await;
     world.refuse("demo-load-balancer", "PoolExhausted", "").await;
@@ -226,14 +258,26 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
             reason(&status.conditions, types::LOAD_BALANCER_AVAILABLE) == Some("PoolExhausted")
         })
         .await;
-    assert_eq!((waiting.is_provisioned(), waiting.spec.control_plane_endpoint), (false, None));
+    assert_eq!(
+        (waiting.is_provisioned(), waiting.spec.control_plane_endpoint),
+        (false, None)
+    );
     world.give("demo-load-balancer", "10.0.0.7", 24, "10.0.0.1").await;
     let object = world.provisioned("demo").await;
     // The address is only in the status; clients connect to the endpoint.
-    let endpoint = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 14_600 };
+    let endpoint = ControlPlaneEndpoint {
+        host: "127.0.0.1".into(),
+        port: 14_600,
+    };
     assert_eq!(object.spec.control_plane_endpoint, Some(endpoint));
-    let address = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: "10.0.0.1".into() };
-    let expected = ClusterNetworkStatus { control_plane_address: Some(address) };
+    let address = ClaimedAddress {
+        address: "10.0.0.7".into(),
+        prefix: Some(24),
+        gateway: "10.0.0.1".into(),
+    };
+    let expected = ClusterNetworkStatus {
+        control_plane_address: Some(address),
+    };
     assert_eq!(object.status.and_then(|status| status.network), Some(expected));
 
     world.api.delete::<InMemoryCluster>("demo").await;
@@ -255,13 +299,23 @@ async fn a_load_balancers_address_comes_from_its_pool_before_the_cluster_is_prov
 #[tokio::test(start_paused = true)]
 async fn a_pause_holds_claims_and_their_release() {
     let world = start(14_700).await;
-    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": true } })).await;
+    world
+        .api
+        .patch::<Cluster>("demo", &json!({ "spec": { "paused": true } }))
+        .await;
     world.pooled("w", &["v4"]).await;
     let paused = world.paused("w", "Cluster spec.paused is set to true").await;
     assert!(!is_ready(&paused));
-    let claims = world.api.api::<IPAddressClaim>().list(&kube::api::ListParams::default()).await;
+    let claims = world
+        .api
+        .api::<IPAddressClaim>()
+        .list(&kube::api::ListParams::default())
+        .await;
     assert_eq!(claims.expect("a list").items, []);
-    world.api.patch::<Cluster>("demo", &json!({ "spec": { "paused": false } })).await;
+    world
+        .api
+        .patch::<Cluster>("demo", &json!({ "spec": { "paused": false } }))
+        .await;
     world.claimed("w-0-0").await;
     world.stop().await;
 }
@@ -269,7 +323,9 @@ async fn a_pause_holds_claims_and_their_release() {
 fn controllers(claim: &IPAddressClaim) -> Vec<(String, String)> {
     let owners = claim.metadata.owner_references.iter().flatten();
     let owners = owners.filter(|owner| owner.controller == Some(true));
-    owners.map(|owner| (owner.kind.clone(), owner.name.clone())).collect()
+    owners
+        .map(|owner| (owner.kind.clone(), owner.name.clone()))
+        .collect()
 }
 
 async fn disown(world: &World, claim: &str) {
@@ -282,12 +338,17 @@ async fn owners_of_claims_that_were_taken_away_are_restored() {
     let world = World::start(16_500);
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
-    object.spec.network = Some(ClusterNetwork { control_plane_address_from_pool: Some(foreign_pool("v4")) });
+    object.spec.network = Some(ClusterNetwork {
+        control_plane_address_from_pool: Some(foreign_pool("v4")),
+    });
     world.api.create(&object).await;
     world.claimed("demo-load-balancer").await;
     world.give("demo-load-balancer", "10.0.0.2", 24, "").await;
     world.provisioned("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let up = world.pooled("up", &["v4", "v6"]).await;
     for (claim, address) in [("up-0-0", "10.0.0.7"), ("up-0-1", "fd00::7")] {
         world.claimed(claim).await;
@@ -317,12 +378,15 @@ async fn owners_of_claims_that_were_taken_away_are_restored() {
     let api = world.api.clone();
     let world = world
         .restart_after(async move {
-            api.patch::<IPAddressClaim>("up-0-0", &json!({ "metadata": { "ownerReferences": null } })).await;
+            api.patch::<IPAddressClaim>("up-0-0", &json!({ "metadata": { "ownerReferences": null } }))
+                .await;
         })
         .await;
     world
         .api
-        .eventually::<IPAddressClaim>("up-0-0", "to be owned again", |claim| !controllers(claim).is_empty())
+        .eventually::<IPAddressClaim>("up-0-0", "to be owned again", |claim| {
+            !controllers(claim).is_empty()
+        })
         .await;
     world.stop().await;
 }
@@ -334,11 +398,17 @@ async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_anoth
     setup.refused = |method, path| method == "PATCH" && path.contains("/ipaddressclaims/");
     let world = World::start_with(setup);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     for name in ["ours", "theirs"] {
         let machine = world.pooled(name, &["v4"]).await;
         let claim = format!("{name}-0-0");
-        world.api.eventually::<IPAddressClaim>(&claim, "to be made", |_| true).await;
+        world
+            .api
+            .eventually::<IPAddressClaim>(&claim, "to be made", |_| true)
+            .await;
         world.give(&claim, "10.0.0.7", 24, "").await;
         world.ready(&machine).await;
     }
@@ -349,8 +419,16 @@ async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_anoth
         world.api.delete::<InMemoryMachine>(name).await;
         world.api.eventually_gone::<InMemoryMachine>(name).await;
     }
-    let claims = world.api.api::<IPAddressClaim>().list(&kube::api::ListParams::default()).await;
-    let left: Vec<_> = claims.expect("a list").into_iter().filter_map(|claim| claim.metadata.name).collect();
+    let claims = world
+        .api
+        .api::<IPAddressClaim>()
+        .list(&kube::api::ListParams::default())
+        .await;
+    let left: Vec<_> = claims
+        .expect("a list")
+        .into_iter()
+        .filter_map(|claim| claim.metadata.name)
+        .collect();
     assert_eq!(left, ["theirs-0-0"]);
     world.stop().await;
 }

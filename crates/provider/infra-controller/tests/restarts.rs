@@ -1,33 +1,37 @@
 //! The state after a restart: ports, addresses and kept objects stay with their owners, and paused objects keep
 //! running.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::termination::TERMINATE_ANNOTATION;
-use nephele_api::infrastructure::v1beta2::{
-    Behaviour, Component, ControlPlaneEndpoint, InMemoryCluster, InMemoryMachine, InMemoryMachineSpec,
-    Provisioning,
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{
+        Behaviour, Component, ControlPlaneEndpoint, InMemoryCluster, InMemoryMachine, InMemoryMachineSpec,
+        Provisioning, termination::TERMINATE_ANNOTATION,
+    },
+    labels,
 };
-use nephele_api::labels;
 use nephele_cloud::{Allocation, Cloud};
 use nephele_model::{Fraction, GoDuration, Stage};
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects;
+use nephele_testkit::{ManagementApi, objects};
 use serde_json::json;
 
 use crate::world::{Setup, World};
 
 fn port(object: &InMemoryCluster) -> i32 {
-    object.spec.control_plane_endpoint.as_ref().map(|endpoint| endpoint.port).expect("an endpoint")
+    object
+        .spec
+        .control_plane_endpoint
+        .as_ref()
+        .map(|endpoint| endpoint.port)
+        .expect("an endpoint")
 }
 
 async fn pause(api: &ManagementApi, cluster: &str, paused: bool) {
-    api.patch::<Cluster>(cluster, &json!({ "spec": { "paused": paused.then_some(true) } })).await;
+    api.patch::<Cluster>(cluster, &json!({ "spec": { "paused": paused.then_some(true) } }))
+        .await;
 }
 
 /// A Cluster with an InMemoryCluster that has no status yet, and perhaps an endpoint.
@@ -77,7 +81,10 @@ async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to()
     let machine = world.paused("cp", message).await;
     let paused = world.paused_cluster("demo", message).await;
     let allocation = |world: &World| {
-        world.cloud.observe_machine(&World::machine_id("demo", "cp")).map(|seen| seen.allocation)
+        world
+            .cloud
+            .observe_machine(&World::machine_id("demo", "cp"))
+            .map(|seen| seen.allocation)
     };
     let before = allocation(&world);
 
@@ -90,7 +97,9 @@ async fn what_is_paused_runs_after_a_restart_at_its_port_and_is_not_written_to()
     assert_ne!(port(&new), port(&cluster));
     world
         .until("the paused cluster is up", |cloud| {
-            cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.backends == 1)
+            cloud
+                .observe_cluster(&World::id("demo"))
+                .is_some_and(|seen| seen.backends == 1)
         })
         .await;
     let seen = world.cloud.observe_cluster(&World::id("demo")).expect("it runs");
@@ -109,7 +118,9 @@ async fn a_paused_cluster_that_never_ran_here_keeps_the_port_it_was_published_wi
     assert_eq!(port(&world.cluster("first").await), 10_101);
     // A cluster that arrives while the manager runs.
     let late = unprovisioned(&world.api, "late", true, Some(10_102)).await;
-    world.paused_cluster(&late.name_any(), "Cluster spec.paused is set to true").await;
+    world
+        .paused_cluster(&late.name_any(), "Cluster spec.paused is set to true")
+        .await;
     assert_eq!(port(&world.cluster("second").await), 10_103);
     for name in ["moved-in", "late"] {
         pause(&world.api, name, false).await;
@@ -124,7 +135,10 @@ async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes
     let world = World::start(10_200);
     let first = world.cluster("first").await;
     let moved = unprovisioned(&world.api, "moved-in", false, Some(port(&first))).await;
-    let message = format!("failed to listen on port {}: it belongs to cluster default/first", port(&first));
+    let message = format!(
+        "failed to listen on port {}: it belongs to cluster default/first",
+        port(&first)
+    );
     let told = world
         .api
         .eventually::<InMemoryCluster>("moved-in", &message, |object| {
@@ -134,10 +148,17 @@ async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes
                 .is_some_and(|balancer| balancer.message == message && balancer.reason == "PortUnavailable")
         })
         .await;
-    assert_eq!(told.spec.control_plane_endpoint, moved.spec.control_plane_endpoint);
+    assert_eq!(
+        told.spec.control_plane_endpoint,
+        moved.spec.control_plane_endpoint
+    );
     // After a restart the older cluster still has the port.
     let world = world.restart().await;
-    world.until("the first is back", |cloud| cloud.observe_cluster(&World::id("first")).is_some()).await;
+    world
+        .until("the first is back", |cloud| {
+            cloud.observe_cluster(&World::id("first")).is_some()
+        })
+        .await;
     assert!(world.cloud.observe_cluster(&World::id("moved-in")).is_none());
     world.api.delete::<InMemoryCluster>("first").await;
     world.api.eventually_gone::<InMemoryCluster>("first").await;
@@ -150,11 +171,19 @@ async fn a_cluster_whose_port_another_one_has_says_so_and_gets_it_when_that_goes
 async fn a_manager_with_a_filter_leaves_the_ports_of_others_that_share_its_host() {
     let api = ManagementApi::start();
     let mut theirs = objects::cluster("theirs");
-    theirs.spec.control_plane_endpoint =
-        Some(nephele_api::core::Endpoint { host: "127.0.0.1".into(), port: 10_400 });
+    theirs.spec.control_plane_endpoint = Some(nephele_api::core::Endpoint {
+        host: "127.0.0.1".into(),
+        port: 10_400,
+    });
     let theirs = api.create(&theirs).await;
     api.create(&objects::in_memory_cluster(&theirs)).await;
-    let world = World::over(api, Setup { watch_filter: Some("mine".into()), ..Setup::at(10_400) });
+    let world = World::over(
+        api,
+        Setup {
+            watch_filter: Some("mine".into()),
+            ..Setup::at(10_400)
+        },
+    );
     let cluster = world.api.create(&objects::cluster("ours")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     objects::label(&mut object, nephele_controller::WATCH_FILTER_LABEL, "mine");
@@ -183,12 +212,18 @@ impl Drop for Directory {
 #[tokio::test(start_paused = true)]
 async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_is_kept() {
     let directory = Directory::new("kept");
-    let setup = Setup { state_directory: Some(directory.0.clone()), ..Setup::at(10_500) };
+    let setup = Setup {
+        state_directory: Some(directory.0.clone()),
+        ..Setup::at(10_500)
+    };
     let world = World::start_with(setup.clone());
     world.cluster("kept").await;
     let kept = |world: &World| world.cloud.clusters().contains(&World::id("kept"));
 
-    let filtered = Setup { watch_filter: Some("mine".into()), ..setup.clone() };
+    let filtered = Setup {
+        watch_filter: Some("mine".into()),
+        ..setup.clone()
+    };
     let world = world.restart_with(filtered).await;
     let cluster = world.api.create(&objects::cluster("mine")).await;
     let mut object = objects::in_memory_cluster(&cluster);
@@ -210,7 +245,9 @@ async fn a_narrower_filter_and_an_empty_management_cluster_forget_nothing_that_i
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), forgotten).await.expect("it is forgotten");
+    tokio::time::timeout(Duration::from_secs(20), forgotten)
+        .await
+        .expect("it is forgotten");
     world.stop().await;
 }
 
@@ -220,9 +257,15 @@ async fn a_terminated_machine_has_no_node_even_if_the_disk_still_has_it() {
     let kept = Directory::new("terminated");
     let earlier = Directory::new("terminated-earlier");
     let file = |directory: &Directory| directory.0.join("nephele.redb");
-    let world = World::start_with(Setup { state_directory: Some(kept.0.clone()), ..Setup::at(19_400) });
+    let world = World::start_with(Setup {
+        state_directory: Some(kept.0.clone()),
+        ..Setup::at(19_400)
+    });
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let worker = world.machine(&objects::worker("demo", "w")).await;
     world.bootstrap("w").await;
     world.ready(&worker).await;
@@ -243,7 +286,11 @@ async fn a_terminated_machine_has_no_node_even_if_the_disk_still_has_it() {
         std::fs::copy(file(&earlier), file(&kept)).expect("a copy");
     };
     let world = world.restart_after(lost).await;
-    world.until("the cluster is back", |cloud| cloud.cluster_objects(&World::id("demo")).is_some()).await;
+    world
+        .until("the cluster is back", |cloud| {
+            cloud.cluster_objects(&World::id("demo")).is_some()
+        })
+        .await;
     world.until("the Node is gone", |cloud| !has_node(cloud)).await;
     world.stop().await;
 }
@@ -254,12 +301,16 @@ async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
     let world = World::start(10_600);
     // There are as many pod networks as machines, so that each choice depends on all others.
     let mut cluster = objects::cluster("demo");
-    cluster.spec.cluster_network.as_mut().expect("a network").pods =
-        Some(nephele_api::core::NetworkRanges { cidr_blocks: vec!["192.168.0.0/21".into()] });
+    cluster.spec.cluster_network.as_mut().expect("a network").pods = Some(nephele_api::core::NetworkRanges {
+        cidr_blocks: vec!["192.168.0.0/21".into()],
+    });
     let cluster = world.api.create(&cluster).await;
     world.api.create(&objects::in_memory_cluster(&cluster)).await;
     world.provisioned("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let name = |index: usize| format!("w{index}");
     for index in (0..COUNT).rev() {
         let mut machine = objects::worker("demo", &name(index));
@@ -270,19 +321,26 @@ async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
     }
     let allocations = |world: &World| -> BTreeMap<String, Option<Allocation>> {
         let seen = |index| {
-            let seen = world.cloud.observe_machine(&World::machine_id("demo", &name(index)));
+            let seen = world
+                .cloud
+                .observe_machine(&World::machine_id("demo", &name(index)));
             (name(index), seen.map(|seen| seen.allocation))
         };
         (0..COUNT).map(seen).collect()
     };
     let before = allocations(&world);
-    let numbers: Vec<_> =
-        before.values().rev().map(|held| held.as_ref().and_then(|held| held.ordinal)).collect();
+    let numbers: Vec<_> = before
+        .values()
+        .rev()
+        .map(|held| held.as_ref().and_then(|held| held.ordinal))
+        .collect();
     assert_eq!(numbers, (0..8).map(Some).collect::<Vec<_>>());
 
     let world = world.restart().await;
     let all = |cloud: &nephele_cloud::Cloud| {
-        cloud.observe_cluster(&World::id("demo")).is_some_and(|seen| seen.machines == COUNT)
+        cloud
+            .observe_cluster(&World::id("demo"))
+            .is_some_and(|seen| seen.machines == COUNT)
     };
     world.until("all machines are back", all).await;
     assert_eq!(allocations(&world), before);
@@ -293,23 +351,41 @@ async fn machines_keep_their_pod_networks_and_numbers_over_a_restart() {
 async fn durations(first_port: u16, names: [&str; 3]) -> Vec<[i64; 2]> {
     let world = World::start(first_port);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let component = || {
         let startup_duration = GoDuration::parse("40ms").ok();
         let startup_jitter = Fraction::parse("1.0").ok();
-        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
+        Some(Component {
+            provisioning: Provisioning {
+                startup_duration,
+                startup_jitter,
+            },
+        })
     };
-    let behaviour = Behaviour { vm: component(), node: component(), ..Behaviour::default() };
+    let behaviour = Behaviour {
+        vm: component(),
+        node: component(),
+        ..Behaviour::default()
+    };
     let mut durations = Vec::new();
     for name in names {
         let mut machine: Machine = objects::worker("demo", name);
         objects::label(&mut machine, labels::DEPLOYMENT_NAME, "md");
         let machine = world.api.create(&machine).await;
         let mut object = objects::in_memory_machine(&machine);
-        object.spec = InMemoryMachineSpec { behaviour: Some(behaviour.clone()), ..object.spec };
+        object.spec = InMemoryMachineSpec {
+            behaviour: Some(behaviour.clone()),
+            ..object.spec
+        };
         let object = world.api.create(&object).await;
         world.ready(&object).await;
-        let seen = world.cloud.observe_machine(&World::machine_id("demo", name)).expect("it is there");
+        let seen = world
+            .cloud
+            .observe_machine(&World::machine_id("demo", name))
+            .expect("it is there");
         let at = |stage| seen.reached(stage).expect("reached").as_millisecond();
         let vm = at(Stage::Vm);
         durations.push([vm - seen.started_at.as_millisecond(), at(Stage::Node) - vm]);

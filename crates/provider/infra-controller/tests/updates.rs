@@ -1,25 +1,37 @@
 //! Updates of machines in place, requested on their objects. The test plays Cluster API and its extension.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::update::{Files, Software, UPDATE_IN_PROGRESS_ANNOTATION, Update};
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{
+        InMemoryMachine,
+        update::{Files, Software, UPDATE_IN_PROGRESS_ANNOTATION, Update},
+    },
+};
 use nephele_model::GoDuration;
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 
-use crate::world;
-use crate::world::World;
+use crate::{world, world::World};
 
 fn software(version: &str) -> Software {
     let contents = [("/etc/motd".to_owned(), "sha256:ab".to_owned())];
-    let files = Files { digest: "d".into(), contents: contents.into() };
-    Software { version: version.into(), files: Some(files), ..Software::default() }
+    let files = Files {
+        digest: "d".into(),
+        contents: contents.into(),
+    };
+    Software {
+        version: version.into(),
+        files: Some(files),
+        ..Software::default()
+    }
 }
 
 /// An update to `version` that takes `duration` from now.
@@ -37,15 +49,20 @@ fn update(world: &World, version: &str, duration: &str) -> Update {
 }
 
 fn annotations(values: &[(&str, Option<&str>)]) -> Value {
-    let values: serde_json::Map<_, _> =
-        values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let values: serde_json::Map<_, _> = values
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect();
     json!({ "metadata": { "annotations": values } })
 }
 
 /// Waits for a worker `w` of v1.36.3 that is up.
 async fn up(world: &World) {
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let machine = world.machine(&objects::worker("demo", "w")).await;
     world.bootstrap("w").await;
     world.ready(&machine).await;
@@ -106,19 +123,33 @@ async fn an_update_takes_its_time_and_what_runs_is_noted_with_its_end() {
     up(&world).await;
     ask(&world, &update(&world, "v1.36.4", "1s")).await;
     let under_way = says(&world, "True", "InPlaceUpdating").await;
-    let told = conditions::find(&under_way.status.as_ref().expect("a status").conditions, types::UPDATING);
-    assert_eq!(told.map(|condition| condition.message.as_str()), Some("Updating in place to v1.36.4"));
+    let told = conditions::find(
+        &under_way.status.as_ref().expect("a status").conditions,
+        types::UPDATING,
+    );
+    assert_eq!(
+        told.map(|condition| condition.message.as_str()),
+        Some("Updating in place to v1.36.4")
+    );
     let over = says(&world, "False", "NotUpdating").await;
     assert_eq!(noted(&over), Some(software("v1.36.4")));
     let update = over.update().expect("it is there");
-    let took = update.ended.expect("it is over").0.duration_since(update.asked_at.0);
+    let took = update
+        .ended
+        .expect("it is over")
+        .0
+        .duration_since(update.asked_at.0);
     assert_eq!(took.as_millis(), 1000);
     assert_eq!(version(&world), "v1.36.4");
     // It is the same machine, and nothing else changed.
     assert_eq!(over.metadata.uid, under_way.metadata.uid);
     let status = |object: &InMemoryMachine| {
         let status = object.status.clone().unwrap_or_default();
-        (status.start_time, status.addresses, conditions::is_true(&status.conditions, types::READY))
+        (
+            status.start_time,
+            status.addresses,
+            conditions::is_true(&status.conditions, types::READY),
+        )
     };
     assert_eq!(status(&over), status(&under_way));
     unmark(&world).await;
@@ -147,12 +178,17 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     let world = world.restart().await;
     let seen = |cloud: &nephele_cloud::Cloud| cloud.observe_machine(&World::machine_id("demo", "w"));
     world
-        .until("the update to continue", |cloud| seen(cloud).is_some_and(|seen| seen.update.is_some()))
+        .until("the update to continue", |cloud| {
+            seen(cloud).is_some_and(|seen| seen.update.is_some())
+        })
         .await;
     assert_eq!(version(&world), "v1.36.3");
     let after = world.api.get::<InMemoryMachine>("w").await;
     assert_eq!(after.update(), before);
-    assert_eq!(noted(&after).map(|software| software.version).as_deref(), Some("v1.36.3"));
+    assert_eq!(
+        noted(&after).map(|software| software.version).as_deref(),
+        Some("v1.36.3")
+    );
 
     // An update that ended while no manager ran is over after the start.
     let api = world.stop().await;
@@ -167,7 +203,10 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
     let world = World::over(api, world::Setup::at(18_100));
     let over = says(&world, "False", "NotUpdating").await;
     let ended = over.update().and_then(|update| update.ended).expect("it is over");
-    assert_eq!(ended.0.duration_since(asked_at.0), jiff::SignedDuration::from_mins(59));
+    assert_eq!(
+        ended.0.duration_since(asked_at.0),
+        jiff::SignedDuration::from_mins(59)
+    );
     assert_eq!(noted(&over), Some(software("v1.36.4")));
     world.stop().await;
 }
@@ -176,14 +215,20 @@ async fn what_a_machine_is_to_become_is_not_run_before_it_is_asked_for_and_its_t
 async fn an_update_that_fails_says_why_and_changes_nothing_and_another_one_may_work() {
     let world = World::start(18_200);
     up(&world).await;
-    let failing = Update { failure: "no space left".into(), ..update(&world, "v1.36.4", "100ms") };
+    let failing = Update {
+        failure: "no space left".into(),
+        ..update(&world, "v1.36.4", "100ms")
+    };
     ask(&world, &failing).await;
     let failed = says(&world, "True", "InPlaceUpdateFailed").await;
     let status = failed.status.clone().expect("a status");
     let told = conditions::find(&status.conditions, types::UPDATING).expect("a condition");
     assert_eq!(told.message, "no space left");
     assert!(conditions::is_true(&status.conditions, types::READY));
-    assert_eq!(noted(&failed).map(|software| software.version).as_deref(), Some("v1.36.3"));
+    assert_eq!(
+        noted(&failed).map(|software| software.version).as_deref(),
+        Some("v1.36.3")
+    );
     assert_eq!(version(&world), "v1.36.3");
 
     ask(&world, &update(&world, "v1.36.4", "0")).await;
@@ -199,7 +244,10 @@ async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_pr
     up(&world).await;
     let mark = annotations(&[(UPDATE_IN_PROGRESS_ANNOTATION, Some(""))]);
     world.api.patch::<Machine>("w", &mark).await;
-    world.api.patch::<Machine>("w", &json!({ "spec": { "version": "v1.36.4" } })).await;
+    world
+        .api
+        .patch::<Machine>("w", &json!({ "spec": { "version": "v1.36.4" } }))
+        .await;
     // Another machine, created later, is up: so this one was reconciled.
     let later = world.machine(&objects::worker("demo", "later")).await;
     world.bootstrap("later").await;
@@ -211,7 +259,9 @@ async fn without_an_update_the_version_follows_its_machine_once_nothing_is_in_pr
         |object: &InMemoryMachine| noted(object).is_some_and(|software| software.version == "v1.36.4");
     world.api.eventually("w", "to follow", follows).await;
     assert_eq!(version(&world), "v1.36.4");
-    tokio::time::timeout(Duration::from_secs(20), world.stop()).await.expect("it stops");
+    tokio::time::timeout(Duration::from_secs(20), world.stop())
+        .await
+        .expect("it stops");
 }
 
 /// Lists of Machines are answered once, and watches never: the manager's cache of Machines never changes.
@@ -225,9 +275,18 @@ fn frozen(_: &str, path: &str) -> bool {
 async fn a_machine_from_before_an_update_does_not_take_the_update_back() {
     let world = World::start(10_300);
     up(&world).await;
-    let world = world.restart_with(world::Setup { refused: frozen, ..world::Setup::at(10_300) }).await;
+    let world = world
+        .restart_with(world::Setup {
+            refused: frozen,
+            ..world::Setup::at(10_300)
+        })
+        .await;
     let id = World::machine_id("demo", "w");
-    world.until("the machine to be back", |cloud| cloud.observe_machine(&id).is_some()).await;
+    world
+        .until("the machine to be back", |cloud| {
+            cloud.observe_machine(&id).is_some()
+        })
+        .await;
     ask(&world, &update(&world, "v1.36.4", "0")).await;
     says(&world, "False", "NotUpdating").await;
     unmark(&world).await;

@@ -1,18 +1,23 @@
 //! The writes and their order, as a client sees them that watches every version of an object, and writes that meet
 //! changes of others. The test plays Cluster API core.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, WatchEvent, WatchParams};
-use kube::{Resource, ResourceExt};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::{FailureDomain, InMemoryCluster, InMemoryMachine};
-use nephele_api::{core::Cluster, finalizers};
-use nephele_testkit::Write;
-use nephele_testkit::objects;
+use kube::{
+    Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind, WatchEvent, WatchParams},
+};
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+    finalizers,
+    infrastructure::v1beta2::{FailureDomain, InMemoryCluster, InMemoryMachine},
+};
+use nephele_testkit::{Write, objects};
 use serde_json::json;
 
 use crate::world::{Setup, World, is_ready, reason};
@@ -25,11 +30,21 @@ where
 {
     let of_object = WatchParams::default().fields(&format!("metadata.name={}", first.name_any()));
     let from = first.resource_version().expect("it is there");
-    let events = world.api.api::<K>().watch(&of_object, &from).await.expect("it can be watched");
+    let events = world
+        .api
+        .api::<K>()
+        .watch(&of_object, &from)
+        .await
+        .expect("it can be watched");
     let mut events = std::pin::pin!(events);
     let mut versions = vec![first.clone()];
     while versions.last().and_then(ResourceExt::resource_version) != last.resource_version() {
-        match events.try_next().await.expect("the watch continues").expect("the last version comes") {
+        match events
+            .try_next()
+            .await
+            .expect("the watch continues")
+            .expect("the last version comes")
+        {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => versions.push(object),
             other => panic!("{other:?}"),
         }
@@ -38,7 +53,11 @@ where
 }
 
 fn domain(name: &str) -> FailureDomain {
-    FailureDomain { name: name.into(), control_plane: Some(true), ..FailureDomain::default() }
+    FailureDomain {
+        name: name.into(),
+        control_plane: Some(true),
+        ..FailureDomain::default()
+    }
 }
 
 /// A cluster with two failure domains, as core copies them to the Cluster.
@@ -79,7 +98,10 @@ async fn provider_id_addresses_and_failure_domain_are_there_no_later_than_the_fl
             seen_before_the_flag |= !version.spec.provider_id.is_empty();
         }
     }
-    assert!(seen_before_the_flag, "the provider id is written by itself, before the status");
+    assert!(
+        seen_before_the_flag,
+        "the provider id is written by itself, before the status"
+    );
     assert!(provisioned > 0);
     world.stop().await;
 }
@@ -95,7 +117,9 @@ async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
         world.bootstrap(&machine.name_any()).await;
         let object = world.ready(&object).await;
         assert_eq!(object.status.unwrap_or_default().failure_domain, zone);
-        let observed = world.cloud.observe_machine(&World::machine_id("demo", &machine.name_any()));
+        let observed = world
+            .cloud
+            .observe_machine(&World::machine_id("demo", &machine.name_any()));
         assert_eq!(observed.and_then(|observed| observed.zone).as_deref(), Some(zone));
     }
     let mut machine = objects::worker("demo", "nowhere");
@@ -105,8 +129,15 @@ async fn a_machine_is_placed_where_its_machine_asks_or_says_why_not() {
     let waiting = world.waits(&object, "UnknownFailureDomain").await;
     let status = waiting.status.unwrap_or_default();
     let told = conditions::find(&status.conditions, types::VM_PROVISIONED).expect("a condition");
-    assert!(told.message.contains("zone-c") && told.message.contains("zone-a"), "{}", told.message);
-    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "nowhere")), None);
+    assert!(
+        told.message.contains("zone-c") && told.message.contains("zone-a"),
+        "{}",
+        told.message
+    );
+    assert_eq!(
+        world.cloud.observe_machine(&World::machine_id("demo", "nowhere")),
+        None
+    );
     world.stop().await;
 }
 
@@ -153,7 +184,10 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
         REFUSED.fetch_or(is_refused, Ordering::SeqCst);
         is_refused
     };
-    let world = World::start_with(Setup { refused, ..Setup::at(15_400) });
+    let world = World::start_with(Setup {
+        refused,
+        ..Setup::at(15_400)
+    });
     let cluster = world.api.create(&objects::cluster("demo")).await;
     let object = world.api.create(&objects::in_memory_cluster(&cluster)).await;
     let mut changes = world.cloud.changes();
@@ -162,7 +196,9 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
             changes.next().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), made_and_let_go).await.expect("it is let go");
+    tokio::time::timeout(Duration::from_secs(20), made_and_let_go)
+        .await
+        .expect("it is let go");
     assert_eq!(world.api.get::<InMemoryCluster>("demo").await, object);
     world.stop().await;
 }
@@ -173,7 +209,10 @@ async fn a_cluster_whose_finalizer_is_not_taken_is_let_go() {
 async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machine_does() {
     let world = World::start(15_500);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let machine = world.api.create(&objects::worker("demo", "w")).await;
     let owned = objects::in_memory_machine(&machine);
     for kind in ["MachineSet", "MachineDeployment"] {
@@ -185,10 +224,16 @@ async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machin
         object.metadata.owner_references = owner.controller_owner_ref(&resource).map(|owner| vec![owner]);
         let object = world.api.create(&object).await;
         // Another machine, created later, is up: so this one was reconciled.
-        let later = world.machine(&objects::worker("demo", &format!("after-{}", object.name_any()))).await;
+        let later = world
+            .machine(&objects::worker("demo", &format!("after-{}", object.name_any())))
+            .await;
         world.bootstrap(&later.name_any()).await;
         world.ready(&later).await;
-        assert_eq!(world.api.get::<InMemoryMachine>(&object.name_any()).await, object, "{kind}");
+        assert_eq!(
+            world.api.get::<InMemoryMachine>(&object.name_any()).await,
+            object,
+            "{kind}"
+        );
         let id = World::machine_id("demo", &object.name_any());
         assert_eq!(world.cloud.observe_machine(&id), None, "{kind}");
     }
@@ -202,7 +247,10 @@ async fn a_machine_that_only_its_machine_set_owns_is_left_alone_until_the_machin
 async fn a_machine_is_found_by_its_owner_whatever_its_name() {
     let world = World::start(15_600);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let mut machine = objects::worker("demo", "the-machine");
     machine.spec.bootstrap = None;
     if let Some(reference) = &mut machine.spec.infrastructure_ref {
@@ -219,22 +267,36 @@ async fn a_machine_is_found_by_its_owner_whatever_its_name() {
     assert_eq!(object.spec.provider_id, "in-memory://the-infrastructure");
     // And it is deleted by the object's own name.
     world.api.delete::<InMemoryMachine>("the-infrastructure").await;
-    world.api.eventually_gone::<InMemoryMachine>("the-infrastructure").await;
-    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "the-infrastructure")), None);
+    world
+        .api
+        .eventually_gone::<InMemoryMachine>("the-infrastructure")
+        .await;
+    assert_eq!(
+        world
+            .cloud
+            .observe_machine(&World::machine_id("demo", "the-infrastructure")),
+        None
+    );
     world.api.get::<Machine>("the-machine").await;
     world.stop().await;
 }
 
 const CLONED_FROM: [(&str, &str); 2] = [
     ("cluster.x-k8s.io/cloned-from-name", "template"),
-    ("cluster.x-k8s.io/cloned-from-groupkind", "InMemoryMachineTemplate.infrastructure.cluster.x-k8s.io"),
+    (
+        "cluster.x-k8s.io/cloned-from-groupkind",
+        "InMemoryMachineTemplate.infrastructure.cluster.x-k8s.io",
+    ),
 ];
 
 #[tokio::test(start_paused = true)]
 async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
     let world = World::start(15_700);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let machine = world.api.create(&objects::worker("demo", "w")).await;
     let mut object = objects::in_memory_machine(&machine);
     for (name, value) in CLONED_FROM {
@@ -251,7 +313,10 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
         "labels": { "of-the-template": "second", "added": "" }, "annotations": { "added": "too" },
     } });
     let changed = world.api.patch::<InMemoryMachine>("w", &in_step).await;
-    world.api.patch::<InMemoryMachine>("w", &json!({ "metadata": { "labels": { "added": null } } })).await;
+    world
+        .api
+        .patch::<InMemoryMachine>("w", &json!({ "metadata": { "labels": { "added": null } } }))
+        .await;
     world.api.delete::<InMemoryMachine>("w").await;
     let last = world
         .api
@@ -262,7 +327,11 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
     for version in history(&world, &first, &last).await {
         let annotations = version.annotations();
         for (name, value) in CLONED_FROM {
-            assert_eq!(annotations.get(name).map(String::as_str), Some(value), "{version:?}");
+            assert_eq!(
+                annotations.get(name).map(String::as_str),
+                Some(value),
+                "{version:?}"
+            );
         }
         assert!(version.finalizers().contains(&"example.com/hold".to_owned()));
         assert_eq!(version.metadata.owner_references, first.metadata.owner_references);
@@ -270,14 +339,28 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
     let labels = last.labels();
     assert_eq!(labels.get("of-the-template").map(String::as_str), Some("second"));
     assert_eq!(
-        (labels.get("added"), last.annotations().get("added").map(String::as_str)),
+        (
+            labels.get("added"),
+            last.annotations().get("added").map(String::as_str)
+        ),
         (None, Some("too"))
     );
     // Cluster API's test of rollouts compares annotations, so the provider adds none.
     let theirs = |name: &&String| CLONED_FROM.iter().any(|(known, _)| known == name) || *name == "added";
-    let ours: Vec<_> = changed.annotations().keys().filter(|name| !theirs(name)).collect();
+    let ours: Vec<_> = changed
+        .annotations()
+        .keys()
+        .filter(|name| !theirs(name))
+        .collect();
     assert_eq!(ours, [""; 0]);
-    assert!(world.api.get::<InMemoryCluster>("demo").await.annotations().is_empty());
+    assert!(
+        world
+            .api
+            .get::<InMemoryCluster>("demo")
+            .await
+            .annotations()
+            .is_empty()
+    );
     world.stop().await;
 }
 
@@ -285,7 +368,10 @@ async fn what_others_say_of_a_machine_stays_from_its_beginning_to_its_end() {
 async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
     let world = World::start(15_800);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let machine = world.machine(&objects::worker("demo", "w")).await;
     world.bootstrap("w").await;
     world.ready(&machine).await;
@@ -302,11 +388,18 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
     assert!(is_ready(&world.ready(&later).await));
     assert_eq!(
         world.writes("w"),
-        ["patch inmemorymachines", "patch inmemorymachines", "patch inmemorymachines"]
+        [
+            "patch inmemorymachines",
+            "patch inmemorymachines",
+            "patch inmemorymachines"
+        ]
     );
     let now = world.api.get::<InMemoryMachine>("w").await;
     assert_eq!(now, last);
-    assert_eq!(reason(&now.status.unwrap_or_default().conditions, types::READY), Some("Ready"));
+    assert_eq!(
+        reason(&now.status.unwrap_or_default().conditions, types::READY),
+        Some("Ready")
+    );
     world.stop().await;
 }
 
@@ -315,11 +408,17 @@ async fn a_settled_machine_takes_what_is_kept_in_step_without_a_write() {
 async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs() {
     let world = World::start(15_900);
     world.cluster("demo").await;
-    world.api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
     let machine = world.machine(&objects::worker("demo", "w")).await;
     world.bootstrap("w").await;
     let before = world.ready(&machine).await;
-    let observed = world.cloud.observe_machine(&World::machine_id("demo", "w")).expect("it runs");
+    let observed = world
+        .cloud
+        .observe_machine(&World::machine_id("demo", "w"))
+        .expect("it runs");
 
     let slower = json!({ "vm": { "provisioning": { "startupDuration": "1h" } } });
     let changed = json!({
@@ -331,12 +430,20 @@ async fn a_spec_that_changes_under_a_running_machine_changes_nothing_that_runs()
     let later = world.machine(&objects::worker("demo", "later")).await;
     world.bootstrap("later").await;
     world.ready(&later).await;
-    assert_eq!(world.cloud.observe_machine(&World::machine_id("demo", "w")), Some(observed));
+    assert_eq!(
+        world.cloud.observe_machine(&World::machine_id("demo", "w")),
+        Some(observed)
+    );
     let after = world.api.get::<InMemoryMachine>("w").await;
     let told = |machine: &InMemoryMachine| {
         let status = machine.status.clone().unwrap_or_default();
         let ready = conditions::is_true(&status.conditions, types::READY);
-        (machine.spec.provider_id.clone(), status.addresses, status.initialization, ready)
+        (
+            machine.spec.provider_id.clone(),
+            status.addresses,
+            status.initialization,
+            ready,
+        )
     };
     assert_eq!(told(&after), told(&before));
     assert_eq!(after.spec.instance_type, "large");

@@ -29,7 +29,10 @@ impl FromStr for ListenAddress {
             None if host.contains(':') => return Err(failed()),
             None => host,
         };
-        Ok(Self { host: (!host.is_empty()).then(|| host.to_owned()), port })
+        Ok(Self {
+            host: (!host.is_empty()).then(|| host.to_owned()),
+            port,
+        })
     }
 }
 
@@ -71,7 +74,12 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_go_writes_them() {
-        let address = |host: Option<&str>, port| Ok(ListenAddress { host: host.map(str::to_owned), port });
+        let address = |host: Option<&str>, port| {
+            Ok(ListenAddress {
+                host: host.map(str::to_owned),
+                port,
+            })
+        };
         let refused = |text: &str| Err(AddressError(text.to_owned()));
         let cases = [
             (":8443", address(None, 8443)),
@@ -94,7 +102,10 @@ mod tests {
     #[test]
     fn an_address_prints_as_it_was_read() {
         for text in [":8443", "localhost:1", "[::1]:9440"] {
-            assert_eq!(text.parse::<ListenAddress>().map(|address| address.to_string()), Ok(text.to_owned()));
+            assert_eq!(
+                text.parse::<ListenAddress>().map(|address| address.to_string()),
+                Ok(text.to_owned())
+            );
         }
     }
 }

@@ -4,8 +4,10 @@ use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::runtime::Handle;
 use tower::util::MapResponseLayer;
 
-use crate::managed_fields::emptied;
-use crate::throttle::{RequestRate, ThrottleLayer};
+use crate::{
+    managed_fields::emptied,
+    throttle::{RequestRate, ThrottleLayer},
+};
 
 /// Why there is no client of the management API.
 #[derive(Debug, thiserror::Error)]
@@ -19,19 +21,31 @@ pub enum ConnectError {
 }
 
 /// The rate for the lease, which is read and written every two seconds.
-const LEASE_RATE: RequestRate = RequestRate { per_second: 10.0, burst: 10 };
+const LEASE_RATE: RequestRate = RequestRate {
+    per_second: 10.0,
+    burst: 10,
+};
 
 /// The rate for reviews of callers of the diagnostics. A caller costs two requests a minute. Requests beyond the rate
 /// wait, and beyond a number of reviews in flight callers are refused.
-const REVIEWS_RATE: RequestRate = RequestRate { per_second: 20.0, burst: 20 };
+const REVIEWS_RATE: RequestRate = RequestRate {
+    per_second: 20.0,
+    burst: 20,
+};
 
 /// The rate for what callers of the webhooks cause. A review of a pool costs two requests, and one more for each 2,000
 /// addresses; the API server waits ten seconds for it.
-const WEBHOOKS_RATE: RequestRate = RequestRate { per_second: 50.0, burst: 100 };
+const WEBHOOKS_RATE: RequestRate = RequestRate {
+    per_second: 50.0,
+    burst: 100,
+};
 
 /// The rate for what callers of the runtime extension cause. A hook reads a ConfigMap and writes one or two objects, and
 /// each of some hundred clusters calls some ten hooks in its life.
-const HOOKS_RATE: RequestRate = RequestRate { per_second: 200.0, burst: 400 };
+const HOOKS_RATE: RequestRate = RequestRate {
+    per_second: 200.0,
+    burst: 400,
+};
 
 /// Clients of the management API, one for each purpose, each with its own connection and rate. So neither the work of
 /// controllers nor unknown callers can delay the renewal of the lease, and no caller can delay the work of controllers.
@@ -56,7 +70,14 @@ impl Clients {
     #[must_use]
     pub fn one(client: Client) -> Self {
         let [work, lease, reviews, webhooks] = std::array::from_fn(|_| client.clone());
-        Self { work, lease, reviews, webhooks, hooks: client, urgent: Handle::current() }
+        Self {
+            work,
+            lease,
+            reviews,
+            webhooks,
+            hooks: client,
+            urgent: Handle::current(),
+        }
     }
 }
 
@@ -80,12 +101,21 @@ pub fn connect(
         &["code", "method", "host"],
     )
     .map_err(ConnectError::Metrics)?;
-    registry.register(Box::new(requests.clone())).map_err(ConnectError::Metrics)?;
-    let host = server.config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    registry
+        .register(Box::new(requests.clone()))
+        .map_err(ConnectError::Metrics)?;
+    let host = server
+        .config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let client = |rate| -> Result<Client, ConnectError> {
         let builder = server.builder().map_err(ConnectError::Client)?;
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
-        Ok(builder.with_layer(&ThrottleLayer::new(rate, requests.clone(), &host)).build())
+        Ok(builder
+            .with_layer(&ThrottleLayer::new(rate, requests.clone(), &host))
+            .build())
     };
     let lease = {
         // A client has a task, which is where it was made.
@@ -114,14 +144,19 @@ mod tests {
 
     #[tokio::test]
     async fn requests_keep_to_the_rate_and_are_counted_under_the_name_that_dashboards_know() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a free port");
         let host = listener.local_addr().expect("bound").to_string();
         let router = Router::new()
             .route("/version", get(|| async { "{}" }))
             .route("/refused", get(|| async { StatusCode::FORBIDDEN }));
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let registry = Registry::new();
-        let rate = RequestRate { per_second: 20.0, burst: 2 };
+        let rate = RequestRate {
+            per_second: 20.0,
+            burst: 2,
+        };
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
         let clients = connect(&Server::direct(config), rate, &registry, &Handle::current()).expect("clients");
         let client = clients.work;
@@ -131,8 +166,14 @@ mod tests {
             let _ = client.request_text(request).await;
         }
         // Two requests at once, the others 50 ms apart.
-        assert!(started.elapsed() >= Duration::from_millis(100), "{:?}", started.elapsed());
-        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        assert!(
+            started.elapsed() >= Duration::from_millis(100),
+            "{:?}",
+            started.elapsed()
+        );
+        let text = TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .expect("text");
         let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let sample = |code: u16, count: u8| {
             format!("rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"GET\"}} {count}")
@@ -143,15 +184,32 @@ mod tests {
 
     #[tokio::test]
     async fn no_purpose_waits_for_the_rate_of_another() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a free port");
         let host = listener.local_addr().expect("bound").to_string();
         let router = Router::new().route("/version", get(|| async { "{}" }));
         let server = tokio::spawn(async move { axum::serve(listener, router).await });
         let config = kube::Config::new(format!("http://{host}").parse().expect("an address"));
-        let hourly = RequestRate { per_second: 1.0 / 3600.0, burst: 1 };
-        let clients =
-            connect(&Server::direct(config), hourly, &Registry::new(), &Handle::current()).expect("clients");
-        let Clients { work, lease, reviews, webhooks, hooks, .. } = clients;
+        let hourly = RequestRate {
+            per_second: 1.0 / 3600.0,
+            burst: 1,
+        };
+        let clients = connect(
+            &Server::direct(config),
+            hourly,
+            &Registry::new(),
+            &Handle::current(),
+        )
+        .expect("clients");
+        let Clients {
+            work,
+            lease,
+            reviews,
+            webhooks,
+            hooks,
+            ..
+        } = clients;
         let ask = |client: Client| async move {
             let request = Request::get("/version").body(Vec::new()).expect("a request");
             client.request_text(request).await.expect("an answer")
@@ -163,7 +221,9 @@ mod tests {
                 ask(other).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("each has a rate of its own");
+        tokio::time::timeout(Duration::from_secs(60), asked)
+            .await
+            .expect("each has a rate of its own");
         assert!(!waiting.is_finished());
         waiting.abort();
         server.abort();

@@ -71,7 +71,10 @@ impl ClientAuthorities {
             move |contents| verifier(&path, &contents[0])
         });
         file.look()?;
-        Ok(Self { path, file: Arc::new(file) })
+        Ok(Self {
+            path,
+            file: Arc::new(file),
+        })
     }
 
     /// Reloads the file until `shutdown`. While the file cannot be used, the previous authorities stay in use.
@@ -86,22 +89,32 @@ impl ClientAuthorities {
     }
 
     fn current(&self) -> Arc<dyn ClientCertVerifier> {
-        self.file.current().expect("`load` returns only after the first look")
+        self.file
+            .current()
+            .expect("`load` returns only after the first look")
     }
 }
 
 fn verifier(path: &Path, bytes: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, ClientAuthoritiesError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(bytes) {
-        let certificate =
-            certificate.map_err(|source| ClientAuthoritiesError::Pem { path: path.to_owned(), source })?;
+        let certificate = certificate.map_err(|source| ClientAuthoritiesError::Pem {
+            path: path.to_owned(),
+            source,
+        })?;
         let added = roots.add(certificate);
-        added.map_err(|source| ClientAuthoritiesError::Authority { path: path.to_owned(), source })?;
+        added.map_err(|source| ClientAuthoritiesError::Authority {
+            path: path.to_owned(),
+            source,
+        })?;
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
-        .map_err(|source| ClientAuthoritiesError::Verifier { path: path.to_owned(), source })
+        .map_err(|source| ClientAuthoritiesError::Verifier {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 impl ClientCertVerifier for ClientAuthorities {
@@ -126,7 +139,8 @@ impl ClientCertVerifier for ClientAuthorities {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.current().verify_tls12_signature(message, certificate, signature)
+        self.current()
+            .verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -135,7 +149,8 @@ impl ClientCertVerifier for ClientAuthorities {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.current().verify_tls13_signature(message, certificate, signature)
+        self.current()
+            .verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -145,6 +160,8 @@ impl ClientCertVerifier for ClientAuthorities {
 
 impl fmt::Debug for ClientAuthorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientAuthorities").field("path", &self.path).finish()
+        f.debug_struct("ClientAuthorities")
+            .field("path", &self.path)
+            .finish()
     }
 }

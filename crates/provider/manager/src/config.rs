@@ -140,7 +140,11 @@ pub enum ConfigError {
         "leader election needs retry period < renew deadline < lease duration and whole seconds of the latter, got \
          {retry_period:?}, {renew_deadline:?}, {lease_duration:?}"
     )]
-    LeaseTimes { retry_period: Duration, renew_deadline: Duration, lease_duration: Duration },
+    LeaseTimes {
+        retry_period: Duration,
+        renew_deadline: Duration,
+        lease_duration: Duration,
+    },
 }
 
 impl Config {
@@ -155,16 +159,32 @@ impl Config {
         let roles: Roles = options.roles.parse().map_err(ConfigError::Roles)?;
         let runtime_extension = runtime_extension(&options, roles)?;
         let webhooks = webhooks(&options, roles)?;
-        let lease = if options.leader_elect { Some(electable(lease)?) } else { None };
-        let concurrency = |flag, of_kind: Option<u16>, default| {
-            at_least_one(flag, of_kind.or(options.max_concurrent_reconciles).unwrap_or(default))
+        let lease = if options.leader_elect {
+            Some(electable(lease)?)
+        } else {
+            None
         };
-        let cluster_concurrency =
-            concurrency("inmemorycluster-concurrency", options.cluster_concurrency, CLUSTERS_AT_ONCE)?;
-        let machine_concurrency =
-            concurrency("inmemorymachine-concurrency", options.machine_concurrency, MACHINES_AT_ONCE)?;
-        let claim_concurrency =
-            concurrency("ipaddressclaim-concurrency", options.claim_concurrency, CLAIMS_AT_ONCE)?;
+        let concurrency = |flag, of_kind: Option<u16>, default| {
+            at_least_one(
+                flag,
+                of_kind.or(options.max_concurrent_reconciles).unwrap_or(default),
+            )
+        };
+        let cluster_concurrency = concurrency(
+            "inmemorycluster-concurrency",
+            options.cluster_concurrency,
+            CLUSTERS_AT_ONCE,
+        )?;
+        let machine_concurrency = concurrency(
+            "inmemorymachine-concurrency",
+            options.machine_concurrency,
+            MACHINES_AT_ONCE,
+        )?;
+        let claim_concurrency = concurrency(
+            "ipaddressclaim-concurrency",
+            options.claim_concurrency,
+            CLAIMS_AT_ONCE,
+        )?;
         let Options {
             namespace,
             watch_filter,
@@ -209,9 +229,10 @@ impl Config {
             ipam_overlap: overlap(ipam_overlap)?,
             prepare_credentials,
             advertise_host: host(advertise_host.unwrap_or_else(|| ADVERTISE_HOST.to_owned()))?,
-            bind_address: bind_address
-                .parse()
-                .map_err(|source| ConfigError::BindAddress { value: bind_address, source })?,
+            bind_address: bind_address.parse().map_err(|source| ConfigError::BindAddress {
+                value: bind_address,
+                source,
+            })?,
             workload_ports: ports(&workload_ports).ok_or(ConfigError::WorkloadPorts(workload_ports))?,
             moved_ports: several_ports(&moved_ports).ok_or(ConfigError::MovedPorts(moved_ports))?,
             clusters_max: (clusters_max > 0).then_some(clusters_max),
@@ -228,7 +249,10 @@ impl Config {
     /// For a manager whose management cluster has a stand-in that plays Cluster API.
     #[must_use]
     pub fn with_stand_in(self) -> Self {
-        Self { has_stand_in: true, ..self }
+        Self {
+            has_stand_in: true,
+            ..self
+        }
     }
 }
 
@@ -251,7 +275,10 @@ fn webhooks(options: &Options, roles: Roles) -> Result<Option<WebhookConfig>, Co
     let folder = options.webhook_cert_dir.as_str();
     let certificates = if folder.is_empty() {
         let service = some_text(options.webhook_service.clone());
-        Certificates::Kept { namespace: options.pod_namespace.clone(), service }
+        Certificates::Kept {
+            namespace: options.pod_namespace.clone(),
+            service,
+        }
     } else {
         Certificates::Folder(Folder {
             path: folder.into(),
@@ -264,7 +291,10 @@ fn webhooks(options: &Options, roles: Roles) -> Result<Option<WebhookConfig>, Co
         _ if !roles.serve_webhooks() => None,
         port => {
             let address = ListenAddress::new(some_text(options.webhook_host.clone()), port);
-            Some(WebhookConfig { address, certificates })
+            Some(WebhookConfig {
+                address,
+                certificates,
+            })
         }
     })
 }
@@ -276,7 +306,10 @@ fn runtime_extension(options: &Options, roles: Roles) -> Result<Option<RuntimeEx
         (true, port) => Ok(Some(RuntimeExtensionConfig {
             address: ListenAddress::new(None, port),
             namespace: options.pod_namespace.clone(),
-            cluster_api: options.runtime_extension_cluster_api.parse().map_err(ConfigError::ClusterApi)?,
+            cluster_api: options
+                .runtime_extension_cluster_api
+                .parse()
+                .map_err(ConfigError::ClusterApi)?,
             client_authorities: some_text(options.runtime_extension_client_ca_file.clone())
                 .map(PathBuf::from),
             recordings: some_text(options.runtime_extension_recordings.clone()).map(PathBuf::from),
@@ -286,12 +319,21 @@ fn runtime_extension(options: &Options, roles: Roles) -> Result<Option<RuntimeEx
 
 /// The conditions of client-go (`tools/leaderelection`, `NewLeaderElector`). A lease duration is in whole seconds.
 fn electable(lease: LeaseSettings) -> Result<LeaseSettings, ConfigError> {
-    let LeaseSettings { lease_duration, renew_deadline, retry_period, .. } = lease;
+    let LeaseSettings {
+        lease_duration,
+        renew_deadline,
+        retry_period,
+        ..
+    } = lease;
     let ordered = retry_period < renew_deadline && renew_deadline < lease_duration && !retry_period.is_zero();
     if ordered && lease_duration.subsec_nanos() == 0 {
         Ok(lease)
     } else {
-        Err(ConfigError::LeaseTimes { retry_period, renew_deadline, lease_duration })
+        Err(ConfigError::LeaseTimes {
+            retry_period,
+            renew_deadline,
+            lease_duration,
+        })
     }
 }
 
@@ -312,7 +354,9 @@ fn listen_address(flag: &'static str, text: &str) -> Result<Option<ListenAddress
     if matches!(text, "" | "0") {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|source| ConfigError::Address { flag, source })
+    text.parse()
+        .map(Some)
+        .map_err(|source| ConfigError::Address { flag, source })
 }
 
 fn tls(source: TlsPolicyError) -> ConfigError {
@@ -347,12 +391,18 @@ fn several_ports(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
 fn host(text: String) -> Result<String, ConfigError> {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
     let is_name = || text.len() <= 253 && text.split('.').all(label);
-    if text.parse::<IpAddr>().is_ok() || is_name() { Ok(text) } else { Err(ConfigError::AdvertiseHost(text)) }
+    if text.parse::<IpAddr>().is_ok() || is_name() {
+        Ok(text)
+    } else {
+        Err(ConfigError::AdvertiseHost(text))
+    }
 }
 
 #[cfg(test)]
@@ -369,18 +419,36 @@ mod tests {
         assert_eq!(config.workload_ports, 20000..=29999);
         assert_eq!((config.moved_ports, config.clusters_max), (vec![], Some(1000)));
         assert_eq!(config.sync_period, Some(Duration::from_mins(10)));
-        assert_eq!(config.health.map(|address| address.to_string()).as_deref(), Some(":9440"));
+        assert_eq!(
+            config.health.map(|address| address.to_string()).as_deref(),
+            Some(":9440")
+        );
     }
 
     #[test]
     fn a_value_that_cannot_be_used_is_refused_by_the_name_of_its_flag() {
         type Change = fn(&mut Options);
         let cases: [(Change, &str); 20] = [
-            (|o| o.diagnostics_address = "8443".into(), "failed to take --diagnostics-address"),
-            (|o| o.health_address = "x:y".into(), "failed to take --health-addr"),
-            (|o| o.tls_min_version = "VersionTLS11".into(), "failed to take --tls-min-version"),
-            (|o| o.tls_cipher_suites = "RC4".into(), "failed to take --tls-cipher-suites"),
-            (|o| o.bind_address = "localhost".into(), r#"failed to take --bind-address "localhost""#),
+            (
+                |o| o.diagnostics_address = "8443".into(),
+                "failed to take --diagnostics-address",
+            ),
+            (
+                |o| o.health_address = "x:y".into(),
+                "failed to take --health-addr",
+            ),
+            (
+                |o| o.tls_min_version = "VersionTLS11".into(),
+                "failed to take --tls-min-version",
+            ),
+            (
+                |o| o.tls_cipher_suites = "RC4".into(),
+                "failed to take --tls-cipher-suites",
+            ),
+            (
+                |o| o.bind_address = "localhost".into(),
+                r#"failed to take --bind-address "localhost""#,
+            ),
             (
                 |o| o.workload_ports = "30000-20000".into(),
                 r#"failed to read --workload-ports "30000-20000" as first-last, both within 1..=65535"#,
@@ -405,13 +473,31 @@ mod tests {
                 |o| o.advertise_host = Some(String::new()),
                 r#"--advertise-host "" is neither an IP address nor a DNS name"#,
             ),
-            (|o| o.cluster_concurrency = Some(0), "--inmemorycluster-concurrency has to be at least 1"),
-            (|o| o.machine_concurrency = Some(0), "--inmemorymachine-concurrency has to be at least 1"),
-            (|o| o.claim_concurrency = Some(0), "--ipaddressclaim-concurrency has to be at least 1"),
-            (|o| o.ipam_overlap = "deny".into(), r#"--ipam-overlap "deny" is neither off nor warn"#),
+            (
+                |o| o.cluster_concurrency = Some(0),
+                "--inmemorycluster-concurrency has to be at least 1",
+            ),
+            (
+                |o| o.machine_concurrency = Some(0),
+                "--inmemorymachine-concurrency has to be at least 1",
+            ),
+            (
+                |o| o.claim_concurrency = Some(0),
+                "--ipaddressclaim-concurrency has to be at least 1",
+            ),
+            (
+                |o| o.ipam_overlap = "deny".into(),
+                r#"--ipam-overlap "deny" is neither off nor warn"#,
+            ),
             (|o| o.seed = String::new(), "--seed must not be empty"),
-            (|o| o.feature_gates = "Nonsense=true".into(), "failed to take --feature-gates"),
-            (|o| o.leader_election_id = "ns/".into(), "--leader-election-id must not be empty"),
+            (
+                |o| o.feature_gates = "Nonsense=true".into(),
+                "failed to take --feature-gates",
+            ),
+            (
+                |o| o.leader_election_id = "ns/".into(),
+                "--leader-election-id must not be empty",
+            ),
             (
                 |o| {
                     o.leader_elect = true;
@@ -468,15 +554,32 @@ mod tests {
         assert_eq!(webhooks(0, "", ""), None);
         let address: ListenAddress = ":9443".parse().expect("an address");
         for (given, service) in [("", None), ("other", Some("other".to_owned()))] {
-            let kept = Certificates::Kept { namespace: "here".into(), service };
-            let expected = WebhookConfig { address: address.clone(), certificates: kept };
+            let kept = Certificates::Kept {
+                namespace: "here".into(),
+                service,
+            };
+            let expected = WebhookConfig {
+                address: address.clone(),
+                certificates: kept,
+            };
             assert_eq!(webhooks(9443, "", given), Some(expected));
         }
-        let local = Options { webhook_host: "::1".into(), webhook_port: 9443, ..Options::default() };
-        let local = Config::new(local).expect("valid").webhooks.expect("served").address;
+        let local = Options {
+            webhook_host: "::1".into(),
+            webhook_port: 9443,
+            ..Options::default()
+        };
+        let local = Config::new(local)
+            .expect("valid")
+            .webhooks
+            .expect("served")
+            .address;
         assert_eq!(local.to_string(), "[::1]:9443");
         let certificates = Certificates::Folder(Folder::new("/certs"));
-        let expected = WebhookConfig { address, certificates };
+        let expected = WebhookConfig {
+            address,
+            certificates,
+        };
         assert_eq!(webhooks(9443, "/certs", "other"), Some(expected));
     }
 
@@ -505,7 +608,10 @@ mod tests {
         assert_eq!((alone.runtime_extension, alone.webhooks), (served.clone(), None));
         let all = config("infrastructure,ipam,runtime-extension", 9444).expect("valid");
         assert_eq!((all.runtime_extension, all.webhooks.is_some()), (served, true));
-        assert_eq!(config("infrastructure,ipam", 0).expect("valid").runtime_extension, None);
+        assert_eq!(
+            config("infrastructure,ipam", 0).expect("valid").runtime_extension,
+            None
+        );
         let error = config("runtime-extension", 0).expect_err("no port");
         assert_eq!(error.to_string(), "--runtime-extension-port has to be at least 1");
         let told = |cluster_api: &str| {
@@ -520,36 +626,66 @@ mod tests {
             Config::new(options).map(|config| config.runtime_extension.expect("it has the role"))
         };
         let old = told("v1.11.3").expect("valid");
-        assert_eq!((old.cluster_api, old.recordings), (Release::new(11), Some("/calls".into())));
+        assert_eq!(
+            (old.cluster_api, old.recordings),
+            (Release::new(11), Some("/calls".into()))
+        );
         assert_eq!(old.client_authorities, Some("/clients/ca.crt".into()));
         let error = told("1.9").expect_err("too old");
-        assert_eq!(error.to_string(), "failed to take --runtime-extension-cluster-api");
+        assert_eq!(
+            error.to_string(),
+            "failed to take --runtime-extension-cluster-api"
+        );
     }
 
     #[test]
     fn a_kinds_own_concurrency_counts_before_that_of_all_kinds() {
         let at_once = |options: Options| {
             let config = Config::new(options).expect("valid");
-            [config.cluster_concurrency, config.machine_concurrency, config.claim_concurrency]
-                .map(NonZeroU16::get)
+            [
+                config.cluster_concurrency,
+                config.machine_concurrency,
+                config.claim_concurrency,
+            ]
+            .map(NonZeroU16::get)
         };
         assert_eq!(at_once(Options::default()), [50, 100, 128]);
-        let all = Options { max_concurrent_reconciles: Some(7), ..Options::default() };
+        let all = Options {
+            max_concurrent_reconciles: Some(7),
+            ..Options::default()
+        };
         assert_eq!(at_once(all.clone()), [7, 7, 7]);
-        assert_eq!(at_once(Options { machine_concurrency: Some(9), ..all }), [7, 9, 7]);
+        assert_eq!(
+            at_once(Options {
+                machine_concurrency: Some(9),
+                ..all
+            }),
+            [7, 9, 7]
+        );
     }
 
     #[test]
     fn the_concurrency_that_the_help_names_is_the_default() {
-        let help = Options::augment_args(clap::Command::new("manager")).render_long_help().to_string();
+        let help = Options::augment_args(clap::Command::new("manager"))
+            .render_long_help()
+            .to_string();
         for (kind, default) in [
             ("InMemoryClusters", CLUSTERS_AT_ONCE),
             ("InMemoryMachines", MACHINES_AT_ONCE),
             ("IPAddressClaims", CLAIMS_AT_ONCE),
         ] {
-            let after = help.split(&format!("How many {kind} are")).nth(1).expect("the help names it");
-            let said = after.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']'));
-            assert_eq!(said.map(|(number, _)| number), Some(default.to_string().as_str()), "{kind}");
+            let after = help
+                .split(&format!("How many {kind} are"))
+                .nth(1)
+                .expect("the help names it");
+            let said = after
+                .split_once("[default: ")
+                .and_then(|(_, rest)| rest.split_once(']'));
+            assert_eq!(
+                said.map(|(number, _)| number),
+                Some(default.to_string().as_str()),
+                "{kind}"
+            );
         }
     }
 
@@ -563,7 +699,10 @@ mod tests {
                 ..Options::default()
             };
             let config = Config::new(options).expect("valid");
-            assert_eq!((config.diagnostics, config.health, config.sync_period), (None, None, None));
+            assert_eq!(
+                (config.diagnostics, config.health, config.sync_period),
+                (None, None, None)
+            );
         }
     }
 }

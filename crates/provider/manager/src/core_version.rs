@@ -19,7 +19,11 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 /// The groups of Cluster API that exist in both versions and that the manager uses.
-const GROUPS: [&str; 3] = ["cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "ipam.cluster.x-k8s.io"];
+const GROUPS: [&str; 3] = [
+    "cluster.x-k8s.io",
+    "controlplane.cluster.x-k8s.io",
+    "ipam.cluster.x-k8s.io",
+];
 const NEW: &str = "v1beta2";
 const OLD: &str = "v1beta1";
 
@@ -46,7 +50,10 @@ pub(crate) fn speaking(client: Client) -> Client {
                 older.lock()[group] = found;
                 if now[group] != found {
                     let version = if found { OLD } else { NEW };
-                    info!(group = GROUPS[group], version, "Switched to the version that Cluster API serves");
+                    info!(
+                        group = GROUPS[group],
+                        version, "Switched to the version that Cluster API serves"
+                    );
                 }
             }
             Ok::<_, kube::Error>(response)
@@ -57,14 +64,19 @@ pub(crate) fn speaking(client: Client) -> Client {
 
 /// Whether the API server does not serve the path of the request. If only the object is missing, the answer is JSON.
 fn is_of_no_version(response: &Response<Body>) -> bool {
-    let kind = response.headers().get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = response
+        .headers()
+        .get(http::header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
     response.status() == StatusCode::NOT_FOUND && !kind.is_some_and(|kind| kind.contains("json"))
 }
 
 /// Whether the group is served only in the older version. `None` when it is served in no version, or the API server
 /// does not answer.
 async fn is_older(client: &Client, group: &str) -> Option<bool> {
-    let request = Request::get(format!("/apis/{group}")).body(Vec::new()).expect("a path of words");
+    let request = Request::get(format!("/apis/{group}"))
+        .body(Vec::new())
+        .expect("a path of words");
     let found: Value = match client.request(request).await {
         Ok(found) => found,
         Err(error) => {
@@ -72,7 +84,10 @@ async fn is_older(client: &Client, group: &str) -> Option<bool> {
             return None;
         }
     };
-    let versions = found["versions"].as_array()?.iter().filter_map(|version| version["version"].as_str());
+    let versions = found["versions"]
+        .as_array()?
+        .iter()
+        .filter_map(|version| version["version"].as_str());
     let mut new = false;
     let mut old = false;
     for version in versions {
@@ -101,7 +116,9 @@ async fn spoken(request: Request<Body>, older: Older) -> Result<Request<Body>, k
     };
     say_version(&mut object, older);
     if of_group.is_some() {
-        object.pointer_mut("/status/conditions").map(leave_empty_messages_out);
+        object
+            .pointer_mut("/status/conditions")
+            .map(leave_empty_messages_out);
     }
     let text = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
     if head.headers.contains_key(CONTENT_LENGTH) {
@@ -163,7 +180,12 @@ fn say_version(value: &mut Value, older: Older) {
 /// Conditions of `v1beta1` have no message or one of at least one character (Cluster API 1.10, IPAddressClaim), and those of
 /// `v1beta2` may have an empty one.
 fn leave_empty_messages_out(conditions: &mut Value) {
-    for condition in conditions.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+    for condition in conditions
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+    {
         condition.retain(|field, value| field != "message" || value != "");
     }
 }
@@ -192,18 +214,25 @@ mod tests {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.expect("in memory");
                 let path = head.uri.to_string();
-                log.lock().push((path.clone(), serde_json::from_slice(&body).unwrap_or_default()));
+                log.lock()
+                    .push((path.clone(), serde_json::from_slice(&body).unwrap_or_default()));
                 let answer = |code: u16, kind: &str, text: Value| {
                     Response::builder()
                         .status(code)
                         .header("content-type", kind)
                         .body(Body::from(text.to_string().into_bytes()))
                 };
-                let group = path.strip_prefix("/apis/").is_some_and(|group| GROUPS.contains(&group));
-                let served = versions.iter().any(|version| path.contains(&format!("/{version}/")));
+                let group = path
+                    .strip_prefix("/apis/")
+                    .is_some_and(|group| GROUPS.contains(&group));
+                let served = versions
+                    .iter()
+                    .any(|version| path.contains(&format!("/{version}/")));
                 let response = if group {
-                    let versions: Vec<_> =
-                        versions.iter().map(|version| json!({"version": version})).collect();
+                    let versions: Vec<_> = versions
+                        .iter()
+                        .map(|version| json!({"version": version}))
+                        .collect();
                     answer(200, "application/json", json!({"versions": versions}))
                 } else if !served && path.contains("cluster.x-k8s.io") {
                     answer(404, "text/plain; charset=utf-8", json!("404 page not found"))
@@ -219,9 +248,14 @@ mod tests {
     }
 
     async fn send(client: &Client, method: Method, path: &str, body: &Value) {
-        let request =
-            Request::builder().method(method).uri(path).body(Body::from(body.to_string().into_bytes()));
-        client.send(request.expect("a request")).await.expect("a response");
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(Body::from(body.to_string().into_bytes()));
+        client
+            .send(request.expect("a request"))
+            .await
+            .expect("a response");
     }
 
     #[tokio::test]
@@ -234,7 +268,13 @@ mod tests {
         let ours =
             json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "InMemoryMachine"});
         let object = |version: &str| json!({"apiVersion": "v1", "metadata": {"ownerReferences": [owner(version), ours.clone()]}});
-        send(&client, Method::POST, "/api/v1/namespaces/n/secrets", &object(NEW)).await;
+        send(
+            &client,
+            Method::POST,
+            "/api/v1/namespaces/n/secrets",
+            &object(NEW),
+        )
+        .await;
         // The versions of the other group are not known yet.
         let claims = "/apis/ipam.cluster.x-k8s.io/v1beta2/ipaddressclaims";
         send(&client, Method::GET, claims, &Value::Null).await;
@@ -247,7 +287,10 @@ mod tests {
             (claims, Value::Null),
             ("/apis/ipam.cluster.x-k8s.io", Value::Null),
         ];
-        assert_eq!(*asked.lock(), expected.map(|(path, body)| (path.to_owned(), body)));
+        assert_eq!(
+            *asked.lock(),
+            expected.map(|(path, body)| (path.to_owned(), body))
+        );
     }
 
     #[tokio::test]
@@ -256,7 +299,10 @@ mod tests {
         let object = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster"});
         send(&client, Method::GET, CLUSTERS, &Value::Null).await;
         send(&client, Method::PUT, CLUSTERS, &object).await;
-        assert_eq!(*asked.lock(), [(CLUSTERS.to_owned(), Value::Null), (CLUSTERS.to_owned(), object)]);
+        assert_eq!(
+            *asked.lock(),
+            [(CLUSTERS.to_owned(), Value::Null), (CLUSTERS.to_owned(), object)]
+        );
     }
 
     #[tokio::test]
@@ -277,8 +323,10 @@ mod tests {
         let (client, asked, _) = api(&[OLD]);
         let claim = "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddressclaims/c/status";
         let conditions = |messages: [Value; 2]| json!({"status": {"conditions": messages}});
-        let written =
-            conditions([json!({"type": "Ready", "message": ""}), json!({"type": "X", "message": "no"})]);
+        let written = conditions([
+            json!({"type": "Ready", "message": ""}),
+            json!({"type": "X", "message": "no"}),
+        ]);
         // The first request finds out which version is served.
         for _ in 0..2 {
             send(&client, Method::PATCH, claim, &written).await;

@@ -38,7 +38,10 @@ mod tests {
             ("AllAlpha=true,AllBeta=false", Ok(())),
             ("Nonsense=true", Err(FeatureGateError::Unknown("Nonsense".into()))),
             ("AllAlpha", Err(FeatureGateError::Malformed("AllAlpha".into()))),
-            ("AllAlpha=yes", Err(FeatureGateError::Malformed("AllAlpha=yes".into()))),
+            (
+                "AllAlpha=yes",
+                Err(FeatureGateError::Malformed("AllAlpha=yes".into())),
+            ),
         ] {
             assert_eq!(check(text), expected, "{text:?}");
         }
@@ -47,6 +50,9 @@ mod tests {
     #[test]
     fn the_message_names_the_gates_that_exist() {
         let message = FeatureGateError::Unknown("Nonsense".into()).to_string();
-        assert_eq!(message, r#"unknown feature gate "Nonsense"; known: AllAlpha, AllBeta"#);
+        assert_eq!(
+            message,
+            r#"unknown feature gate "Nonsense"; known: AllAlpha, AllBeta"#
+        );
     }
 }

@@ -36,7 +36,9 @@ struct Emptier {
 
 impl Emptier {
     const fn new() -> Self {
-        Self { place: Place::Outside { matched: 0 } }
+        Self {
+            place: Place::Outside { matched: 0 },
+        }
     }
 
     /// The chunk without what is in the lists. Without lists it is the chunk itself.
@@ -79,7 +81,9 @@ impl Emptier {
                 }
             },
             Place::Inside { depth } => {
-                let Some(at) = memchr3(b'"', b'[', b']', rest) else { return &[] };
+                let Some(at) = memchr3(b'"', b'[', b']', rest) else {
+                    return &[];
+                };
                 self.place = match (rest[at], depth) {
                     (b'"', _) => Place::Text { depth },
                     (b'[', _) => Place::Inside { depth: depth + 1 },
@@ -92,8 +96,14 @@ impl Emptier {
                 &rest[at + 1..]
             }
             Place::Text { depth } => {
-                let Some(at) = memchr2(b'"', b'\\', rest) else { return &[] };
-                self.place = if rest[at] == b'"' { Place::Inside { depth } } else { Place::Escape { depth } };
+                let Some(at) = memchr2(b'"', b'\\', rest) else {
+                    return &[];
+                };
+                self.place = if rest[at] == b'"' {
+                    Place::Inside { depth }
+                } else {
+                    Place::Escape { depth }
+                };
                 &rest[at + 1..]
             }
             Place::Escape { depth } => {
@@ -118,7 +128,10 @@ fn list_after(text: &[u8], matched: usize) -> Result<usize, usize> {
         return Ok(at + BEGINNING.len());
     }
     let longest = text.len().min(BEGINNING.len() - 1);
-    Err((1..=longest).rev().find(|length| text.ends_with(&BEGINNING[..*length])).unwrap_or(0))
+    Err((1..=longest)
+        .rev()
+        .find(|length| text.ends_with(&BEGINNING[..*length]))
+        .unwrap_or(0))
 }
 
 /// Changes each frame of a body.
@@ -140,7 +153,9 @@ where
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
 #[cfg(test)]
@@ -171,7 +186,12 @@ mod tests {
             json!({ "type": "ADDED", "object": { "metadata": { "managedFields": fields, "name": "a" } } })
                 .to_string()
         };
-        let text = [event(json!([entry, entry])), event(json!([])), event(json!([entry]))].join("\n");
+        let text = [
+            event(json!([entry, entry])),
+            event(json!([])),
+            event(json!([entry])),
+        ]
+        .join("\n");
         let expected = [event(json!([])), event(json!([])), event(json!([]))].join("\n");
         assert_eq!(empty(&text, &[]), expected);
         let bytewise: Vec<_> = (0..text.len()).collect();
@@ -191,7 +211,10 @@ mod tests {
             Just("managedFields".to_owned()),
             Just("\"managedFields\":[".to_owned())
         ];
-        let leaf = prop_oneof![text.clone().prop_map(Value::from), any::<i8>().prop_map(Value::from)];
+        let leaf = prop_oneof![
+            text.clone().prop_map(Value::from),
+            any::<i8>().prop_map(Value::from)
+        ];
         leaf.prop_recursive(4, 40, 5, move |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

@@ -59,8 +59,12 @@ const CONTROLLERS_DRAIN_MAX: Duration = Duration::from_secs(4);
 /// The part of that time for open connections to workload clusters. Watches never end by themselves.
 const CLOUD_DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Tasks that only the leader runs.
-const CONTROLLER_TASKS: [&str; 4] =
-    ["infrastructure controllers", "scenario controller", "hooks of machines", "IPAM controllers"];
+const CONTROLLER_TASKS: [&str; 4] = [
+    "infrastructure controllers",
+    "scenario controller",
+    "hooks of machines",
+    "IPAM controllers",
+];
 /// The task that keeps the journal of the cloud in a file.
 const JOURNAL_TASK: &str = "journal";
 /// The reporting controller of Events.
@@ -173,7 +177,10 @@ impl Manager {
             .transpose()
             .map_err(BuildError::Certificate)?;
         if let (Some(lease), Some(certificate)) = (&mut config.lease, &certificate) {
-            lease.published.insert(DIAGNOSTICS_CERTIFICATE.to_owned(), certificate.fingerprint.clone());
+            lease.published.insert(
+                DIAGNOSTICS_CERTIFICATE.to_owned(),
+                certificate.fingerprint.clone(),
+            );
         }
         let webhooks = webhooks(&config, &registry, &readiness)?;
         let client = core_version::speaking(requests.own(clients.work.clone()));
@@ -228,13 +235,17 @@ impl Manager {
     /// The address of the health server, with the chosen port where port 0 was requested.
     #[must_use]
     pub fn health_address(&self) -> Option<SocketAddr> {
-        self.health.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.health
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok())
     }
 
     /// The address of the diagnostics server, with the chosen port where port 0 was requested.
     #[must_use]
     pub fn diagnostics_address(&self) -> Option<SocketAddr> {
-        self.diagnostics.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.diagnostics
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok())
     }
 
     /// The gates of readiness, as reported by `/readyz`.
@@ -273,9 +284,12 @@ impl Manager {
                 info!("Stopping");
                 CONTROLLERS_DRAIN_MAX
             };
-            if timeout(DRAIN_MAX, drain(&mut tasks, &stops, cloud.get().cloned(), &fence, patience))
-                .await
-                .is_err()
+            if timeout(
+                DRAIN_MAX,
+                drain(&mut tasks, &stops, cloud.get().cloned(), &fence, patience),
+            )
+            .await
+            .is_err()
             {
                 warn!(tasks = ?tasks.names(), "Some tasks did not stop in time");
             }
@@ -300,7 +314,11 @@ impl Manager {
             let tls = self.diagnostics_tls.take();
             let router = match &tls {
                 Some(_) => {
-                    let debug = self.verbosity.take().map(diagnostics::debug_router).unwrap_or_default();
+                    let debug = self
+                        .verbosity
+                        .take()
+                        .map(diagnostics::debug_router)
+                        .unwrap_or_default();
                     let reviews = Reviews::new(self.reviews_client.clone());
                     let usual = diagnostics::authorized(router.merge(debug), reviews.clone(), None);
                     let ours =
@@ -309,7 +327,10 @@ impl Manager {
                 }
                 None => router,
             };
-            tasks.spawn("diagnostics server", serve(listener, tls, router, stops.servers.clone()));
+            tasks.spawn(
+                "diagnostics server",
+                serve(listener, tls, router, stops.servers.clone()),
+            );
         }
         if let Some(webhooks) = self.webhooks.take() {
             let own = self.client.clone();
@@ -319,8 +340,10 @@ impl Manager {
         if let Some(extension) = self.runtime_extension.take() {
             extension.spawn(tasks, self.client.clone(), self.clock.clone(), &stops.servers);
         }
-        let reporter =
-            Reporter { controller: REPORTING_CONTROLLER.to_owned(), instance: self.config.identity.clone() };
+        let reporter = Reporter {
+            controller: REPORTING_CONTROLLER.to_owned(),
+            instance: self.config.identity.clone(),
+        };
         let (events, publish) = Events::new(
             self.fence.guard(self.client.clone()),
             reporter,
@@ -368,19 +391,38 @@ impl Manager {
                 leadership = acquired => leadership.expect("waiting for a lease does not panic"),
                 ended = tasks.ended() => return Err(RunError::Task(ended.early())),
             };
-            let Some(leadership) = leadership else { return Ok(()) };
+            let Some(leadership) = leadership else {
+                return Ok(());
+            };
             close_gates(&readiness, config.roles);
-            tasks.spawn_on("leader election", leadership.hold(fence, stops.lease.clone()), &urgent);
+            tasks.spawn_on(
+                "leader election",
+                leadership.hold(fence, stops.lease.clone()),
+                &urgent,
+            );
         }
-        let services =
-            Services { metrics, events, clock, readiness: readiness.clone(), resync: config.sync_period };
+        let services = Services {
+            metrics,
+            events,
+            clock,
+            readiness: readiness.clone(),
+            resync: config.sync_period,
+        };
         if config.roles.ipam {
             start_ipam(client.clone(), &config, &services, ipam_metrics, tasks, stops);
         }
         if config.roles.infrastructure {
             let cloud = start_cloud(network, &config, &services, &registry, tasks)?;
             let cloud = running_cloud.get_or_init(|| cloud).clone();
-            start_infrastructure([client, steps], &config, services, cloud, hook_metrics, tasks, stops);
+            start_infrastructure(
+                [client, steps],
+                &config,
+                services,
+                cloud,
+                hook_metrics,
+                tasks,
+                stops,
+            );
         }
         tokio::select! {
             () = shutdown.cancelled() => Ok(()),
@@ -449,11 +491,22 @@ fn start_infrastructure(
         concurrency: config.cluster_concurrency,
         has_stand_in: config.has_stand_in,
     };
-    let controller =
-        nephele_scenario::run(client.clone(), steps, services.clone(), scenarios, stops.controllers.clone());
+    let controller = nephele_scenario::run(
+        client.clone(),
+        steps,
+        services.clone(),
+        scenarios,
+        stops.controllers.clone(),
+    );
     tasks.spawn("scenario controller", controller);
-    let controllers =
-        nephele_infra_controller::run(client, cloud, hooks, services, settings, stops.controllers.clone());
+    let controllers = nephele_infra_controller::run(
+        client,
+        cloud,
+        hooks,
+        services,
+        settings,
+        stops.controllers.clone(),
+    );
     tasks.spawn("infrastructure controllers", controllers);
 }
 
@@ -551,8 +604,11 @@ fn close_gates(readiness: &Readiness, roles: Roles) {
 
 fn listen(purpose: &'static str, address: Option<&ListenAddress>) -> Result<Option<TcpListener>, BuildError> {
     let Some(address) = address else { return Ok(None) };
-    let bound =
-        address.bind().map_err(|source| BuildError::Listen { purpose, address: address.clone(), source });
+    let bound = address.bind().map_err(|source| BuildError::Listen {
+        purpose,
+        address: address.clone(),
+        source,
+    });
     let listener = bound?;
     info!(%address, "Listening for {purpose}");
     Ok(Some(listener))
@@ -563,11 +619,26 @@ fn webhooks(
     registry: &Registry,
     readiness: &Readiness,
 ) -> Result<Option<Webhooks>, BuildError> {
-    let Some(WebhookConfig { address, certificates }) = &config.webhooks else { return Ok(None) };
-    let Some(listener) = listen("webhooks", Some(address))? else { return Ok(None) };
-    Webhooks::new(config.roles, listener, certificates.clone(), config.tls.clone(), registry, readiness)
-        .map(Some)
-        .map_err(BuildError::Metrics)
+    let Some(WebhookConfig {
+        address,
+        certificates,
+    }) = &config.webhooks
+    else {
+        return Ok(None);
+    };
+    let Some(listener) = listen("webhooks", Some(address))? else {
+        return Ok(None);
+    };
+    Webhooks::new(
+        config.roles,
+        listener,
+        certificates.clone(),
+        config.tls.clone(),
+        registry,
+        readiness,
+    )
+    .map(Some)
+    .map_err(BuildError::Metrics)
 }
 
 fn runtime_extension(
@@ -577,7 +648,9 @@ fn runtime_extension(
     registry: &Registry,
     readiness: &Readiness,
 ) -> Result<Option<RuntimeExtension>, BuildError> {
-    let Some(extension) = &config.runtime_extension else { return Ok(None) };
+    let Some(extension) = &config.runtime_extension else {
+        return Ok(None);
+    };
     let Some(listener) = listen("the runtime extension", Some(&extension.address))? else {
         return Ok(None);
     };
@@ -595,7 +668,9 @@ fn describe_process(registry: &Registry) -> Result<(), prometheus::Error> {
         Opts::new("nephele_build_info", "Always 1; the labels say what is running."),
         &["version", "revision"],
     )?;
-    build.with_label_values(&[crate::version(), crate::revision()]).set(1);
+    build
+        .with_label_values(&[crate::version(), crate::revision()])
+        .set(1);
     registry.register(Box::new(build))
 }
 

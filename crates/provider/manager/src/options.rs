@@ -216,9 +216,14 @@ impl Default for Options {
     fn default() -> Self {
         let flags = Self::augment_args(Command::new("manager").no_binary_name(true));
         let flags = flags.mut_args(|flag| flag.env(Resettable::Reset));
-        let matches = flags.try_get_matches_from([""; 0]).expect("every flag has a default or is optional");
+        let matches = flags
+            .try_get_matches_from([""; 0])
+            .expect("every flag has a default or is optional");
         let options = Self::from_arg_matches(&matches).expect("defaults are values of their flags");
-        Self { webhook_port: 0, ..options }
+        Self {
+            webhook_port: 0,
+            ..options
+        }
     }
 }
 

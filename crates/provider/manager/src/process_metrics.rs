@@ -1,10 +1,12 @@
 //! The standard metrics of a process.
 
-use prometheus::core::{Collector, Desc};
 #[cfg(target_os = "linux")]
 use prometheus::process_collector::ProcessCollector;
-use prometheus::proto::MetricFamily;
-use prometheus::{Counter, Registry};
+use prometheus::{
+    Counter, Registry,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 const CPU_SECONDS: &str = "process_cpu_seconds_total";
@@ -37,12 +39,20 @@ impl ProcessMetrics {
 
     #[cfg(target_os = "linux")]
     fn other_descriptions(&self) -> Vec<&Desc> {
-        self.others.desc().into_iter().filter(|description| description.fq_name != CPU_SECONDS).collect()
+        self.others
+            .desc()
+            .into_iter()
+            .filter(|description| description.fq_name != CPU_SECONDS)
+            .collect()
     }
 
     #[cfg(target_os = "linux")]
     fn collect_others(&self) -> Vec<MetricFamily> {
-        self.others.collect().into_iter().filter(|family| family.name() != CPU_SECONDS).collect()
+        self.others
+            .collect()
+            .into_iter()
+            .filter(|family| family.name() != CPU_SECONDS)
+            .collect()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -65,7 +75,8 @@ impl Collector for ProcessMetrics {
         let spent = clock_gettime(ClockId::ProcessCPUTime);
         let seconds = spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9;
         // Two collections at a time may read the clock in one order and count in the other.
-        self.cpu_seconds.inc_by((seconds - self.cpu_seconds.get()).max(0.0));
+        self.cpu_seconds
+            .inc_by((seconds - self.cpu_seconds.get()).max(0.0));
         [self.cpu_seconds.collect(), self.collect_others()].concat()
     }
 }
@@ -76,7 +87,10 @@ mod tests {
 
     fn cpu_seconds(registry: &Registry) -> f64 {
         let families = registry.gather();
-        let of_cpu: Vec<_> = families.iter().filter(|family| family.name() == CPU_SECONDS).collect();
+        let of_cpu: Vec<_> = families
+            .iter()
+            .filter(|family| family.name() == CPU_SECONDS)
+            .collect();
         assert_eq!(of_cpu.len(), 1);
         of_cpu[0].get_metric()[0].get_counter().get_value()
     }
@@ -88,7 +102,10 @@ mod tests {
         let before = cpu_seconds(&registry);
         let mut work = std::iter::repeat_with(|| cpu_seconds(&registry));
         let after = work.find(|now| *now != before).expect("an endless iterator");
-        assert!(before > 0.0 && after - before < 1.0, "{before} before, {after} after");
+        assert!(
+            before > 0.0 && after - before < 1.0,
+            "{before} before, {after} after"
+        );
     }
 
     #[cfg(target_os = "linux")]
@@ -96,10 +113,24 @@ mod tests {
     fn the_other_metrics_of_a_process_are_there() {
         let registry = Registry::new();
         register(&registry).expect("nothing is registered yet");
-        let mut names: Vec<_> = registry.gather().iter().map(|family| family.name().to_owned()).collect();
+        let mut names: Vec<_> = registry
+            .gather()
+            .iter()
+            .map(|family| family.name().to_owned())
+            .collect();
         names.sort();
-        let expected = ["cpu_seconds_total", "max_fds", "open_fds", "resident_memory_bytes"];
-        let expected = expected.into_iter().chain(["start_time_seconds", "threads", "virtual_memory_bytes"]);
-        assert_eq!(names, expected.map(|name| format!("process_{name}")).collect::<Vec<_>>());
+        let expected = [
+            "cpu_seconds_total",
+            "max_fds",
+            "open_fds",
+            "resident_memory_bytes",
+        ];
+        let expected = expected
+            .into_iter()
+            .chain(["start_time_seconds", "threads", "virtual_memory_bytes"]);
+        assert_eq!(
+            names,
+            expected.map(|name| format!("process_{name}")).collect::<Vec<_>>()
+        );
     }
 }

@@ -32,7 +32,11 @@ impl FromStr for Roles {
     type Err = RolesError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut roles = Self { infrastructure: false, ipam: false, runtime_extension: false };
+        let mut roles = Self {
+            infrastructure: false,
+            ipam: false,
+            runtime_extension: false,
+        };
         for role in text.split(',').map(str::trim).filter(|role| !role.is_empty()) {
             match role {
                 "infrastructure" => roles.infrastructure = true,
@@ -41,7 +45,11 @@ impl FromStr for Roles {
                 other => return Err(RolesError::Unknown(other.to_owned())),
             }
         }
-        if roles.serve_webhooks() || roles.runtime_extension { Ok(roles) } else { Err(RolesError::Empty) }
+        if roles.serve_webhooks() || roles.runtime_extension {
+            Ok(roles)
+        } else {
+            Err(RolesError::Empty)
+        }
     }
 }
 
@@ -51,13 +59,43 @@ mod tests {
 
     #[test]
     fn a_manager_has_the_roles_it_is_given_and_at_least_one() {
-        let none = Roles { infrastructure: false, ipam: false, runtime_extension: false };
+        let none = Roles {
+            infrastructure: false,
+            ipam: false,
+            runtime_extension: false,
+        };
         let cases = [
-            ("infrastructure,ipam", Ok(Roles { infrastructure: true, ipam: true, ..none })),
+            (
+                "infrastructure,ipam",
+                Ok(Roles {
+                    infrastructure: true,
+                    ipam: true,
+                    ..none
+                }),
+            ),
             (" ipam ", Ok(Roles { ipam: true, ..none })),
-            ("infrastructure", Ok(Roles { infrastructure: true, ..none })),
-            ("runtime-extension", Ok(Roles { runtime_extension: true, ..none })),
-            ("ipam,runtime-extension", Ok(Roles { ipam: true, runtime_extension: true, ..none })),
+            (
+                "infrastructure",
+                Ok(Roles {
+                    infrastructure: true,
+                    ..none
+                }),
+            ),
+            (
+                "runtime-extension",
+                Ok(Roles {
+                    runtime_extension: true,
+                    ..none
+                }),
+            ),
+            (
+                "ipam,runtime-extension",
+                Ok(Roles {
+                    ipam: true,
+                    runtime_extension: true,
+                    ..none
+                }),
+            ),
             ("ipam,dns", Err(RolesError::Unknown("dns".into()))),
             (",", Err(RolesError::Empty)),
         ];

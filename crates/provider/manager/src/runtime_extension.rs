@@ -88,16 +88,27 @@ impl RuntimeExtension {
         let metrics = Metrics::register(registry).map_err(RuntimeExtensionError::Metrics)?;
         // The webhooks' certificate metrics have the same names, so these metrics are not exported.
         let certificate_metrics = nephele_webhook::Metrics::register(&Registry::new());
-        let RuntimeExtensionConfig { address: _, namespace, cluster_api, client_authorities, recordings } =
-            config;
-        let client_authorities = client_authorities.clone().map(ClientAuthorities::load).transpose();
+        let RuntimeExtensionConfig {
+            address: _,
+            namespace,
+            cluster_api,
+            client_authorities,
+            recordings,
+        } = config;
+        let client_authorities = client_authorities
+            .clone()
+            .map(ClientAuthorities::load)
+            .transpose();
         let mut extension = nephele_test_extension::extension(access, clock)
             .for_release(*cluster_api)
             .metrics(metrics)
             .openapi("/openapi/v3");
         if let Some(folder) = recordings {
             let recorder = Recorder::in_folder(folder);
-            let failed = |source| RuntimeExtensionError::Recordings { folder: folder.clone(), source };
+            let failed = |source| RuntimeExtensionError::Recordings {
+                folder: folder.clone(),
+                source,
+            };
             extension = extension.record(recorder.map_err(failed)?);
         }
         let service = extension.build().map_err(RuntimeExtensionError::Extension)?;
@@ -114,7 +125,15 @@ impl RuntimeExtension {
 
     /// Starts the tasks.
     pub(crate) fn spawn(self, tasks: &mut Tasks, client: Client, clock: Clock, shutdown: &CancellationToken) {
-        let Self { listener, service, keeping, tls, client_authorities, certificate_metrics, gate } = self;
+        let Self {
+            listener,
+            service,
+            keeping,
+            tls,
+            client_authorities,
+            certificate_metrics,
+            gate,
+        } = self;
         let [server, keeper] = TASKS;
         let certificate = ServedCertificate::none();
         let tls = TlsAcceptor::from(server_config(&certificate, &tls, client_authorities.as_ref()));
@@ -138,8 +157,14 @@ impl RuntimeExtension {
                     None => pending().await,
                 }
             };
-            let kept =
-                keep(client, keeping, certificate.clone(), certificate_metrics, clock, shutdown.clone());
+            let kept = keep(
+                client,
+                keeping,
+                certificate.clone(),
+                certificate_metrics,
+                clock,
+                shutdown.clone(),
+            );
             tokio::select! {
                 () = opened => {}
                 () = followed => {}
@@ -156,7 +181,9 @@ fn server_config(
     tls: &TlsPolicy,
     clients: Option<&ClientAuthorities>,
 ) -> Arc<ServerConfig> {
-    let Some(clients) = clients else { return certificate.server_config(tls) };
+    let Some(clients) = clients else {
+        return certificate.server_config(tls);
+    };
     let builder = tls.server().with_client_cert_verifier(Arc::new(clients.clone()));
     let mut config = builder.with_cert_resolver(Arc::new(certificate.clone()));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -193,8 +220,10 @@ mod tests {
         assert!(file!("role.yaml").contains(&format!("resourceNames: [{}]", keeping.secret)));
         assert!(file!("service.yaml").contains(&format!("\n  name: {SERVICE}\n")));
         let config = file!("extension_config.yaml");
-        let injected =
-            format!("runtime.cluster.x-k8s.io/inject-ca-from-secret: {namespace}/{}\n", keeping.secret);
+        let injected = format!(
+            "runtime.cluster.x-k8s.io/inject-ca-from-secret: {namespace}/{}\n",
+            keeping.secret
+        );
         assert!(config.contains(&injected));
         assert!(config.contains(&format!("service: {{namespace: {namespace}, name: {SERVICE}, ")));
         assert_eq!(keeping.dns_names[0], format!("{SERVICE}.{namespace}.svc"));

@@ -1,8 +1,10 @@
 use std::{collections::HashMap, error::Error, future::Future};
 
 use nephele_poll_time::timed;
-use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::{
+    runtime::Handle,
+    task::{AbortHandle, Id, JoinSet},
+};
 
 /// Why a task ended when it should not have.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +61,9 @@ impl Tasks {
     ) where
         E: Error + Send + Sync + 'static,
     {
-        let handle = self.running.spawn(timed(task, async move { future.await.map_err(Into::into) }));
+        let handle = self
+            .running
+            .spawn(timed(task, async move { future.await.map_err(Into::into) }));
         self.names.insert(handle.id(), (task, handle));
     }
 
@@ -72,8 +76,10 @@ impl Tasks {
     ) where
         E: Error + Send + Sync + 'static,
     {
-        let handle =
-            self.running.spawn_on(timed(task, async move { future.await.map_err(Into::into) }), runtime);
+        let handle = self.running.spawn_on(
+            timed(task, async move { future.await.map_err(Into::into) }),
+            runtime,
+        );
         self.names.insert(handle.id(), (task, handle));
     }
 
@@ -86,7 +92,10 @@ impl Tasks {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let (task, _) = self.names.remove(&id).expect("every task is named when it is spawned");
+        let (task, _) = self
+            .names
+            .remove(&id)
+            .expect("every task is named when it is spawned");
         let result = match joined {
             Ok((_, result)) => result.map_err(|source| TaskError::Failed { task, source }),
             Err(source) if source.is_cancelled() => Ok(()),
@@ -177,7 +186,10 @@ mod tests {
         tasks.finish("orderly", &mut errors).await;
         tasks.finish("failing", &mut errors).await;
         tasks.finish("never started", &mut errors).await;
-        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), ["failing failed"]);
+        assert_eq!(
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["failing failed"]
+        );
         assert!(tasks.names().is_empty());
     }
 }

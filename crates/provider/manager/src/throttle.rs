@@ -26,7 +26,10 @@ impl Default for RequestRate {
     /// few cores serves. The API server's own priority and fairness limits the load. This limit only guards against
     /// mistakes.
     fn default() -> Self {
-        Self { per_second: 1000.0, burst: 2000 }
+        Self {
+            per_second: 1000.0,
+            burst: 2000,
+        }
     }
 }
 
@@ -42,14 +45,20 @@ struct Bucket {
 impl Bucket {
     fn new(rate: RequestRate, now: Instant) -> Self {
         let interval = Duration::try_from_secs_f64(1.0 / rate.per_second).unwrap_or(Duration::ZERO);
-        Self { interval, tolerance: interval.saturating_mul(rate.burst.saturating_sub(1)), full_at: now }
+        Self {
+            interval,
+            tolerance: interval.saturating_mul(rate.burst.saturating_sub(1)),
+            full_at: now,
+        }
     }
 
     /// Takes a token and returns the time when the request may be sent.
     fn turn(&mut self, now: Instant) -> Instant {
         let full_at = self.full_at.max(now);
         self.full_at = full_at + self.interval;
-        full_at.checked_sub(self.tolerance).map_or(now, |turn| turn.max(now))
+        full_at
+            .checked_sub(self.tolerance)
+            .map_or(now, |turn| turn.max(now))
     }
 }
 
@@ -64,7 +73,11 @@ pub(crate) struct ThrottleLayer {
 impl ThrottleLayer {
     /// `host` is the host of the management API, which requests do not have yet at this layer.
     pub(crate) fn new(rate: RequestRate, requests: IntCounterVec, host: &str) -> Self {
-        Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))), requests, host: host.into() }
+        Self {
+            bucket: Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))),
+            requests,
+            host: host.into(),
+        }
     }
 }
 
@@ -72,8 +85,17 @@ impl<S> Layer<S> for ThrottleLayer {
     type Service = Throttled<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        let Self { bucket, requests, host } = self.clone();
-        Throttled { inner, bucket, requests, host }
+        let Self {
+            bucket,
+            requests,
+            host,
+        } = self.clone();
+        Throttled {
+            inner,
+            bucket,
+            requests,
+            host,
+        }
     }
 }
 
@@ -128,7 +150,13 @@ mod tests {
     #[test]
     fn a_burst_goes_at_once_and_the_rest_in_turn() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(RequestRate { per_second: 10.0, burst: 3 }, start);
+        let mut bucket = Bucket::new(
+            RequestRate {
+                per_second: 10.0,
+                burst: 3,
+            },
+            start,
+        );
         let waits: Vec<u128> = (0..6).map(|_| (bucket.turn(start) - start).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200, 300]);
     }
@@ -136,7 +164,13 @@ mod tests {
     #[test]
     fn a_quiet_time_fills_the_bucket_to_the_burst_and_no_further() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(RequestRate { per_second: 10.0, burst: 2 }, start);
+        let mut bucket = Bucket::new(
+            RequestRate {
+                per_second: 10.0,
+                burst: 2,
+            },
+            start,
+        );
         let later = start + Duration::from_secs(60);
         bucket.turn(start);
         let waits: Vec<u128> = (0..4).map(|_| (bucket.turn(later) - later).as_millis()).collect();
@@ -147,7 +181,10 @@ mod tests {
     async fn requests_wait_their_turn_and_are_counted_by_answer() {
         let opts = prometheus::Opts::new("requests_total", "Requests.");
         let requests = IntCounterVec::new(opts, &["code", "method", "host"]).expect("a valid name");
-        let rate = RequestRate { per_second: 1.0, burst: 1 };
+        let rate = RequestRate {
+            per_second: 1.0,
+            burst: 1,
+        };
         let layer = ThrottleLayer::new(rate, requests.clone(), "example.org:6443");
         let mut service = layer.layer(tower::service_fn(|request: Request<()>| async move {
             match request.uri().path() {
@@ -163,7 +200,11 @@ mod tests {
             seconds.push(started.elapsed().as_secs());
         }
         assert_eq!(seconds, [0, 1, 2]);
-        let count = |code: &str| requests.with_label_values(&[code, "GET", "example.org:6443"]).get();
+        let count = |code: &str| {
+            requests
+                .with_label_values(&[code, "GET", "example.org:6443"])
+                .get()
+        };
         assert_eq!((count("200"), count("<error>")), (2, 1));
     }
 }

@@ -14,9 +14,14 @@ impl Urgent {
     /// # Errors
     /// When the system gives no thread.
     pub fn start() -> io::Result<Self> {
-        let runtime =
-            Builder::new_multi_thread().worker_threads(1).thread_name("urgent").enable_all().build()?;
-        Ok(Self { runtime: Some(runtime) })
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("urgent")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            runtime: Some(runtime),
+        })
     }
 
     /// Where to spawn what must not wait.
@@ -25,7 +30,10 @@ impl Urgent {
     /// Never: the runtime stops only with this value.
     #[must_use]
     pub fn handle(&self) -> &Handle {
-        self.runtime.as_ref().expect("it stops only with this value").handle()
+        self.runtime
+            .as_ref()
+            .expect("it stops only with this value")
+            .handle()
     }
 }
 

@@ -85,7 +85,14 @@ impl Webhooks {
         readiness: &Readiness,
     ) -> Result<Self, prometheus::Error> {
         let metrics = Metrics::register(registry)?;
-        Ok(Self { roles, listener, certificates, tls, metrics, gate: readiness.gate("webhook") })
+        Ok(Self {
+            roles,
+            listener,
+            certificates,
+            tls,
+            metrics,
+            gate: readiness.gate("webhook"),
+        })
     }
 
     /// Starts the tasks. `client` is for the certificates, `callers` for what reviews ask for.
@@ -97,11 +104,25 @@ impl Webhooks {
         clock: Clock,
         shutdown: &CancellationToken,
     ) {
-        let Self { roles, listener, certificates, tls, metrics, gate } = self;
+        let Self {
+            roles,
+            listener,
+            certificates,
+            tls,
+            metrics,
+            gate,
+        } = self;
         let [server, keeper] = TASKS;
         let webhook = handlers(roles, callers);
         let certificate = ServedCertificate::none();
-        let serving = serve(webhook, listener, certificate.clone(), tls, metrics.clone(), shutdown.clone());
+        let serving = serve(
+            webhook,
+            listener,
+            certificate.clone(),
+            tls,
+            metrics.clone(),
+            shutdown.clone(),
+        );
         tasks.spawn(server, serving);
         let opened = {
             let certificate = certificate.clone();
@@ -156,7 +177,11 @@ fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
     let definitions = surroundings.iter().flat_map(|role| (role.definitions)());
     let convertible = definitions.filter(|definition| definition.spec.conversion.is_some());
     let owned = |names: fn(&Surroundings) -> &'static [&'static str]| -> Vec<String> {
-        surroundings.iter().flat_map(names).map(|&name| name.to_owned()).collect()
+        surroundings
+            .iter()
+            .flat_map(names)
+            .map(|&name| name.to_owned())
+            .collect()
     };
     Keeping {
         dns_names: services
@@ -164,9 +189,15 @@ fn keeping(roles: Roles, namespace: String, service: Option<&str>) -> Keeping {
             .flat_map(|service| Keeping::names_of_service(service, &namespace))
             .collect(),
         namespace,
-        secret: surroundings.first().expect("webhooks are served for a role with kinds").secret.to_owned(),
+        secret: surroundings
+            .first()
+            .expect("webhooks are served for a role with kinds")
+            .secret
+            .to_owned(),
         targets: Targets {
-            definitions: convertible.filter_map(|definition| definition.metadata.name).collect(),
+            definitions: convertible
+                .filter_map(|definition| definition.metadata.name)
+                .collect(),
             validating: owned(|role| role.validating),
             mutating: owned(|role| role.mutating),
         },
@@ -196,17 +227,31 @@ mod tests {
         };
     }
 
-    const ROLES: Roles = Roles { infrastructure: true, ipam: true, runtime_extension: false };
+    const ROLES: Roles = Roles {
+        infrastructure: true,
+        ipam: true,
+        runtime_extension: false,
+    };
 
     #[test]
     fn what_is_kept_for_pools_is_named_as_in_the_configuration() {
-        let roles = Roles { infrastructure: false, ..ROLES };
+        let roles = Roles {
+            infrastructure: false,
+            ..ROLES
+        };
         let keeping = keeping(roles, "capi-ipam-in-cluster-system".to_owned(), None);
         let role = file!("webhook/role.yaml");
-        assert!(role.contains(&format!("resourceNames: [{}]", keeping.secret)), "{}", keeping.secret);
+        assert!(
+            role.contains(&format!("resourceNames: [{}]", keeping.secret)),
+            "{}",
+            keeping.secret
+        );
         let mut definitions = keeping.targets.definitions.clone();
         definitions.reverse();
-        assert!(role.contains(&format!("resourceNames: [{}]", definitions.join(", "))), "{definitions:?}");
+        assert!(
+            role.contains(&format!("resourceNames: [{}]", definitions.join(", "))),
+            "{definitions:?}"
+        );
         for (names, text) in [
             (&keeping.targets.validating, file!("webhook/validating.yaml")),
             (&keeping.targets.mutating, file!("webhook/mutating.yaml")),
@@ -217,7 +262,10 @@ mod tests {
             }
         }
         assert!(file!("webhook/service.yaml").contains(&format!("\n  name: {}\n", IPAM.service)));
-        assert_eq!(keeping.dns_names[0], format!("{}.capi-ipam-in-cluster-system.svc", IPAM.service));
+        assert_eq!(
+            keeping.dns_names[0],
+            format!("{}.capi-ipam-in-cluster-system.svc", IPAM.service)
+        );
     }
 
     #[test]
@@ -225,32 +273,60 @@ mod tests {
         let roles = Roles { ipam: false, ..ROLES };
         let keeping = keeping(roles, "nephele-system".to_owned(), None);
         let role = file!("webhook-infrastructure/role.yaml");
-        assert!(role.contains(&format!("resourceNames: [{}]", keeping.secret)), "{}", keeping.secret);
+        assert!(
+            role.contains(&format!("resourceNames: [{}]", keeping.secret)),
+            "{}",
+            keeping.secret
+        );
         let definitions = keeping.targets.definitions.join("\n      - ");
-        assert!(role.contains(&format!("resourceNames:\n      - {definitions}\n    verbs")), "{definitions}");
+        assert!(
+            role.contains(&format!("resourceNames:\n      - {definitions}\n    verbs")),
+            "{definitions}"
+        );
         for (names, text) in [
-            (&keeping.targets.validating, file!("webhook-infrastructure/validating.yaml")),
-            (&keeping.targets.mutating, file!("webhook-infrastructure/mutating.yaml")),
+            (
+                &keeping.targets.validating,
+                file!("webhook-infrastructure/validating.yaml"),
+            ),
+            (
+                &keeping.targets.mutating,
+                file!("webhook-infrastructure/mutating.yaml"),
+            ),
         ] {
-            let [name] = names.as_slice() else { panic!("{:?}", keeping.targets) };
+            let [name] = names.as_slice() else {
+                panic!("{:?}", keeping.targets)
+            };
             assert!(text.contains(&format!("\n  name: {name}\n")), "{name}");
             assert!(role.contains(&format!("resourceNames: [{name}]")), "{name}");
         }
         let service = file!("webhook-infrastructure/service.yaml");
         assert!(service.contains(&format!("\n  name: {}\n", INFRASTRUCTURE.service)));
-        assert_eq!(keeping.dns_names[0], format!("{}.nephele-system.svc", INFRASTRUCTURE.service));
+        assert_eq!(
+            keeping.dns_names[0],
+            format!("{}.nephele-system.svc", INFRASTRUCTURE.service)
+        );
     }
 
     #[test]
     fn both_roles_share_a_certificate_for_both_of_their_services_or_for_the_one_that_is_given() {
         let both = keeping(ROLES, "here".to_owned(), None);
         assert_eq!(both.secret, INFRASTRUCTURE.secret);
-        let names: Vec<_> = both.dns_names.iter().filter(|name| name.ends_with(".svc")).collect();
+        let names: Vec<_> = both
+            .dns_names
+            .iter()
+            .filter(|name| name.ends_with(".svc"))
+            .collect();
         assert_eq!(
             names,
-            ["nephele-webhook-service.here.svc", "capi-ipam-in-cluster-webhook-service.here.svc"]
+            [
+                "nephele-webhook-service.here.svc",
+                "capi-ipam-in-cluster-webhook-service.here.svc"
+            ]
         );
-        assert_eq!((both.targets.definitions.len(), both.targets.validating.len()), (8, 2));
+        assert_eq!(
+            (both.targets.definitions.len(), both.targets.validating.len()),
+            (8, 2)
+        );
         let given = keeping(ROLES, "here".to_owned(), Some("other"));
         assert_eq!(given.dns_names, ["other.here.svc", "other.here", "other"]);
         assert_eq!(given.targets, both.targets);
@@ -259,8 +335,14 @@ mod tests {
     /// A missing permission makes the pod not ready. Else it would take admission and conversion away from everybody.
     #[test]
     fn api_servers_reach_webhooks_while_the_pod_is_not_ready() {
-        for service in [file!("webhook/service.yaml"), file!("webhook-infrastructure/service.yaml")] {
-            assert!(service.contains("\n  publishNotReadyAddresses: true\n"), "{service}");
+        for service in [
+            file!("webhook/service.yaml"),
+            file!("webhook-infrastructure/service.yaml"),
+        ] {
+            assert!(
+                service.contains("\n  publishNotReadyAddresses: true\n"),
+                "{service}"
+            );
         }
     }
 
@@ -268,11 +350,16 @@ mod tests {
     fn every_path_that_is_configured_has_a_handler() {
         let paths = |text: &str| -> Vec<String> {
             let after = text.split("path: ").skip(1);
-            after.map(|rest| rest.split('}').next().unwrap_or_default().to_owned()).collect()
+            after
+                .map(|rest| rest.split('}').next().unwrap_or_default().to_owned())
+                .collect()
         };
         let mut infrastructure = vec![cluster_path()];
         infrastructure.extend(TemplateKind::ALL.map(TemplateKind::path));
-        assert_eq!(paths(file!("webhook-infrastructure/validating.yaml")), infrastructure);
+        assert_eq!(
+            paths(file!("webhook-infrastructure/validating.yaml")),
+            infrastructure
+        );
         let (filled_in, fields): (Vec<_>, Vec<_>) = filled_in_paths().unzip();
         let mutating = file!("webhook-infrastructure/mutating.yaml");
         assert_eq!(paths(mutating), filled_in);
@@ -282,7 +369,10 @@ mod tests {
                 "nothing looks whether {field} is there"
             );
         }
-        assert_eq!(paths(file!("webhook/validating.yaml")), PoolKind::ALL.map(|kind| path("validate", kind)));
+        assert_eq!(
+            paths(file!("webhook/validating.yaml")),
+            PoolKind::ALL.map(|kind| path("validate", kind))
+        );
         let mutating = PoolKind::ALL.into_iter().filter(|kind| kind.has_prefixes());
         let mutating: Vec<_> = mutating.map(|kind| path("mutate", kind)).collect();
         assert_eq!(paths(file!("webhook/mutating.yaml")), mutating);
@@ -294,9 +384,10 @@ mod tests {
         let changed = json!({ "addresses": ["10.0.0.10"], "prefix": 24, "gateway": "10.0.0.1" });
         let (old, new) = match path.contains("ippool") {
             true => (pool, changed),
-            false if path.contains("prefixpool") => {
-                (json!({ "prefixes": ["fd00::/62"] }), json!({ "prefixes": ["fd00::/63"] }))
-            }
+            false if path.contains("prefixpool") => (
+                json!({ "prefixes": ["fd00::/62"] }),
+                json!({ "prefixes": ["fd00::/63"] }),
+            ),
             false => (
                 json!({ "template": { "spec": { "instanceType": "small" } }, "cloudRef": { "name": "default" } }),
                 json!({ "template": { "spec": { "instanceType": "large" } }, "cloudRef": { "name": "north" } }),
@@ -343,10 +434,13 @@ mod tests {
                 if uri.path().contains("/namespaces/") && !uri.path().contains("/namespaces/default/") {
                     let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
                         "code": 403, "message": "b is forbidden: User \"me\" cannot get resource \"b\"" });
-                    let response =
-                        http::Response::builder().status(403).header("content-type", "application/json");
+                    let response = http::Response::builder()
+                        .status(403)
+                        .header("content-type", "application/json");
                     return Ok::<_, Infallible>(
-                        response.body(axum::body::Body::from(status.to_string())).expect("a response"),
+                        response
+                            .body(axum::body::Body::from(status.to_string()))
+                            .expect("a response"),
                     );
                 }
                 Ok(server.handle(request.map(axum::body::Body::new)).await)
@@ -372,7 +466,10 @@ mod tests {
                                 resource.ends_with("pools") || resource == "ipaddresses"
                             })
                             .unwrap_or_else(|error| panic!("{path} {operation} {place} {text:?}: {error}"));
-                            assert!(!uri.path().contains(CUT), "{path} {operation} {place} {text:?}: {uri}");
+                            assert!(
+                                !uri.path().contains(CUT),
+                                "{path} {operation} {place} {text:?}: {uri}"
+                            );
                         }
                     }
                 }
@@ -380,9 +477,13 @@ mod tests {
         }
         assert!(calls > 1000 && denied > 200, "{calls} calls, {denied} denied");
         assert_eq!(readiness.states(), []);
-        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
-        let samples =
-            text.lines().filter(|line| line.starts_with("nephele_management_requests_total")).count();
+        let text = prometheus::TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .expect("text");
+        let samples = text
+            .lines()
+            .filter(|line| line.starts_with("nephele_management_requests_total"))
+            .count();
         assert!(samples < 20, "{text}");
     }
 }

@@ -15,8 +15,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Resource, ResourceExt as _};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use nephele_api::{core::Cluster, infrastructure::v1beta2::InMemoryCluster};
 use nephele_cloud::{InProcess, Network};
 use nephele_controller::check_request;
 use nephele_manager::{Clients, Config, Manager, Options};
@@ -92,7 +91,9 @@ fn watched(api: &ManagementApi, seen: &Arc<Seen>) -> Client {
                 seen.wrong.lock().push(format!("{method} {uri}: {error}"));
             }
             if uri.path().contains(CUT) {
-                seen.wrong.lock().push(format!("{method} {uri}: the client library has cut a name"));
+                seen.wrong
+                    .lock()
+                    .push(format!("{method} {uri}: the client library has cut a name"));
             }
             let segments: Vec<&str> = uri.path().split('/').collect();
             let is_group = segments.get(1) == Some(&"apis");
@@ -104,7 +105,9 @@ fn watched(api: &ManagementApi, seen: &Arc<Seen>) -> Client {
             };
             let is_steps = method == "DELETE" && uri.path().contains("/clusters/");
             if is_group && segments.get(2).is_some_and(|group| group.contains("evil")) {
-                seen.wrong.lock().push(format!("{method} {uri}: a user chose the API group"));
+                seen.wrong
+                    .lock()
+                    .push(format!("{method} {uri}: a user chose the API group"));
             }
             if resource.is_some_and(|resource| !ALLOWED.contains(&resource) || is_steps) {
                 seen.refused.fetch_add(1, Ordering::Relaxed);
@@ -121,8 +124,9 @@ fn forbidden(resource: &str) -> Response<Body> {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
         "message": format!("{resource} is forbidden: User \"me\" cannot get resource \"{resource}\""),
     });
-    let response =
-        Response::builder().status(StatusCode::FORBIDDEN).header("content-type", "application/json");
+    let response = Response::builder()
+        .status(StatusCode::FORBIDDEN)
+        .header("content-type", "application/json");
     response.body(Body::from(status.to_string())).expect("a response")
 }
 
@@ -279,7 +283,9 @@ fn keeper() -> Value {
 }
 
 fn kept<K: Resource<DynamicType = ()>>(mut object: K) -> K {
-    object.owner_references_mut().push(serde_json::from_value(keeper()).expect("a reference"));
+    object
+        .owner_references_mut()
+        .push(serde_json::from_value(keeper()).expect("a reference"));
     object
 }
 
@@ -291,19 +297,29 @@ async fn send(
     kind: &str,
     body: &Value,
 ) -> (StatusCode, Value) {
-    let request = Request::builder().method(method).uri(path).header("content-type", kind);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", kind);
     let request = request.body(Body::from(body.to_string())).expect("a request");
     let response = api.server().handle(request).await;
     let status = response.status();
-    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX)
+        .await
+        .expect("a body");
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
 /// The labels of requests in the metrics.
 fn labels_of(registry: &Registry) -> BTreeSet<String> {
-    let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+    let text = TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .expect("text");
     let of_requests = |line: &&str| line.starts_with("nephele_management_requests_total");
-    let labels = text.lines().filter(of_requests).filter_map(|line| line.split(['{', '}']).nth(1));
+    let labels = text
+        .lines()
+        .filter(of_requests)
+        .filter_map(|line| line.split(['{', '}']).nth(1));
     labels.map(str::to_owned).collect()
 }
 
@@ -341,9 +357,12 @@ async fn look_at_all(path: &str, sample: &Value) -> usize {
     let machine = api.create(&objects::worker("other", "m")).await;
     api.create(&objects::in_memory_machine(&machine)).await;
     api.create(&objects::in_memory_cluster(&cluster)).await;
-    api.create::<Secret>(&objects::authority_secret("other", objects::Purpose::Cluster)).await;
-    api.eventually("other", "to be provisioned", InMemoryCluster::is_provisioned).await;
-    api.patch_status::<Cluster>("other", &json!(objects::provisioned(true))).await;
+    api.create::<Secret>(&objects::authority_secret("other", objects::Purpose::Cluster))
+        .await;
+    api.eventually("other", "to be provisioned", InMemoryCluster::is_provisioned)
+        .await;
+    api.patch_status::<Cluster>("other", &json!(objects::provisioned(true)))
+        .await;
     sleep(Duration::from_secs(10)).await;
     assert_eq!(readiness.waiting(), [""; 0], "{kind}: before");
 
@@ -358,7 +377,10 @@ async fn look_at_all(path: &str, sample: &Value) -> usize {
             match kind {
                 // As Cluster API's core, which makes the Cluster the owner.
                 "Cluster" => {
-                    drop(api.create(&kept(objects::in_memory_cluster(&objects::cluster(&name)))).await);
+                    drop(
+                        api.create(&kept(objects::in_memory_cluster(&objects::cluster(&name))))
+                            .await,
+                    );
                 }
                 "InMemoryCluster" => drop(api.create::<Cluster>(&objects::cluster(&name)).await),
                 "Machine" => {
@@ -403,13 +425,21 @@ async fn look_at_all(path: &str, sample: &Value) -> usize {
     sleep(Duration::from_secs(60)).await;
     let wrong = std::mem::take(&mut *seen.wrong.lock());
     let known = [""; 0];
-    assert_eq!(wrong.iter().take(20).collect::<Vec<_>>(), known, "{kind}: {} in all", wrong.len());
+    assert_eq!(
+        wrong.iter().take(20).collect::<Vec<_>>(),
+        known,
+        "{kind}: {} in all",
+        wrong.len()
+    );
     assert_eq!(readiness.waiting(), known, "{kind}");
     let gates = readiness.states().len();
     assert!(gates < 60, "{kind}: {gates} gates");
     let labels = labels_of(&registry);
     assert!(labels.len() < 120, "{kind}: {labels:?}");
-    assert!(labels.iter().all(|labels| labels.len() < 200), "{kind}: {labels:?}");
+    assert!(
+        labels.iter().all(|labels| labels.len() < 200),
+        "{kind}: {labels:?}"
+    );
     assert!(!task.is_finished(), "{kind}: the manager has ended");
     shutdown.cancel();
     task.await.expect("no panic").expect("an orderly end");

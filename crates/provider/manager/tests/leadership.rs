@@ -145,14 +145,22 @@ async fn reconciling(workload_ports: &str) -> Running {
     let cluster = api.create(&objects::cluster("slow")).await;
     api.create(&objects::in_memory_cluster(&cluster)).await;
     line.until(Seen::WriteBegun).await;
-    Running { line, api, shutdown, task }
+    Running {
+        line,
+        api,
+        shutdown,
+        task,
+    }
 }
 
 #[tokio::test]
 async fn the_lease_is_given_up_only_after_the_slowest_reconcile_has_ended() {
     let manager = reconciling("18700-18709").await;
     manager.shutdown.cancel();
-    let result = timeout(PATIENCE, manager.task).await.expect("an end in bounded time").expect("no panic");
+    let result = timeout(PATIENCE, manager.task)
+        .await
+        .expect("an end in bounded time")
+        .expect("no panic");
     result.expect("an orderly end");
     assert_eq!(
         *manager.line.seen.lock(),
@@ -167,7 +175,11 @@ async fn nothing_is_written_after_the_lease_is_lost() {
     let leases = Api::<Lease>::namespaced(manager.api.client(), "default");
     let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
     leases
-        .patch("controller-leader-election-nephele", &PatchParams::default(), &taken)
+        .patch(
+            "controller-leader-election-nephele",
+            &PatchParams::default(),
+            &taken,
+        )
         .await
         .expect("patched");
     manager.line.until(Seen::LeaseLost).await;
@@ -175,7 +187,13 @@ async fn nothing_is_written_after_the_lease_is_lost() {
     let _ = timeout(Duration::from_secs(3), manager.line.until(Seen::WriteEnded)).await;
     manager.line.open.store(true, Ordering::Release);
     manager.line.opened.notify_waiters();
-    let result = timeout(PATIENCE, manager.task).await.expect("an end in bounded time").expect("no panic");
+    let result = timeout(PATIENCE, manager.task)
+        .await
+        .expect("an end in bounded time")
+        .expect("no panic");
     result.expect_err("it cannot continue");
-    assert_eq!(*manager.line.seen.lock(), [Seen::WriteBegun, Seen::LeaseLost, Seen::WriteEnded]);
+    assert_eq!(
+        *manager.line.seen.lock(),
+        [Seen::WriteBegun, Seen::LeaseLost, Seen::WriteEnded]
+    );
 }

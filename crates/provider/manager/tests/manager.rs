@@ -10,9 +10,11 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, MachineNetwork, PoolReference};
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
+use nephele_api::{
+    core::Cluster,
+    infrastructure::v1beta2::{InMemoryCluster, MachineNetwork, PoolReference},
+    ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+};
 use nephele_controller::chain;
 use nephele_manager::{BuildError, Config, DIAGNOSTICS_CERTIFICATE, Manager, Options, RunError, fingerprint};
 use nephele_testkit::{ManagementApi, PATIENCE, eventually, objects};
@@ -61,21 +63,35 @@ impl Running {
         let diagnostics = manager.diagnostics_address().expect("diagnostics are served");
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(manager.run(shutdown.clone()));
-        Self { health, diagnostics, shutdown, task }
+        Self {
+            health,
+            diagnostics,
+            shutdown,
+            task,
+        }
     }
 
     /// Waits until the answer on `path` satisfies `wanted`.
     async fn until(&self, path: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
-        let address = if path == "/metrics" { self.diagnostics } else { self.health };
+        let address = if path == "/metrics" {
+            self.diagnostics
+        } else {
+            self.health
+        };
         let look = async || {
             let (status, body) = fetch(address, path).await;
-            if wanted(status, &body) { Ok(body) } else { Err((status, body)) }
+            if wanted(status, &body) {
+                Ok(body)
+            } else {
+                Err((status, body))
+            }
         };
         eventually(&format!("an answer on {path}"), look).await
     }
 
     async fn ready(&self) {
-        self.until("/readyz", |status, body| status == 200 && body == "ok").await;
+        self.until("/readyz", |status, body| status == 200 && body == "ok")
+            .await;
     }
 
     async fn leading(&self, leading: bool) {
@@ -83,11 +99,15 @@ impl Running {
             "leader_election_master_status{{name=\"controller-leader-election-nephele\"}} {}",
             u8::from(leading)
         );
-        self.until("/metrics", |_, body| body.lines().any(|sample| sample == line)).await;
+        self.until("/metrics", |_, body| body.lines().any(|sample| sample == line))
+            .await;
     }
 
     async fn ended(self) -> Result<(), RunError> {
-        timeout(PATIENCE, self.task).await.expect("an end in bounded time").expect("no panic")
+        timeout(PATIENCE, self.task)
+            .await
+            .expect("an end in bounded time")
+            .expect("no panic")
     }
 }
 
@@ -104,23 +124,36 @@ async fn it_becomes_ready_tells_its_metrics_and_stops_when_told() {
         "nephele_build_info{",
         "process_resident_memory_bytes ",
     ] {
-        assert!(metrics.lines().any(|line| line.starts_with(sample)), "{sample} is not in\n{metrics}");
+        assert!(
+            metrics.lines().any(|line| line.starts_with(sample)),
+            "{sample} is not in\n{metrics}"
+        );
     }
     let health = manager.health;
     let diagnostics = manager.diagnostics;
     manager.shutdown.cancel();
     manager.ended().await.expect("an orderly end");
     for address in [health, diagnostics] {
-        assert!(TcpStream::connect(address).await.is_err(), "{address} still listens");
+        assert!(
+            TcpStream::connect(address).await.is_err(),
+            "{address} still listens"
+        );
     }
 }
 
 #[tokio::test]
 async fn diagnostics_are_encrypted_and_ask_for_a_token() {
-    let options = Options { insecure_diagnostics: false, ..options() };
+    let options = Options {
+        insecure_diagnostics: false,
+        ..options()
+    };
     let manager = Running::start(options, &ManagementApi::start().client());
     for path in ["/metrics", "/journal"] {
-        assert_eq!(fetch_by_tls(manager.diagnostics, path).await, (401, String::new()), "{path}");
+        assert_eq!(
+            fetch_by_tls(manager.diagnostics, path).await,
+            (401, String::new()),
+            "{path}"
+        );
     }
     manager.shutdown.cancel();
     manager.ended().await.expect("an orderly end");
@@ -131,16 +164,26 @@ async fn lease_of_the_leader_names_the_certificate_of_its_diagnostics() {
     let api = ManagementApi::start();
     let mut served = Vec::new();
     for identity in ["one", "two"] {
-        let options = Options { insecure_diagnostics: false, ..elected(identity) };
+        let options = Options {
+            insecure_diagnostics: false,
+            ..elected(identity)
+        };
         let manager = Running::start(options, &api.client());
         let certificate = certificate(manager.diagnostics).await;
         let is_its = |lease: &Lease| {
-            lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(identity)
+            lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.holder_identity.as_deref())
+                == Some(identity)
         };
         let name = "controller-leader-election-nephele";
         let lease: Lease = api.eventually(name, "held", is_its).await;
         let annotations = lease.metadata.annotations.unwrap_or_default();
-        assert_eq!(annotations.get(DIAGNOSTICS_CERTIFICATE), Some(&fingerprint(&certificate)));
+        assert_eq!(
+            annotations.get(DIAGNOSTICS_CERTIFICATE),
+            Some(&fingerprint(&certificate))
+        );
         served.push(certificate);
         manager.shutdown.cancel();
         manager.ended().await.expect("an orderly end");
@@ -152,8 +195,9 @@ async fn lease_of_the_leader_names_the_certificate_of_its_diagnostics() {
 async fn without_protection_there_are_metrics_and_nothing_else() {
     let client = ManagementApi::start().client();
     let manager = Manager::build(Config::new(options()).expect("valid"), client).expect("free ports");
-    let manager =
-        manager.with_verbosity(std::sync::Arc::new(|_| panic!("no reviewer was asked who this is")));
+    let manager = manager.with_verbosity(std::sync::Arc::new(|_| {
+        panic!("no reviewer was asked who this is")
+    }));
     let diagnostics = manager.diagnostics_address().expect("diagnostics are served");
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(manager.run(shutdown.clone()));
@@ -196,7 +240,11 @@ async fn a_lost_lease_ends_the_manager_with_the_reason() {
     let leases = Api::<Lease>::namespaced(client, "default");
     let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
     leases
-        .patch("controller-leader-election-nephele", &PatchParams::default(), &taken)
+        .patch(
+            "controller-leader-election-nephele",
+            &PatchParams::default(),
+            &taken,
+        )
         .await
         .expect("patched");
     let error = manager.ended().await.expect_err("it cannot continue");
@@ -211,11 +259,19 @@ async fn a_lost_lease_ends_the_manager_with_the_reason() {
 async fn an_address_that_is_taken_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
-    let options = Options { health_address: address.clone(), ..options() };
+    let options = Options {
+        health_address: address.clone(),
+        ..options()
+    };
     let config = Config::new(options).expect("valid");
-    let error = Manager::build(config, ManagementApi::start().client()).err().expect("the port is taken");
+    let error = Manager::build(config, ManagementApi::start().client())
+        .err()
+        .expect("the port is taken");
     assert!(matches!(error, BuildError::Listen { .. }));
-    assert_eq!(error.to_string(), format!("failed to listen on {address} for health"));
+    assert_eq!(
+        error.to_string(),
+        format!("failed to listen on {address} for health")
+    );
 }
 
 #[tokio::test]
@@ -223,11 +279,16 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
     let api = ManagementApi::start();
     let ports = [15_201, 15_202];
     let replicas = ports.map(|webhook_port| {
-        let options = Options { webhook_port, ..elected(&webhook_port.to_string()) };
+        let options = Options {
+            webhook_port,
+            ..elected(&webhook_port.to_string())
+        };
         Running::start(options, &api.client())
     });
     for replica in &replicas {
-        replica.until("/readyz?verbose", |_, body| body.contains("[+]webhook ok")).await;
+        replica
+            .until("/readyz?verbose", |_, body| body.contains("[+]webhook ok"))
+            .await;
     }
     for port in ports {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -252,8 +313,14 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
         for (desired, sent, expected) in [
             (
                 format!("{group}/v1beta1"),
-                cluster(&format!("{group}/v1beta2"), json!([{ "name": "a", "controlPlane": true }])),
-                cluster(&format!("{group}/v1beta1"), json!({ "a": { "controlPlane": true } })),
+                cluster(
+                    &format!("{group}/v1beta2"),
+                    json!([{ "name": "a", "controlPlane": true }]),
+                ),
+                cluster(
+                    &format!("{group}/v1beta1"),
+                    json!({ "a": { "controlPlane": true } }),
+                ),
             ),
             (
                 format!("{pools}/v1alpha1"),
@@ -286,8 +353,17 @@ async fn every_replica_serves_the_webhooks_and_the_definitions_trust_them() {
         "inmemorymachinetemplates.infrastructure.cluster.x-k8s.io",
     ] {
         let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
-        let conversion = definitions.get(name).await.expect("defined").spec.conversion.expect("a conversion");
-        let client = conversion.webhook.and_then(|webhook| webhook.client_config).expect("a client");
+        let conversion = definitions
+            .get(name)
+            .await
+            .expect("defined")
+            .spec
+            .conversion
+            .expect("a conversion");
+        let client = conversion
+            .webhook
+            .and_then(|webhook| webhook.client_config)
+            .expect("a client");
         assert_eq!(client.ca_bundle.as_ref(), Some(authority), "{name}");
     }
     for replica in replicas {
@@ -313,7 +389,11 @@ async fn every_server_speaks_the_tls_that_it_is_told_to() {
     let manager = Running::start(options, &ManagementApi::start().client());
     manager.ready().await;
     let here = |port| SocketAddr::from(([127, 0, 0, 1], port));
-    for address in [manager.diagnostics, here(webhook_port), here(runtime_extension_port)] {
+    for address in [
+        manager.diagnostics,
+        here(webhook_port),
+        here(runtime_extension_port),
+    ] {
         assert!(speaks(address, &TLS13).await, "{address}");
         assert!(!speaks(address, &TLS12).await, "{address}");
     }
@@ -335,8 +415,11 @@ const BORROWED: [&str; 7] = [
 #[tokio::test]
 async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
     let api = ManagementApi::start();
-    let options =
-        Options { webhook_port: 15_203, workload_ports: "18620-18629".into(), ..elected("another") };
+    let options = Options {
+        webhook_port: 15_203,
+        workload_ports: "18620-18629".into(),
+        ..elected("another")
+    };
     let manager = Running::start(options, &api.client());
     manager.ready().await;
     let spec = InClusterIPPoolSpec {
@@ -349,17 +432,33 @@ async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
     api.create(&pool).await;
     let cluster = api.create(&objects::cluster("named-cluster")).await;
     api.create(&objects::in_memory_cluster(&cluster)).await;
-    let machine = api.create(&objects::worker("named-cluster", "named-machine")).await;
+    let machine = api
+        .create(&objects::worker("named-cluster", "named-machine"))
+        .await;
     let mut machine = objects::in_memory_machine(&machine);
     let api_group = "ipam.cluster.x-k8s.io".into();
     let kind = "InClusterIPPool".into();
-    let pools = PoolReference { api_group, kind, name: "named-pool".into() };
-    machine.spec.network = Some(MachineNetwork { addresses_from_pools: vec![pools] });
+    let pools = PoolReference {
+        api_group,
+        kind,
+        name: "named-pool".into(),
+    };
+    machine.spec.network = Some(MachineNetwork {
+        addresses_from_pools: vec![pools],
+    });
     api.create(&machine).await;
-    api.eventually("named-cluster", "to be provisioned", InMemoryCluster::is_provisioned).await;
-    api.patch_status::<Cluster>("named-cluster", &json!(objects::provisioned(true))).await;
+    api.eventually(
+        "named-cluster",
+        "to be provisioned",
+        InMemoryCluster::is_provisioned,
+    )
+    .await;
+    api.patch_status::<Cluster>("named-cluster", &json!(objects::provisioned(true)))
+        .await;
     let used = "nephele_ipam_pool_addresses_used{kind=\"InClusterIPPool\",name=\"named-pool\",namespace=\"default\"} 1";
-    let metrics = manager.until("/metrics", |_, body| body.lines().any(|line| line == used)).await;
+    let metrics = manager
+        .until("/metrics", |_, body| body.lines().any(|line| line == used))
+        .await;
 
     let mut labels = BTreeSet::new();
     for line in metrics.lines() {
@@ -367,16 +466,23 @@ async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
             let (name, kind) = declared.split_once(' ').expect("a name and a type");
             let is_borrowed = BORROWED.iter().any(|prefix| name.starts_with(prefix));
             assert!(is_borrowed || name.starts_with("nephele_"), "{name}");
-            assert!(is_borrowed || kind != "counter" || name.ends_with("_total"), "{name} is a counter");
+            assert!(
+                is_borrowed || kind != "counter" || name.ends_with("_total"),
+                "{name} is a counter"
+            );
             continue;
         }
-        let Some((name, rest)) = line.split_once('{') else { continue };
+        let Some((name, rest)) = line.split_once('{') else {
+            continue;
+        };
         let of_pool = name.starts_with("nephele_ipam_pool_");
         assert_eq!(line.contains("named-"), of_pool, "{line}");
         if !of_pool && name.starts_with("nephele_") {
             let rest = rest.rsplit_once('}').expect("labels end").0;
             labels.extend(
-                rest.split("\",").filter_map(|label| label.split_once('=')).map(|label| label.0.to_owned()),
+                rest.split("\",")
+                    .filter_map(|label| label.split_once('='))
+                    .map(|label| label.0.to_owned()),
             );
         }
     }
@@ -403,8 +509,14 @@ async fn our_own_metrics_are_called_so_and_name_no_object_but_pools() {
         "version",
         "webhook",
     ];
-    let unknown: Vec<_> = labels.iter().filter(|label| !bounded.contains(&label.as_str())).collect();
-    assert!(unknown.is_empty() && labels.contains("controller"), "{unknown:?} of {labels:?}");
+    let unknown: Vec<_> = labels
+        .iter()
+        .filter(|label| !bounded.contains(&label.as_str()))
+        .collect();
+    assert!(
+        unknown.is_empty() && labels.contains("controller"),
+        "{unknown:?} of {labels:?}"
+    );
     manager.shutdown.cancel();
     manager.ended().await.expect("an orderly end");
 }

@@ -6,10 +6,14 @@ use axum::body::Body;
 use http::{Method, Request, Response, StatusCode};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, MachineNetwork, PoolReference};
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
-use nephele_api::ipam::v1beta2::IPAddressClaim;
+use nephele_api::{
+    core::Cluster,
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, MachineNetwork, PoolReference},
+    ipam::{
+        v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+        v1beta2::IPAddressClaim,
+    },
+};
 use nephele_manager::{Config, Manager, Options};
 use nephele_testkit::{ManagementApi, objects};
 use parking_lot::Mutex;
@@ -22,8 +26,12 @@ const OTHER: &str = "other";
 /// IPAddresses, because those of global pools are in every namespace.
 fn is_of_no_namespace(method: &Method, path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
-    let is_global =
-        ["globalinclusterippools", "globalinclusterprefixpools", "cloudextensionconfigs"].contains(&last);
+    let is_global = [
+        "globalinclusterippools",
+        "globalinclusterprefixpools",
+        "cloudextensionconfigs",
+    ]
+    .contains(&last);
     let asks_for_kinds = last.starts_with("v1");
     is_global || asks_for_kinds || (method == Method::GET && last == "ipaddresses")
 }
@@ -64,7 +72,10 @@ macro_rules! create {
         let mut object = $object;
         object.metadata.namespace = Some($namespace.to_owned());
         let objects = Api::namespaced($api.client(), $namespace);
-        objects.create(&PostParams::default(), &object).await.expect("created")
+        objects
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("created")
     }};
 }
 
@@ -85,8 +96,14 @@ async fn populate(
     let mut machine = objects::in_memory_machine(&machine);
     let api_group = "ipam.cluster.x-k8s.io".into();
     let kind = "InClusterIPPool".into();
-    let reference = PoolReference { api_group, kind, name: "pool".into() };
-    machine.spec.network = Some(MachineNetwork { addresses_from_pools: vec![reference] });
+    let reference = PoolReference {
+        api_group,
+        kind,
+        name: "pool".into(),
+    };
+    machine.spec.network = Some(MachineNetwork {
+        addresses_from_pools: vec![reference],
+    });
     (object, create!(api, namespace, machine), pool)
 }
 
@@ -96,7 +113,10 @@ async fn objects_of_another_namespace_are_left_alone_and_nothing_is_asked_there(
     let namespaces: Api<Namespace> = Api::all(api.client());
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(OTHER.into());
-    namespaces.create(&PostParams::default(), &namespace).await.expect("a namespace");
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .expect("a namespace");
     let there = populate(&api, OTHER).await;
 
     let options = Options {
@@ -114,10 +134,16 @@ async fn objects_of_another_namespace_are_left_alone_and_nothing_is_asked_there(
     let shutdown = CancellationToken::new();
     let manager = tokio::spawn(manager.run(shutdown.clone()));
     populate(&api, objects::NAMESPACE).await;
-    api.eventually("demo", "to be provisioned", InMemoryCluster::is_provisioned).await;
-    api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
-    let is_bound =
-        |claim: &IPAddressClaim| claim.status.as_ref().is_some_and(|status| status.address_ref.is_some());
+    api.eventually("demo", "to be provisioned", InMemoryCluster::is_provisioned)
+        .await;
+    api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
+    let is_bound = |claim: &IPAddressClaim| {
+        claim
+            .status
+            .as_ref()
+            .is_some_and(|status| status.address_ref.is_some())
+    };
     api.eventually("w-0-0", "to have an address", is_bound).await;
 
     let (cluster, machine, pool) = there;
@@ -129,9 +155,20 @@ async fn objects_of_another_namespace_are_left_alone_and_nothing_is_asked_there(
     let unchanged = pools.get("pool").await.expect("there");
     assert_eq!(unchanged.resource_version(), pool.resource_version());
     let claims: Api<IPAddressClaim> = Api::namespaced(api.client(), OTHER);
-    assert_eq!(claims.list(&Default::default()).await.expect("a list").items.len(), 0);
+    assert_eq!(
+        claims
+            .list(&Default::default())
+            .await
+            .expect("a list")
+            .items
+            .len(),
+        0
+    );
     shutdown.cancel();
     let ended = tokio::time::timeout(Duration::from_secs(60), manager).await;
-    ended.expect("an end in bounded time").expect("no panic").expect("an orderly end");
+    ended
+        .expect("an end in bounded time")
+        .expect("no panic")
+        .expect("an orderly end");
     assert_eq!(*refused.lock(), [""; 0]);
 }

@@ -66,7 +66,10 @@ fn without(case: &'static Case, api: &ManagementApi, missing: &Arc<AtomicBool>) 
         let missing = Arc::clone(&missing);
         async move {
             let asked = request.method() == case.method && request.uri().path().ends_with(case.path);
-            let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
+            let watches = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch="));
             if asked && !watches && missing.load(Ordering::Acquire) {
                 return Ok::<_, Infallible>(refusal(case));
             }
@@ -77,8 +80,9 @@ fn without(case: &'static Case, api: &ManagementApi, missing: &Arc<AtomicBool>) 
 }
 
 fn refusal(case: &Case) -> Response<Body> {
-    let (verb, resource) =
-        case.gate["permission to ".len()..].split_once(' ').expect("a verb and a resource");
+    let (verb, resource) = case.gate["permission to ".len()..]
+        .split_once(' ')
+        .expect("a verb and a resource");
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
         "message": format!("{resource} is forbidden: User \"me\" cannot {verb} resource \"{resource}\""),
@@ -117,7 +121,10 @@ impl MakeWriter<'_> for Log {
 async fn a_missing_permission_is_named_in_readiness_log_and_metrics_until_it_is_granted() {
     for case in &CASES {
         let log = Log::default();
-        let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .finish();
         // The runtime of a test has one thread.
         let logging = tracing::subscriber::set_default(subscriber);
         let missing = Arc::new(AtomicBool::new(true));
@@ -151,7 +158,10 @@ async fn a_missing_permission_is_named_in_readiness_log_and_metrics_until_it_is_
         assert_eq!(fetch(health, "/healthz").await.0, 200);
         let (_, metrics) = fetch(diagnostics, "/metrics").await;
         let sample = format!("nephele_management_requests_total{{{}}} ", case.sample);
-        assert!(metrics.lines().any(|line| line.starts_with(&sample)), "{sample} is not in\n{metrics}");
+        assert!(
+            metrics.lines().any(|line| line.starts_with(&sample)),
+            "{sample} is not in\n{metrics}"
+        );
         let logged = String::from_utf8(log.0.lock().clone()).expect("text");
         let said = format!("Missing {}; not ready before a role grants it", case.gate);
         assert_eq!(logged.matches(&said).count(), 1, "{logged}");

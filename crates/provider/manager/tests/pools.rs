@@ -4,14 +4,18 @@
 use std::time::Duration;
 
 use kube::ResourceExt;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{
-    ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, InMemoryCluster, InMemoryMachine, MachineNetwork,
-    PoolReference,
+use nephele_api::{
+    conditions::{self, types},
+    core::Cluster,
+    infrastructure::v1beta2::{
+        ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, InMemoryCluster, InMemoryMachine,
+        MachineNetwork, PoolReference,
+    },
+    ipam::{
+        v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+        v1beta2::{IPAddress, IPAddressClaim},
+    },
 };
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
 use nephele_manager::{Config, Manager, Options};
 use nephele_testkit::{ManagementApi, objects};
 use serde_json::json;
@@ -28,8 +32,11 @@ fn options() -> Options {
 }
 
 fn pool(name: &str, addresses: &str, prefix: i32) -> InClusterIPPool {
-    let spec =
-        InClusterIPPoolSpec { addresses: vec![addresses.into()], prefix, ..InClusterIPPoolSpec::default() };
+    let spec = InClusterIPPoolSpec {
+        addresses: vec![addresses.into()],
+        prefix,
+        ..InClusterIPPoolSpec::default()
+    };
     let mut pool = InClusterIPPool::new(name, spec);
     pool.metadata.namespace = Some(objects::NAMESPACE.into());
     pool
@@ -38,7 +45,11 @@ fn pool(name: &str, addresses: &str, prefix: i32) -> InClusterIPPool {
 fn reference(name: &str) -> PoolReference {
     let api_group = "ipam.cluster.x-k8s.io".into();
     let kind = "InClusterIPPool".into();
-    PoolReference { api_group, kind, name: name.into() }
+    PoolReference {
+        api_group,
+        kind,
+        name: name.into(),
+    }
 }
 
 /// A worker on both pools of machines.
@@ -52,7 +63,11 @@ async fn machine(api: &ManagementApi, name: &str) -> InMemoryMachine {
 
 fn addresses(machine: &InMemoryMachine) -> Vec<String> {
     let status = machine.status.clone().unwrap_or_default();
-    status.addresses.into_iter().map(|address| address.address).collect()
+    status
+        .addresses
+        .into_iter()
+        .map(|address| address.address)
+        .collect()
 }
 
 async fn ready(api: &ManagementApi, name: &str) -> InMemoryMachine {
@@ -81,17 +96,29 @@ async fn the_last_machine_says_which_pool_is_one_address_short_and_boots_when_it
     let cluster = api.create(&objects::cluster("demo")).await;
     let mut object = objects::in_memory_cluster(&cluster);
     let control_plane_address_from_pool = Some(reference("load-balancers"));
-    object.spec.network = Some(ClusterNetwork { control_plane_address_from_pool });
+    object.spec.network = Some(ClusterNetwork {
+        control_plane_address_from_pool,
+    });
     api.create(&object).await;
-    let object = api.eventually("demo", "to be provisioned", InMemoryCluster::is_provisioned).await;
-    let address = ClaimedAddress { address: "10.20.1.10".into(), prefix: Some(24), gateway: String::new() };
-    let network = ClusterNetworkStatus { control_plane_address: Some(address) };
+    let object = api
+        .eventually("demo", "to be provisioned", InMemoryCluster::is_provisioned)
+        .await;
+    let address = ClaimedAddress {
+        address: "10.20.1.10".into(),
+        prefix: Some(24),
+        gateway: String::new(),
+    };
+    let network = ClusterNetworkStatus {
+        control_plane_address: Some(address),
+    };
     assert_eq!(object.status.and_then(|status| status.network), Some(network));
-    api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true))).await;
+    api.patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
 
-    for (name, expected) in
-        [("w0", ["10.20.0.10", "fd00:20::1", "w0"]), ("w1", ["10.20.0.11", "fd00:20::2", "w1"])]
-    {
+    for (name, expected) in [
+        ("w0", ["10.20.0.10", "fd00:20::1", "w0"]),
+        ("w1", ["10.20.0.11", "fd00:20::2", "w1"]),
+    ] {
         machine(&api, name).await;
         assert_eq!(addresses(&ready(&api, name).await), expected);
     }
@@ -105,7 +132,10 @@ async fn the_last_machine_says_which_pool_is_one_address_short_and_boots_when_it
     .await;
     let grown = json!({ "spec": { "addresses": ["10.20.0.10-10.20.0.12"] } });
     api.patch::<InClusterIPPool>("v4", &grown).await;
-    assert_eq!(addresses(&ready(&api, "w2").await), ["10.20.0.12", "fd00:20::3", "w2"]);
+    assert_eq!(
+        addresses(&ready(&api, "w2").await),
+        ["10.20.0.12", "fd00:20::3", "w2"]
+    );
 
     for name in ["w0", "w1", "w2"] {
         api.delete::<InMemoryMachine>(name).await;
@@ -113,12 +143,26 @@ async fn the_last_machine_says_which_pool_is_one_address_short_and_boots_when_it
     }
     api.delete::<InMemoryCluster>("demo").await;
     api.eventually_gone::<InMemoryCluster>("demo").await;
-    let claims = api.api::<IPAddressClaim>().list(&Default::default()).await.expect("a list");
-    let left = api.api::<IPAddress>().list(&Default::default()).await.expect("a list");
-    let names: Vec<_> =
-        claims.iter().map(IPAddressClaim::name_any).chain(left.iter().map(IPAddress::name_any)).collect();
+    let claims = api
+        .api::<IPAddressClaim>()
+        .list(&Default::default())
+        .await
+        .expect("a list");
+    let left = api
+        .api::<IPAddress>()
+        .list(&Default::default())
+        .await
+        .expect("a list");
+    let names: Vec<_> = claims
+        .iter()
+        .map(IPAddressClaim::name_any)
+        .chain(left.iter().map(IPAddress::name_any))
+        .collect();
     assert_eq!(names, [""; 0]);
     shutdown.cancel();
     let ended = tokio::time::timeout(Duration::from_secs(60), manager).await;
-    ended.expect("an end in bounded time").expect("no panic").expect("an orderly end");
+    ended
+        .expect("an end in bounded time")
+        .expect("no panic")
+        .expect("an orderly end");
 }

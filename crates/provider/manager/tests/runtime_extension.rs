@@ -28,9 +28,15 @@ const SERVICE: &str = "nephele-runtime-extension-service";
 fn caller(port: u16) -> Client {
     let at = SocketAddr::from(([127, 0, 0, 1], port));
     let hosts_at = BTreeMap::from([(format!("{SERVICE}.{NAMESPACE}.svc"), at)]);
-    let transport = Https::new(HttpsSettings { hosts_at, ..HttpsSettings::default() });
+    let transport = Https::new(HttpsSettings {
+        hosts_at,
+        ..HttpsSettings::default()
+    });
     let registry = Registry::of([]).expect("an empty registry");
-    Client::builder(Catalog::cluster_api()).registry(registry).transport(Arc::new(transport)).build()
+    Client::builder(Catalog::cluster_api())
+        .registry(registry)
+        .transport(Arc::new(transport))
+        .build()
 }
 
 #[tokio::test]
@@ -68,9 +74,16 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
     let task = tokio::spawn(manager.run(shutdown.clone()));
 
     let secret = api
-        .eventually::<Secret>("nephele-runtime-extension-certificate", "to have a certificate", |secret| {
-            secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt"))
-        })
+        .eventually::<Secret>(
+            "nephele-runtime-extension-certificate",
+            "to have a certificate",
+            |secret| {
+                secret
+                    .data
+                    .as_ref()
+                    .is_some_and(|data| data.contains_key("tls.crt"))
+            },
+        )
         .await;
     // Cluster API copies this authority into the ExtensionConfig.
     let authority = secret.data.expect("data")["ca.crt"].0.clone();
@@ -86,7 +99,11 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
     };
     let client = caller(port);
     // The Secret exists a moment before its certificate is served.
-    let discover = async || client.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+    let discover = async || {
+        client
+            .discover("nephele", &client_config, UnknownHooks::Refuse)
+            .await
+    };
     let discovered = eventually("the extension", discover).await;
     assert_eq!(discovered.handlers.len(), 16);
 
@@ -103,24 +120,57 @@ async fn a_replica_without_the_lease_answers_by_its_service_with_a_certificate_o
     let subject = Subject::new(NAMESPACE, "demo");
     let cluster = json!({ "metadata": { "name": "demo", "namespace": NAMESPACE } });
     let cluster = Object::try_from(cluster).expect("an object");
-    let request = BeforeClusterCreateRequest { cluster, ..BeforeClusterCreateRequest::default() };
-    let response = client.call_all::<BeforeClusterCreate>(&subject, &request).await.expect("a response");
+    let request = BeforeClusterCreateRequest {
+        cluster,
+        ..BeforeClusterCreateRequest::default()
+    };
+    let response = client
+        .call_all::<BeforeClusterCreate>(&subject, &request)
+        .await
+        .expect("a response");
     assert_eq!(response.retry_after_seconds, 0);
-    let record = api.get::<ConfigMap>("demo-nephele-test-extension-hookresponses").await.data.expect("data");
-    assert_eq!(record["BeforeClusterCreate-actualResponseStatus"], "Status: Success, RetryAfterSeconds: 0");
+    let record = api
+        .get::<ConfigMap>("demo-nephele-test-extension-hookresponses")
+        .await
+        .data
+        .expect("data");
+    assert_eq!(
+        record["BeforeClusterCreate-actualResponseStatus"],
+        "Status: Success, RetryAfterSeconds: 0"
+    );
 
     // As large as a topology may get; Cluster API's own limit is 20 MiB.
-    let large = Variable { name: "large".into(), value: json!("x".repeat(15 << 20)) };
-    let request = ValidateTopologyRequest { variables: vec![large], ..ValidateTopologyRequest::default() };
-    let verdict = client.call::<ValidateTopology>("validate-topology.nephele", &subject, &request).await;
+    let large = Variable {
+        name: "large".into(),
+        value: json!("x".repeat(15 << 20)),
+    };
+    let request = ValidateTopologyRequest {
+        variables: vec![large],
+        ..ValidateTopologyRequest::default()
+    };
+    let verdict = client
+        .call::<ValidateTopology>("validate-topology.nephele", &subject, &request)
+        .await;
     verdict.expect("a large request is read");
-    let larger = Variable { name: "larger".into(), value: json!("x".repeat(21 << 20)) };
-    let request = ValidateTopologyRequest { variables: vec![larger], ..ValidateTopologyRequest::default() };
-    let refused = client.call::<ValidateTopology>("validate-topology.nephele", &subject, &request).await;
+    let larger = Variable {
+        name: "larger".into(),
+        value: json!("x".repeat(21 << 20)),
+    };
+    let request = ValidateTopologyRequest {
+        variables: vec![larger],
+        ..ValidateTopologyRequest::default()
+    };
+    let refused = client
+        .call::<ValidateTopology>("validate-topology.nephele", &subject, &request)
+        .await;
     refused.expect_err("there is a bound");
 
     shutdown.cancel();
-    timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+    timeout(PATIENCE, task)
+        .await
+        .expect("an end in bounded time")
+        .expect("no panic")
+        .expect("no error");
 }
 
 /// Cluster API 1.10 and 1.11 would refuse an extension that offers later hooks.
@@ -152,7 +202,12 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
             .eventually::<Secret>(
                 "nephele-runtime-extension-certificate",
                 "to have a certificate",
-                |secret| secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt")),
+                |secret| {
+                    secret
+                        .data
+                        .as_ref()
+                        .is_some_and(|data| data.contains_key("tls.crt"))
+                },
             )
             .await;
         let client_config = ClientConfig {
@@ -162,11 +217,19 @@ async fn an_older_cluster_api_is_offered_what_it_knows() {
         };
         let release: Release = release.parse().expect("a release");
         let client = Client::builder(Catalog::cluster_api_at(release)).build();
-        let discover = async || client.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+        let discover = async || {
+            client
+                .discover("nephele", &client_config, UnknownHooks::Refuse)
+                .await
+        };
         let discovered = eventually("the extension", discover).await;
         offered.push(discovered.handlers.len());
         shutdown.cancel();
-        timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+        timeout(PATIENCE, task)
+            .await
+            .expect("an end in bounded time")
+            .expect("no panic")
+            .expect("no error");
         // The recording is written in the background.
         let kept = async || std::fs::read_dir(&folder).expect("a folder").next().ok_or(());
         drop(eventually("a recording", kept).await);
@@ -224,9 +287,16 @@ async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(manager.run(shutdown.clone()));
     let secret = api
-        .eventually::<Secret>("nephele-runtime-extension-certificate", "to have a certificate", |secret| {
-            secret.data.as_ref().is_some_and(|data| data.contains_key("tls.crt"))
-        })
+        .eventually::<Secret>(
+            "nephele-runtime-extension-certificate",
+            "to have a certificate",
+            |secret| {
+                secret
+                    .data
+                    .as_ref()
+                    .is_some_and(|data| data.contains_key("tls.crt"))
+            },
+        )
         .await;
     let client_config = ClientConfig {
         url: format!("https://localhost:{port}"),
@@ -236,17 +306,29 @@ async fn clients_without_a_certificate_of_the_given_authorities_are_not_answered
     let caller = |identity: Option<Identity>| {
         let transport = Https::new(HttpsSettings::default());
         transport.set_identity(identity);
-        Client::builder(Catalog::cluster_api()).transport(Arc::new(transport)).build()
+        Client::builder(Catalog::cluster_api())
+            .transport(Arc::new(transport))
+            .build()
     };
     let known = caller(Some(shown(&ours)));
-    let discover = async || known.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+    let discover = async || {
+        known
+            .discover("nephele", &client_config, UnknownHooks::Refuse)
+            .await
+    };
     eventually("an answer for a client with a certificate", discover).await;
     for identity in [None, Some(shown(&theirs))] {
         let stranger = caller(identity);
-        let refused = stranger.discover("nephele", &client_config, UnknownHooks::Refuse).await;
+        let refused = stranger
+            .discover("nephele", &client_config, UnknownHooks::Refuse)
+            .await;
         refused.expect_err("no certificate of these authorities");
     }
     shutdown.cancel();
-    timeout(PATIENCE, task).await.expect("an end in bounded time").expect("no panic").expect("no error");
+    timeout(PATIENCE, task)
+        .await
+        .expect("an end in bounded time")
+        .expect("no panic")
+        .expect("no error");
     std::fs::remove_file(file).expect("it was written here");
 }

@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use kube::{
+    Api, Client, Resource as _, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, FaultSpec, Scenario, SimulatedCloud};
 use nephele_controller::{Event, Events, Readable, Severity, watch_filter_label};
 use serde_json::{Value, json};
 
-use crate::manifests;
-use crate::plan::{Deed, Ending};
-use crate::refusal::{Refusal, refusal};
-use crate::resource;
-use crate::script::{Change, Manifest, Part};
-use crate::validate::readable;
+use crate::{
+    manifests,
+    plan::{Deed, Ending},
+    refusal::{Refusal, refusal},
+    resource,
+    script::{Change, Manifest, Part},
+    validate::readable,
+};
 
 /// The right that steps about Faults need.
 const FAULTS: &str = "faults.cloud.nephele.dev";
@@ -37,7 +41,11 @@ impl Actor<'_> {
         let done = match deed {
             Deed::CreateFault { name, spec } => self.create_fault(name, spec).await,
             Deed::DeleteFault { name } => self.delete_fault(name).await,
-            Deed::SetClock { cloud, version, clock } => self.set_clock(cloud, version, clock).await,
+            Deed::SetClock {
+                cloud,
+                version,
+                clock,
+            } => self.set_clock(cloud, version, clock).await,
             Deed::Change(change) => self.change(change).await,
             Deed::Say(text) => {
                 self.events.publish(Event {
@@ -95,8 +103,11 @@ impl Actor<'_> {
         let api: Api<Fault> = Api::namespaced(self.client.clone(), &self.namespace());
         match api.delete(name, &DeleteParams::default()).await {
             Ok(_) => Ok(String::new()),
-            Err(error) => match refusal(&format!("delete Fault {name}"), &format!("delete {FAULTS}"), &error)
-            {
+            Err(error) => match refusal(
+                &format!("delete Fault {name}"),
+                &format!("delete {FAULTS}"),
+                &error,
+            ) {
                 Refusal::NotFound => Ok(String::new()),
                 other => Err(other),
             },
@@ -106,9 +117,13 @@ impl Actor<'_> {
     async fn set_clock(&self, cloud: &str, version: &str, clock: &CloudClock) -> Result<String, Refusal> {
         let api: Api<Readable<SimulatedCloud>> = Api::namespaced(self.client.clone(), &self.namespace());
         let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "clock": clock } });
-        let patched = api.patch(cloud, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = api
+            .patch(cloud, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         let what = format!("change the clock of SimulatedCloud {cloud}");
-        patched.map(|_| String::new()).map_err(|error| refusal(&what, &format!("patch {CLOUDS}"), &error))
+        patched
+            .map(|_| String::new())
+            .map_err(|error| refusal(&what, &format!("patch {CLOUDS}"), &error))
     }
 
     async fn change(&self, change: &Change) -> Result<String, Refusal> {
@@ -122,7 +137,8 @@ impl Actor<'_> {
             Change::Version { cluster, version } => {
                 let (resource, found) = self.topology(cluster).await?;
                 let patch = changed(&found, &json!({ "version": version }));
-                self.patch(&resource, cluster, &patch, &change.to_string()).await?;
+                self.patch(&resource, cluster, &patch, &change.to_string())
+                    .await?;
                 Ok(format!("Cluster {cluster} has spec.topology.version {version}"))
             }
             Change::Apply { field: _, manifests } => {
@@ -131,8 +147,9 @@ impl Actor<'_> {
                 for manifest in &manifests {
                     self.apply(manifest).await?;
                 }
-                let named =
-                    manifests.iter().map(|manifest| format!("{} {}", manifest.kind.kind, manifest.name));
+                let named = manifests
+                    .iter()
+                    .map(|manifest| format!("{} {}", manifest.kind.kind, manifest.name));
                 Ok(format!("applied {}", named.collect::<Vec<_>>().join(", ")))
             }
             Change::Delete { kind, name } => {
@@ -148,11 +165,16 @@ impl Actor<'_> {
                     },
                 }
             }
-            Change::TopologyReplicas { cluster, part, replicas } => {
+            Change::TopologyReplicas {
+                cluster,
+                part,
+                replicas,
+            } => {
                 let (resource, found) = self.topology(cluster).await?;
                 let scaled = scaled(&found, part, *replicas)
                     .ok_or_else(|| Refusal::Lasting(format!("Cluster {cluster} has no {part}")))?;
-                self.patch(&resource, cluster, &changed(&found, &scaled), &change.to_string()).await?;
+                self.patch(&resource, cluster, &changed(&found, &scaled), &change.to_string())
+                    .await?;
                 Ok(format!("{part} of Cluster {cluster} has {replicas} replicas"))
             }
         }
@@ -164,7 +186,10 @@ impl Actor<'_> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace(), &resource);
         let called = format!("{} {name}", kind.kind);
         let right = |verb: &str| format!("{verb} {}.{}", resource.plural, resource.group);
-        let Err(error) = api.patch(name, &PatchParams::default(), &Patch::Merge(value)).await else {
+        let Err(error) = api
+            .patch(name, &PatchParams::default(), &Patch::Merge(value))
+            .await
+        else {
             return Ok(());
         };
         match refusal(&format!("change {called}"), &right("patch"), &error) {
@@ -174,7 +199,9 @@ impl Actor<'_> {
         let object: DynamicObject = serde_json::from_value(value.clone())
             .map_err(|error| Refusal::Lasting(format!("failed to read {called}: {error}")))?;
         let created = api.create(&PostParams::default(), &object).await;
-        created.map(drop).map_err(|error| refusal(&format!("create {called}"), &right("create"), &error))
+        created
+            .map(drop)
+            .map_err(|error| refusal(&format!("create {called}"), &right("create"), &error))
     }
 
     /// A Cluster with a topology.
@@ -183,7 +210,11 @@ impl Actor<'_> {
         let resource = ApiResource::from_gvk(&kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace(), &resource);
         let found = api.get(cluster).await.map_err(|error| {
-            let read = refusal(&format!("read Cluster {cluster}"), &format!("get {CLUSTERS}"), &error);
+            let read = refusal(
+                &format!("read Cluster {cluster}"),
+                &format!("get {CLUSTERS}"),
+                &error,
+            );
             match read {
                 Refusal::NotFound => Refusal::Lasting(format!("there is no Cluster {cluster}")),
                 other => other,
@@ -205,12 +236,16 @@ impl Actor<'_> {
         what: &str,
     ) -> Result<(), Refusal> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace(), resource);
-        let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         let right = format!("patch {}.{}", resource.plural, resource.group);
-        patched.map(drop).map_err(|error| match refusal(what, &right, &error) {
-            Refusal::NotFound => Refusal::Lasting(format!("there is no {} {name}", resource.kind)),
-            other => other,
-        })
+        patched
+            .map(drop)
+            .map_err(|error| match refusal(what, &right, &error) {
+                Refusal::NotFound => Refusal::Lasting(format!("there is no {} {name}", resource.kind)),
+                other => other,
+            })
     }
 }
 
@@ -226,7 +261,9 @@ fn scaled(cluster: &DynamicObject, part: &Part, replicas: i32) -> Option<Value> 
         Part::MachineDeployment(name) => ("machineDeployments", name),
         Part::MachinePool(name) => ("machinePools", name),
     };
-    let mut entries = cluster.data["spec"]["topology"]["workers"][list].as_array()?.clone();
+    let mut entries = cluster.data["spec"]["topology"]["workers"][list]
+        .as_array()?
+        .clone();
     let entry = entries.iter_mut().find(|entry| entry["name"] == name.as_str())?;
     entry["replicas"] = replicas.into();
     Some(json!({ "workers": { list: entries } }))

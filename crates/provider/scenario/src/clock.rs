@@ -40,14 +40,23 @@ pub fn in_force(cloud: &SimulatedCloud) -> Option<CloudClockStatus> {
         paused: Some(false),
         ..CloudClockStatus::default()
     };
-    cloud.status.as_ref().map(|status| status.clock.clone().unwrap_or_else(unchanged))
+    cloud
+        .status
+        .as_ref()
+        .map(|status| status.clock.clone().unwrap_or_else(unchanged))
 }
 
 /// What a step sets: the rate and the pause that it names, and a count and a total that are higher than before. A clock takes
 /// no count that is lower than that in force.
 #[must_use]
 pub fn wanted(change: &ClockChange, set: &CloudClock, in_force: &CloudClockStatus) -> CloudClock {
-    let ClockChange { cloud: _, rate, paused, step, jump } = change;
+    let ClockChange {
+        cloud: _,
+        rate,
+        paused,
+        step,
+        jump,
+    } = change;
     let steps = set.steps.max(in_force.steps).unwrap_or(0);
     let ahead = total(set.ahead.as_ref()).max(total(in_force.ahead.as_ref()));
     CloudClock {
@@ -64,23 +73,48 @@ pub fn missing(wanted: &CloudClock, set: &CloudClock) -> CloudClock {
     let rate = set.rate.as_ref().map_or(RATE, ClockRate::millionths);
     CloudClock {
         rate: wanted.rate.clone().filter(|wanted| wanted.millionths() != rate),
-        paused: wanted.paused.filter(|paused| set.paused.unwrap_or(false) != *paused),
+        paused: wanted
+            .paused
+            .filter(|paused| set.paused.unwrap_or(false) != *paused),
         steps: wanted.steps.filter(|steps| set.steps.unwrap_or(0) < *steps),
-        ahead: wanted.ahead.clone().filter(|ahead| total(set.ahead.as_ref()) < ahead.get()),
+        ahead: wanted
+            .ahead
+            .clone()
+            .filter(|ahead| total(set.ahead.as_ref()) < ahead.get()),
     }
 }
 
 /// Whether a wanted clock is in force.
 #[must_use]
 pub fn is_in_force(wanted: &CloudClock, status: &CloudClockStatus) -> bool {
-    let CloudClockStatus { rate, paused, steps, ahead, since: _, time: _ } = status.clone();
-    missing(wanted, &CloudClock { rate, paused, steps, ahead }) == CloudClock::default()
+    let CloudClockStatus {
+        rate,
+        paused,
+        steps,
+        ahead,
+        since: _,
+        time: _,
+    } = status.clone();
+    missing(
+        wanted,
+        &CloudClock {
+            rate,
+            paused,
+            steps,
+            ahead,
+        },
+    ) == CloudClock::default()
 }
 
 /// A clock for people, such as `rate 100, paused false`.
 #[must_use]
 pub fn told(clock: &CloudClock) -> String {
-    let CloudClock { rate, paused, steps, ahead } = clock;
+    let CloudClock {
+        rate,
+        paused,
+        steps,
+        ahead,
+    } = clock;
     let parts = [
         rate.as_ref().map(|rate| format!("rate {}", rate.as_str())),
         paused.map(|paused| format!("paused {paused}")),
@@ -125,24 +159,49 @@ mod tests {
         };
         for (set, in_force, steps, ahead) in [
             (json!({}), json!({}), 2, "60001ms"),
-            (json!({ "steps": 5, "ahead": "1m" }), json!({ "steps": 4, "ahead": "0s" }), 7, "120001ms"),
+            (
+                json!({ "steps": 5, "ahead": "1m" }),
+                json!({ "steps": 4, "ahead": "0s" }),
+                7,
+                "120001ms",
+            ),
             // The counters were lowered.
-            (json!({ "steps": 1 }), json!({ "steps": 9, "ahead": "59999500us" }), 11, "120s"),
+            (
+                json!({ "steps": 1 }),
+                json!({ "steps": 9, "ahead": "59999500us" }),
+                11,
+                "120s",
+            ),
         ] {
             let expected = clock(json!({ "rate": "0.5", "paused": true, "steps": steps, "ahead": ahead }));
             assert_eq!(wanted(&change, &clock(set), &status(in_force)), expected);
         }
-        let change = ClockChange { rate: None, paused: Some(false), step: None, jump: None, ..change };
+        let change = ClockChange {
+            rate: None,
+            paused: Some(false),
+            step: None,
+            jump: None,
+            ..change
+        };
         let set = clock(json!({ "rate": "7", "steps": 3, "ahead": "1h" }));
-        assert_eq!(wanted(&change, &set, &status(json!({}))), clock(json!({ "paused": false })));
+        assert_eq!(
+            wanted(&change, &set, &status(json!({}))),
+            clock(json!({ "paused": false }))
+        );
     }
 
     #[test]
     fn only_what_differs_is_set_and_nothing_is_lowered() {
         let wanted = clock(json!({ "rate": "10", "paused": true, "steps": 3, "ahead": "1h" }));
         for (set, expected) in [
-            (json!({}), json!({ "rate": "10", "paused": true, "steps": 3, "ahead": "1h" })),
-            (json!({ "rate": "10.0", "paused": true, "steps": 3, "ahead": "60m" }), json!({})),
+            (
+                json!({}),
+                json!({ "rate": "10", "paused": true, "steps": 3, "ahead": "1h" }),
+            ),
+            (
+                json!({ "rate": "10.0", "paused": true, "steps": 3, "ahead": "60m" }),
+                json!({}),
+            ),
             (
                 json!({ "rate": "1", "paused": false, "steps": 4, "ahead": "2h" }),
                 json!({ "rate": "10", "paused": true }),

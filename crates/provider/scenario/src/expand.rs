@@ -13,8 +13,10 @@ use nephele_api::cloud::v1alpha1::{
 };
 use serde::Serialize;
 
-use crate::mistake::{Mistake, Valid, mistake};
-use crate::variables::Round;
+use crate::{
+    mistake::{Mistake, Valid, mistake},
+    variables::Round,
+};
 
 /// How long the steps may be as JSON, with those of each branch and each round. They are kept while the scenario runs. An object
 /// can have 1.5 MiB, and rounds can make a hundred times as much of that.
@@ -40,7 +42,12 @@ pub(crate) struct FlatStep {
 /// # Errors
 /// When the spec has a structure that the schema refuses, or has too many steps. Actions are not checked.
 pub(crate) fn expanded(spec: &ScenarioSpec) -> Valid<Vec<FlatStep>> {
-    let count: usize = spec.steps.iter().map(count).fold(0, usize::saturating_add).max(spec.steps.len());
+    let count: usize = spec
+        .steps
+        .iter()
+        .map(count)
+        .fold(0, usize::saturating_add)
+        .max(spec.steps.len());
     if spec.steps.is_empty() || count > STEPS_MAX {
         let message =
             format!("must be 1 to {STEPS_MAX} steps, with those of each branch and each round, not {count}");
@@ -49,7 +56,9 @@ pub(crate) fn expanded(spec: &ScenarioSpec) -> Valid<Vec<FlatStep>> {
     if spec.steps.iter().map(bytes).fold(0, usize::saturating_add) > TEXTS_MAX {
         return Err(too_many_texts());
     }
-    let mut list = List { steps: Vec::with_capacity(count) };
+    let mut list = List {
+        steps: Vec::with_capacity(count),
+    };
     let mut after = Vec::new();
     for (index, step) in spec.steps.iter().enumerate() {
         let field = format!("steps[{index}]");
@@ -79,10 +88,14 @@ fn bytes(step: &ScenarioStep) -> usize {
         let once = steps.iter().map(written_bytes).fold(0, usize::saturating_add);
         once.saturating_mul(rounds(repeat, values))
     };
-    let branches =
-        step.parallel.iter().map(|branch| of_steps(branch.repeat, &branch.for_each, &branch.steps));
+    let branches = step
+        .parallel
+        .iter()
+        .map(|branch| of_steps(branch.repeat, &branch.for_each, &branch.steps));
     let looped = of_steps(step.repeat, &step.for_each, &step.steps);
-    branches.fold(looped, usize::saturating_add).saturating_add(written_bytes(&step.action))
+    branches
+        .fold(looped, usize::saturating_add)
+        .saturating_add(written_bytes(&step.action))
 }
 
 /// How long a value is as JSON, in bytes; more than allowed if it cannot be written.
@@ -107,17 +120,26 @@ impl std::io::Write for Counter {
 
 /// How many steps of the list a step makes.
 fn count(step: &ScenarioStep) -> usize {
-    let branches = step
-        .parallel
-        .iter()
-        .map(|branch| branch.steps.len().saturating_mul(rounds(branch.repeat, &branch.for_each)));
-    let looped = step.steps.len().saturating_mul(rounds(step.repeat, &step.for_each));
+    let branches = step.parallel.iter().map(|branch| {
+        branch
+            .steps
+            .len()
+            .saturating_mul(rounds(branch.repeat, &branch.for_each))
+    });
+    let looped = step
+        .steps
+        .len()
+        .saturating_mul(rounds(step.repeat, &step.for_each));
     branches.fold(looped, usize::saturating_add).max(1)
 }
 
 /// A name, or the default one of this index.
 fn named(name: &str, kind: &str, index: usize) -> String {
-    if name.is_empty() { format!("{kind}-{}", index.saturating_add(1)) } else { name.to_owned() }
+    if name.is_empty() {
+        format!("{kind}-{}", index.saturating_add(1))
+    } else {
+        name.to_owned()
+    }
 }
 
 struct List {
@@ -133,14 +155,27 @@ impl List {
         after: Vec<usize>,
         step: &ScenarioStep,
     ) -> Valid<Vec<usize>> {
-        let ScenarioStep { name: _, action, parallel, repeat, for_each, steps } = step;
+        let ScenarioStep {
+            name: _,
+            action,
+            parallel,
+            repeat,
+            for_each,
+            steps,
+        } = step;
         let has_action = *action != StepAction::default();
         let given = [has_action, !parallel.is_empty(), !steps.is_empty()];
         if given.into_iter().filter(|given| *given).count() > 1 {
-            return Err(mistake(field, "must have only one of an action, parallel and steps"));
+            return Err(mistake(
+                field,
+                "must have only one of an action, parallel and steps",
+            ));
         }
         if steps.is_empty() && (repeat.is_some() || !for_each.is_empty()) {
-            return Err(mistake(format!("{field}.steps"), "must be the steps to run several times"));
+            return Err(mistake(
+                format!("{field}.steps"),
+                "must be the steps to run several times",
+            ));
         }
         if !parallel.is_empty() {
             return self.add_branches(field, &name, &after, parallel);
@@ -174,7 +209,12 @@ impl List {
         let mut ends = Vec::new();
         let mut names = Vec::new();
         for (index, branch) in branches.iter().enumerate() {
-            let Branch { name: given, repeat, for_each, steps } = branch;
+            let Branch {
+                name: given,
+                repeat,
+                for_each,
+                steps,
+            } = branch;
             let field = format!("{field}.parallel[{index}]");
             let called = named(given, "branch", index);
             if names.contains(&called) {
@@ -210,14 +250,20 @@ impl List {
                         let message = format!("{item:?} must be another value; an earlier one is the same");
                         return Err(mistake(format!("{field}.forEach[{index}]"), message));
                     }
-                    let round = Round { index: index.saturating_add(1), item: Some(item) };
+                    let round = Round {
+                        index: index.saturating_add(1),
+                        item: Some(item),
+                    };
                     after = self.add_inner(field, &format!("{name}/{item}"), after, Some(round), steps)?;
                 }
             }
             (Some(times), []) => {
                 let rounds = usize::try_from(times).ok().filter(|times| *times > 0);
                 let Some(rounds) = rounds else {
-                    return Err(mistake(format!("{field}.repeat"), format!("{times} must be 1 or more")));
+                    return Err(mistake(
+                        format!("{field}.repeat"),
+                        format!("{times} must be 1 or more"),
+                    ));
                 };
                 for index in 1..=rounds {
                     let round = Round { index, item: None };
@@ -274,7 +320,10 @@ fn of_round(field: &str, round: Round<'_>, step: &InnerStep) -> Valid<InnerStep>
 #[must_use]
 pub fn claims(spec: &ScenarioSpec) -> Vec<bool> {
     let steps = expanded(spec).unwrap_or_default();
-    steps.iter().map(|step| step.action.expect.is_some() || step.action.never.is_some()).collect()
+    steps
+        .iter()
+        .map(|step| step.action.expect.is_some() || step.action.never.is_some())
+        .collect()
 }
 
 #[cfg(test)]

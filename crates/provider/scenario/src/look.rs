@@ -1,24 +1,33 @@
 //! Whether something is seen in what was read. Pure.
 
-use nephele_api::conditions;
-use nephele_api::core::{Cluster, Machine};
+use nephele_api::{
+    conditions,
+    core::{Cluster, Machine},
+};
 use serde_json::Value;
 
-use crate::plan::Look;
-use crate::script::Wanted;
+use crate::{plan::Look, script::Wanted};
 
 /// How many machines a message names.
 const NAMED_MAX: usize = 3;
 
 /// Looks at a condition of a Cluster.
 pub(crate) fn at_cluster(name: &str, cluster: Option<&Cluster>, kind: &str, wanted: &str) -> Look {
-    let Some(cluster) = cluster else { return Look::NotMet(format!("there is no Cluster {name}")) };
-    let list = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let Some(cluster) = cluster else {
+        return Look::NotMet(format!("there is no Cluster {name}"));
+    };
+    let list = cluster
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let Some(found) = conditions::find(list, kind) else {
         return Look::NotMet(format!("Cluster {name} has no condition {kind}"));
     };
     let message = found.message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let details = [found.reason.as_str(), message.as_str()].into_iter().filter(|text| !text.is_empty());
+    let details = [found.reason.as_str(), message.as_str()]
+        .into_iter()
+        .filter(|text| !text.is_empty());
     let details = details.collect::<Vec<_>>().join(": ");
     let mut seen = format!("{kind} of Cluster {name} is {}", found.status);
     if found.status == wanted {
@@ -33,11 +42,24 @@ pub(crate) fn at_cluster(name: &str, cluster: Option<&Cluster>, kind: &str, want
 /// Counts Machines: all of the list, or those in this phase.
 pub(crate) fn at_machines(machines: &[Machine], phase: Option<&str>, wanted: Wanted) -> Look {
     let phase_of = |machine: &Machine| {
-        let phase = machine.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default();
-        if phase.is_empty() { "Unknown".to_owned() } else { phase }
+        let phase = machine
+            .status
+            .as_ref()
+            .map(|status| status.phase.clone())
+            .unwrap_or_default();
+        if phase.is_empty() {
+            "Unknown".to_owned()
+        } else {
+            phase
+        }
     };
     let Some(phase) = phase else {
-        return told(machines.len(), wanted, format!("there are {} machines", machines.len()), Vec::new());
+        return told(
+            machines.len(),
+            wanted,
+            format!("there are {} machines", machines.len()),
+            Vec::new(),
+        );
     };
     let (matching, others): (Vec<_>, Vec<_>) =
         machines.iter().partition(|machine| phase_of(machine) == phase);
@@ -48,8 +70,14 @@ pub(crate) fn at_machines(machines: &[Machine], phase: Option<&str>, wanted: Wan
         Wanted::AtMost(_) => false,
     };
     let mut named: Vec<_> = match is_short {
-        true => others.iter().map(|machine| format!("{} is {}", name(machine), phase_of(machine))).collect(),
-        false => matching.iter().map(|machine| format!("{} is {phase}", name(machine))).collect(),
+        true => others
+            .iter()
+            .map(|machine| format!("{} is {}", name(machine), phase_of(machine)))
+            .collect(),
+        false => matching
+            .iter()
+            .map(|machine| format!("{} is {phase}", name(machine)))
+            .collect(),
     };
     named.sort();
     told(
@@ -78,7 +106,9 @@ fn told(number: usize, wanted: Wanted, seen: String, mut named: Vec<String>) -> 
 
 /// Looks at a field of an object. `called` is its kind and name.
 pub(crate) fn at_field(called: &str, object: Option<&Value>, field: &str, wanted: &str) -> Look {
-    let Some(object) = object else { return Look::NotMet(format!("there is no {called}")) };
+    let Some(object) = object else {
+        return Look::NotMet(format!("there is no {called}"));
+    };
     let found = field.split('.').try_fold(object, |value, name| value.get(name));
     let text = match found {
         None | Some(Value::Null) => String::new(),
@@ -109,13 +139,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let machines = [machine("a", "Running"), machine("c", "Pending"), machine("b", "Provisioning")];
+        let machines = [
+            machine("a", "Running"),
+            machine("c", "Pending"),
+            machine("b", "Provisioning"),
+        ];
         let look = |phase, wanted| at_machines(&machines, phase, wanted);
         assert_eq!(
             look(Some("Running"), Wanted::Exactly(1)),
             Look::Met("1 of 3 machines are Running".into())
         );
-        assert_eq!(look(None, Wanted::AtMost(3)), Look::Met("there are 3 machines".into()));
+        assert_eq!(
+            look(None, Wanted::AtMost(3)),
+            Look::Met("there are 3 machines".into())
+        );
         assert_eq!(
             look(None, Wanted::AtLeast(4)),
             Look::NotMet("there are 3 machines, not 4 or more".into())
@@ -149,14 +186,20 @@ mod tests {
         )
         .expect("a Cluster");
         let look = |kind, status| at_cluster("demo", Some(&cluster), kind, status);
-        assert_eq!(look("Available", "False"), Look::Met("Available of Cluster demo is False".into()));
+        assert_eq!(
+            look("Available", "False"),
+            Look::Met("Available of Cluster demo is False".into())
+        );
         assert_eq!(
             look("Available", "True"),
             Look::NotMet(
                 "Available of Cluster demo is False (NotAvailable: * RemoteConnectionProbe: * failed)".into()
             )
         );
-        assert_eq!(look("Ready", "True"), Look::NotMet("Cluster demo has no condition Ready".into()));
+        assert_eq!(
+            look("Ready", "True"),
+            Look::NotMet("Cluster demo has no condition Ready".into())
+        );
         let nothing = at_cluster("demo", None, "Available", "True");
         assert_eq!(nothing, Look::NotMet("there is no Cluster demo".into()));
     }
@@ -172,13 +215,22 @@ mod tests {
             ("status.phase", "Bound"),
             ("status.none.none", ""),
         ] {
-            assert_eq!(look(field, value), Look::Met(format!("{field} of Thing a is {value:?}")));
+            assert_eq!(
+                look(field, value),
+                Look::Met(format!("{field} of Thing a is {value:?}"))
+            );
         }
         assert_eq!(
             look("status.replicas", "4"),
             Look::NotMet("status.replicas of Thing a is \"3\", not \"4\"".into())
         );
-        assert_eq!(look("spec.list", ""), Look::NotMet("spec.list of Thing a is a list or an object".into()));
-        assert_eq!(at_field("Thing a", None, "spec", ""), Look::NotMet("there is no Thing a".into()));
+        assert_eq!(
+            look("spec.list", ""),
+            Look::NotMet("spec.list of Thing a is a list or an object".into())
+        );
+        assert_eq!(
+            at_field("Thing a", None, "spec", ""),
+            Look::NotMet("there is no Thing a".into())
+        );
     }
 }

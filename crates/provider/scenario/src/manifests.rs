@@ -1,16 +1,22 @@
 //! Manifests of a step. Pure.
 
 use kube::core::GroupVersionKind;
-use nephele_api::cloud::v1alpha1::MANIFESTS_MAX;
-use nephele_api::names::{is_dns_subdomain, shown};
+use nephele_api::{
+    cloud::v1alpha1::MANIFESTS_MAX,
+    names::{is_dns_subdomain, shown},
+};
 use nephele_yaml::{Bounds, Dialect};
 use serde_json::Value;
 
 use crate::script::Manifest;
 
 /// The bounds of the manifests of a step. Those of a cluster with its classes and templates need less than 1 MiB of memory.
-const BOUNDS: Bounds =
-    Bounds { text: MANIFESTS_MAX, memory: 4 * 1024 * 1024, depth: 64, dialect: Dialect::Strict };
+const BOUNDS: Bounds = Bounds {
+    text: MANIFESTS_MAX,
+    memory: 4 * 1024 * 1024,
+    depth: 64,
+    dialect: Dialect::Strict,
+};
 
 /// The objects of YAML documents for this namespace. `allowed` tells whether a step can change a kind, by its apiVersion and
 /// kind.
@@ -28,7 +34,11 @@ pub(crate) fn read(
         let read = manifest(value, namespace, &allowed);
         manifests.push(read.map_err(|message| format!("document {number}: {message}"))?);
     }
-    if manifests.is_empty() { Err("must have an object".to_owned()) } else { Ok(manifests) }
+    if manifests.is_empty() {
+        Err("must have an object".to_owned())
+    } else {
+        Ok(manifests)
+    }
 }
 
 fn manifest(
@@ -53,7 +63,10 @@ fn manifest(
         Value::Null => {}
         Value::String(given) if given == namespace => {}
         other => {
-            return Err(format!("{} {name} must be in the namespace {namespace}, not in {other}", kind.kind));
+            return Err(format!(
+                "{} {name} must be in the namespace {namespace}, not in {other}",
+                kind.kind
+            ));
         }
     }
     Ok(Manifest { kind, name, value })
@@ -77,10 +90,15 @@ mod tests {
         let text = "---\n# nothing\n---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a}\nspec: {x: &x [1, -2, 0.5, true, t], y: *x}\n---\n\
             apiVersion: cluster.x-k8s.io/v1beta2\nkind: Machine\nmetadata: {name: b, namespace: default}\n";
         let manifests = try_read(text).expect("readable");
-        let named: Vec<_> =
-            manifests.iter().map(|manifest| (&*manifest.kind.kind, &*manifest.name)).collect();
+        let named: Vec<_> = manifests
+            .iter()
+            .map(|manifest| (&*manifest.kind.kind, &*manifest.name))
+            .collect();
         assert_eq!(named, [("Cluster", "a"), ("Machine", "b")]);
-        assert_eq!(manifests[0].value["spec"]["y"], serde_json::json!([1, -2, 0.5, true, "t"]));
+        assert_eq!(
+            manifests[0].value["spec"]["y"],
+            serde_json::json!([1, -2, 0.5, true, "t"])
+        );
     }
 
     #[test]
@@ -98,7 +116,10 @@ mod tests {
                 object(right, "{name: a, namespace: kube-system}"),
                 "document 1: Thing a must be in the namespace default, not in \"kube-system\"",
             ),
-            ("a: b\n".repeat(MANIFESTS_MAX), "must be at most 65536 bytes, not 327680"),
+            (
+                "a: b\n".repeat(MANIFESTS_MAX),
+                "must be at most 65536 bytes, not 327680",
+            ),
         ] {
             assert_eq!(try_read(&text).expect_err(message), message);
         }

@@ -16,7 +16,10 @@ pub(crate) type Valid<T> = Result<T, Mistake>;
 const MESSAGE_MAX: usize = 512;
 
 pub(crate) fn mistake(field: impl Into<String>, message: impl Into<String>) -> Mistake {
-    Mistake { field: field.into(), message: shortened(message.into()) }
+    Mistake {
+        field: field.into(),
+        message: shortened(message.into()),
+    }
 }
 
 /// The message, or its beginning.

@@ -2,22 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use kube::api::ListParams;
-use kube::core::{DynamicObject, GroupVersionKind};
-use kube::{Api, Client, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::ListParams,
+    core::{DynamicObject, GroupVersionKind},
+};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
+    conditions::{self, types},
+    core::{Cluster, Machine},
+};
 use nephele_controller::Readable;
 use serde::de::DeserializeOwned;
 
-use crate::act::CLOUDS;
-use crate::clock::{self, SeenClock};
-use crate::look::{at_cluster, at_field, at_machines};
-use crate::plan::{Look, Seen, SeenFault, Wants};
-use crate::refusal::{Refusal, refusal};
-use crate::resource;
-use crate::script::{Script, Sight};
+use crate::{
+    act::CLOUDS,
+    clock::{self, SeenClock},
+    look::{at_cluster, at_field, at_machines},
+    plan::{Look, Seen, SeenFault, Wants},
+    refusal::{Refusal, refusal},
+    resource,
+    script::{Script, Sight},
+};
 
 /// Reads the Faults of the namespace that matter to the scenario, and looks for what the plan wants.
 ///
@@ -41,7 +47,12 @@ pub(crate) async fn observe(
     for cloud in wants.clocks {
         clocks.insert(cloud.to_owned(), clock_of(client, &namespace, cloud).await);
     }
-    Ok(Seen { faults, looks, clocks, looked: BTreeMap::new() })
+    Ok(Seen {
+        faults,
+        looks,
+        clocks,
+        looked: BTreeMap::new(),
+    })
 }
 
 async fn clock_of(client: &Client, namespace: &str, cloud: &str) -> SeenClock {
@@ -72,38 +83,77 @@ pub(crate) async fn faults_of(
         let is_going = fault.metadata.deletion_timestamp.is_some();
         let status = fault.status.unwrap_or_default();
         let ready = conditions::find(&status.conditions, types::READY);
-        let message = ready.map(|condition| condition.message.clone()).unwrap_or_default();
-        (name, SeenFault { is_ours, is_going, phase: status.phase, message })
+        let message = ready
+            .map(|condition| condition.message.clone())
+            .unwrap_or_default();
+        (
+            name,
+            SeenFault {
+                is_ours,
+                is_going,
+                phase: status.phase,
+                message,
+            },
+        )
     });
     Ok(seen.collect())
 }
 
 /// Whether a scenario has made a Fault.
 pub(crate) fn has_made(object: &Scenario, fault: &Fault) -> bool {
-    fault.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
+    fault
+        .owner_references()
+        .iter()
+        .any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
 }
 
 async fn look(client: &Client, namespace: &str, sight: &Sight) -> Look {
     let seen = match sight {
-        Sight::Cluster { name, condition, status } => {
+        Sight::Cluster {
+            name,
+            condition,
+            status,
+        } => {
             let api: Api<Cluster> = Api::namespaced(client.clone(), namespace);
-            let found = get(&api, name, &format!("Cluster {name}"), "clusters.cluster.x-k8s.io").await;
+            let found = get(
+                &api,
+                name,
+                &format!("Cluster {name}"),
+                "clusters.cluster.x-k8s.io",
+            )
+            .await;
             found.map(|cluster| at_cluster(name, cluster.as_ref(), condition, status))
         }
-        Sight::Machines { cluster, selector, phase, wanted } => {
+        Sight::Machines {
+            cluster,
+            selector,
+            phase,
+            wanted,
+        } => {
             let api: Api<Readable<Machine>> = Api::namespaced(client.clone(), namespace);
             let listed = api.list(&ListParams::default().labels_from(selector)).await;
             let listed =
                 listed.map_err(|error| refusal("list Machines", "list machines.cluster.x-k8s.io", &error));
             listed.map(|listed| {
                 let is_of = |machine: &Machine| {
-                    cluster.as_ref().is_none_or(|cluster| *cluster == machine.spec.cluster_name)
+                    cluster
+                        .as_ref()
+                        .is_none_or(|cluster| *cluster == machine.spec.cluster_name)
                 };
-                let machines: Vec<_> = listed.into_iter().map(Readable::into_object).filter(is_of).collect();
+                let machines: Vec<_> = listed
+                    .into_iter()
+                    .map(Readable::into_object)
+                    .filter(is_of)
+                    .collect();
                 at_machines(&machines, phase.as_deref(), *wanted)
             })
         }
-        Sight::Field { kind, name, field, value } => {
+        Sight::Field {
+            kind,
+            name,
+            field,
+            value,
+        } => {
             let called = format!("{} {name}", kind.kind);
             let found = field_owner(client, namespace, kind, name, &called).await;
             found.map(|object| at_field(&called, object.as_ref(), field, value))

@@ -1,14 +1,18 @@
 //! What comes next in a scenario. Pure: whoever stops between two calls continues with the last status.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use nephele_api::cloud::v1alpha1::{CloudClock, FaultSpec, STEP_MESSAGE_MAX, ScenarioStatus, StepStatus};
 
-use crate::clock::{self, SeenClock};
-use crate::script::{Action, Change, ClockChange, Script, Sight, Step};
+use crate::{
+    clock::{self, SeenClock},
+    script::{Action, Change, ClockChange, Script, Sight, Step},
+};
 
 /// How often something is looked for. A state that is shorter may not be seen.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -161,7 +165,10 @@ pub(crate) fn plan(
         status.observed_generation == Some(generation) && status.steps.len() == script.steps.len()
     };
     let mut plan = Plan {
-        status: stored.filter(is_current).cloned().unwrap_or_else(|| unbegun(script, generation)),
+        status: stored
+            .filter(is_current)
+            .cloned()
+            .unwrap_or_else(|| unbegun(script, generation)),
         acts: Vec::new(),
         again: None,
         looked: Vec::new(),
@@ -177,7 +184,10 @@ pub(crate) fn plan(
         }
         _ => {}
     }
-    let stored = stored.filter(is_current).map(|status| status.steps.clone()).unwrap_or_default();
+    let stored = stored
+        .filter(is_current)
+        .map(|status| status.steps.clone())
+        .unwrap_or_default();
     if plan.follow(script, &stored, seen, now) {
         return plan;
     }
@@ -201,7 +211,12 @@ pub(crate) fn plan_paused(
     seen: &Seen,
     now: Timestamp,
 ) -> Plan {
-    let mut plan = Plan { status: stored.clone(), acts: Vec::new(), again: None, looked: Vec::new() };
+    let mut plan = Plan {
+        status: stored.clone(),
+        acts: Vec::new(),
+        again: None,
+        looked: Vec::new(),
+    };
     if stored.observed_generation == Some(generation) && stored.steps.len() == script.steps.len() {
         plan.end_faults(script, &stored.steps, seen, now);
     }
@@ -277,7 +292,10 @@ impl Plan {
             _ => false,
         };
         statuses[index].phase == "Pending"
-            && step.after.iter().all(|before| statuses[*before].phase == "Passed")
+            && step
+                .after
+                .iter()
+                .all(|before| statuses[*before].phase == "Passed")
             && script
                 .steps
                 .iter()
@@ -292,8 +310,16 @@ impl Plan {
         }
         let started = status.started.as_ref().map_or(now, |started| started.0);
         let look = seen.looks.get(&index);
-        let last = status.looked.as_ref().map(|looked| looked.0).max(seen.looked.get(&index).copied());
-        let progress = Progress { started, clock: status.clock.as_ref(), looked: last.unwrap_or(started) };
+        let last = status
+            .looked
+            .as_ref()
+            .map(|looked| looked.0)
+            .max(seen.looked.get(&index).copied());
+        let progress = Progress {
+            started,
+            clock: status.clock.as_ref(),
+            looked: last.unwrap_or(started),
+        };
         let verdict = verdict(&step.action, &progress, look, seen, now);
         if let Some(Look::Met(_) | Look::NotMet(_)) = look {
             let is_over = matches!(verdict, Verdict::Passed(_) | Verdict::Failed(_));
@@ -309,12 +335,18 @@ impl Plan {
             Verdict::Waits { message, until } => {
                 status.message = cut(&message);
                 let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
-                let at_most =
-                    if matches!(step.action, Action::Pause(_)) { Duration::MAX } else { LOOK_EVERY };
+                let at_most = if matches!(step.action, Action::Pause(_)) {
+                    Duration::MAX
+                } else {
+                    LOOK_EVERY
+                };
                 self.look_again(left.min(at_most));
             }
             Verdict::Acts(deed) => {
-                self.acts.push(Act { step: Some(index), deed });
+                self.acts.push(Act {
+                    step: Some(index),
+                    deed,
+                });
                 self.look_again(LOOK_EVERY);
             }
             Verdict::Notes(clock) => {
@@ -344,13 +376,29 @@ impl Plan {
     /// Deletes the Faults whose time is over.
     fn end_faults(&mut self, script: &Script, stored: &[StepStatus], seen: &Seen, now: Timestamp) {
         for (index, step) in script.steps.iter().enumerate() {
-            let Action::Fault { name, lasts: Some(lasts), .. } = &step.action else { continue };
-            let ours = seen.faults.get(name).is_some_and(|fault| fault.is_ours && !fault.is_going);
-            let finished = stored.get(index).and_then(|step| step.finished.as_ref()).filter(|_| ours);
+            let Action::Fault {
+                name,
+                lasts: Some(lasts),
+                ..
+            } = &step.action
+            else {
+                continue;
+            };
+            let ours = seen
+                .faults
+                .get(name)
+                .is_some_and(|fault| fault.is_ours && !fault.is_going);
+            let finished = stored
+                .get(index)
+                .and_then(|step| step.finished.as_ref())
+                .filter(|_| ours);
             let Some(finished) = finished else { continue };
             let end = after(finished.0, *lasts);
             if now >= end {
-                self.acts.push(Act { step: None, deed: Deed::DeleteFault { name: name.clone() } });
+                self.acts.push(Act {
+                    step: None,
+                    deed: Deed::DeleteFault { name: name.clone() },
+                });
                 self.look_again(LOOK_EVERY);
             } else {
                 self.look_again(Duration::try_from(end.duration_since(now)).unwrap_or_default());
@@ -362,7 +410,9 @@ impl Plan {
     fn heal_all(&mut self, seen: &Seen) -> bool {
         let ours = seen.faults.iter().filter(|(_, fault)| fault.is_ours);
         let (going, staying): (Vec<_>, Vec<_>) = ours.partition(|(_, fault)| fault.is_going);
-        let deeds = staying.into_iter().map(|(name, _)| Deed::DeleteFault { name: name.clone() });
+        let deeds = staying
+            .into_iter()
+            .map(|(name, _)| Deed::DeleteFault { name: name.clone() });
         self.acts = deeds.map(|deed| Act { step: None, deed }).collect();
         if self.acts.is_empty() && going.is_empty() {
             return false;
@@ -416,7 +466,11 @@ struct Progress<'a> {
 
 /// Whether the status has to have a look of now, because the one that it has would become too old by the next one.
 fn is_to_be_noted(action: &Action, noted: Timestamp, now: Timestamp) -> bool {
-    let every = if matches!(action, Action::Never { .. }) { NOTED_EVERY } else { SHOWN_EVERY };
+    let every = if matches!(action, Action::Never { .. }) {
+        NOTED_EVERY
+    } else {
+        SHOWN_EVERY
+    };
     after(now, LOOK_EVERY) > after(noted, every)
 }
 
@@ -432,26 +486,36 @@ fn verdict(
         Action::Expect { within, .. } => expected(look, after(started, *within), now),
         Action::Never { during, .. } => unwanted(look, progress.looked, after(started, *during), now),
         Action::Fault { name, spec, .. } => match seen.faults.get(name) {
-            None => Verdict::Acts(Deed::CreateFault { name: name.clone(), spec: spec.clone() }),
+            None => Verdict::Acts(Deed::CreateFault {
+                name: name.clone(),
+                spec: spec.clone(),
+            }),
             Some(fault) => in_force(name, fault, after(started, IN_FORCE_MAX), now),
         },
         Action::Heal { fault: name } => match seen.faults.get(name).filter(|fault| fault.is_ours) {
-            Some(fault) if fault.is_going => {
-                Verdict::Waits { message: format!("Fault {name} is being deleted"), until: Timestamp::MAX }
-            }
+            Some(fault) if fault.is_going => Verdict::Waits {
+                message: format!("Fault {name} is being deleted"),
+                until: Timestamp::MAX,
+            },
             Some(_) => Verdict::Acts(Deed::DeleteFault { name: name.clone() }),
             None => Verdict::Passed(format!("Fault {name} is gone")),
         },
         Action::Clock(change) => match seen.clocks.get(&change.cloud) {
             Some(clock) => changed(change, progress, clock, now),
-            None => Verdict::Waits { message: String::new(), until: Timestamp::MAX },
+            None => Verdict::Waits {
+                message: String::new(),
+                until: Timestamp::MAX,
+            },
         },
         Action::Change(change) => Verdict::Acts(Deed::Change(change.clone())),
         Action::Pause(length) => {
             let until = after(started, *length);
             match now >= until {
                 true => Verdict::Passed(String::new()),
-                false => Verdict::Waits { message: String::new(), until },
+                false => Verdict::Waits {
+                    message: String::new(),
+                    until,
+                },
             }
         }
         Action::Say(text) => Verdict::Acts(Deed::Say(text.clone())),
@@ -468,10 +532,14 @@ fn expected(look: Option<&Look>, until: Timestamp, now: Timestamp) -> Verdict {
         Some(Look::NotMet(message) | Look::Unclear(message)) if now >= until => {
             Verdict::Failed(message.clone())
         }
-        Some(Look::NotMet(message) | Look::Unclear(message)) => {
-            Verdict::Waits { message: message.clone(), until }
-        }
-        None => Verdict::Waits { message: String::new(), until },
+        Some(Look::NotMet(message) | Look::Unclear(message)) => Verdict::Waits {
+            message: message.clone(),
+            until,
+        },
+        None => Verdict::Waits {
+            message: String::new(),
+            until,
+        },
     }
 }
 
@@ -486,20 +554,29 @@ fn unwanted(look: Option<&Look>, looked: Timestamp, until: Timestamp, now: Times
         }
         Some(Look::NotMet(message)) if now >= until => Verdict::Passed(message.clone()),
         Some(Look::Unclear(message)) if now >= until => Verdict::Failed(message.clone()),
-        Some(Look::NotMet(message) | Look::Unclear(message)) => {
-            Verdict::Waits { message: message.clone(), until }
-        }
-        None => Verdict::Waits { message: String::new(), until },
+        Some(Look::NotMet(message) | Look::Unclear(message)) => Verdict::Waits {
+            message: message.clone(),
+            until,
+        },
+        None => Verdict::Waits {
+            message: String::new(),
+            until,
+        },
     }
 }
 
 fn in_force(name: &str, fault: &SeenFault, until: Timestamp, now: Timestamp) -> Verdict {
     if !fault.is_ours {
-        return Verdict::Failed(format!("there is a Fault {name} that is not of this scenario; delete it"));
+        return Verdict::Failed(format!(
+            "there is a Fault {name} that is not of this scenario; delete it"
+        ));
     }
     match fault.phase.as_str() {
         "" if now >= until => Verdict::Failed(format!("Fault {name} was not in force in time")),
-        "" => Verdict::Waits { message: format!("Fault {name} is not in force yet"), until },
+        "" => Verdict::Waits {
+            message: format!("Fault {name} is not in force yet"),
+            until,
+        },
         "Invalid" => Verdict::Failed(format!("Fault {name} is invalid: {}", fault.message)),
         _ => Verdict::Passed(format!("Fault {name} is in force")),
     }
@@ -510,42 +587,65 @@ fn changed(change: &ClockChange, progress: &Progress<'_>, seen: &SeenClock, now:
     let cloud = &change.cloud;
     let until = |length| after(progress.started, length);
     let (version, set, in_force) = match seen {
-        SeenClock::Read { version, set, in_force } => (version, set, in_force.as_deref()),
+        SeenClock::Read {
+            version,
+            set,
+            in_force,
+        } => (version, set, in_force.as_deref()),
         SeenClock::Missing => return Verdict::Failed(format!("there is no SimulatedCloud {cloud}")),
         SeenClock::Refused(message) => return Verdict::Failed(message.clone()),
         SeenClock::Unclear(message) if now >= until(TRIES_MAX) => return Verdict::Failed(message.clone()),
         SeenClock::Unclear(message) => {
-            return Verdict::Waits { message: message.clone(), until: until(TRIES_MAX) };
+            return Verdict::Waits {
+                message: message.clone(),
+                until: until(TRIES_MAX),
+            };
         }
     };
     // A manager takes the first count that it sees of a SimulatedCloud as one that was carried out.
     let in_force = match in_force {
         Some(in_force) => in_force,
         None if now >= until(IN_FORCE_MAX) => {
-            return Verdict::Failed(format!("SimulatedCloud {cloud} has no status; does its manager run?"));
+            return Verdict::Failed(format!(
+                "SimulatedCloud {cloud} has no status; does its manager run?"
+            ));
         }
         None => {
             let message = format!("SimulatedCloud {cloud} has no status yet");
-            return Verdict::Waits { message, until: until(IN_FORCE_MAX) };
+            return Verdict::Waits {
+                message,
+                until: until(IN_FORCE_MAX),
+            };
         }
     };
-    let Some(wanted) = progress.clock else { return Verdict::Notes(clock::wanted(change, set, in_force)) };
+    let Some(wanted) = progress.clock else {
+        return Verdict::Notes(clock::wanted(change, set, in_force));
+    };
     let missing = clock::missing(wanted, set);
     if missing != CloudClock::default() && now >= until(TRIES_MAX) {
-        let message =
-            format!("SimulatedCloud {cloud} was not given this clock in time: {}", clock::told(&missing));
+        let message = format!(
+            "SimulatedCloud {cloud} was not given this clock in time: {}",
+            clock::told(&missing)
+        );
         return Verdict::Failed(message);
     }
     if missing != CloudClock::default() {
         let cloud = cloud.clone();
         let version = version.clone();
-        return Verdict::Acts(Deed::SetClock { cloud, version, clock: missing });
+        return Verdict::Acts(Deed::SetClock {
+            cloud,
+            version,
+            clock: missing,
+        });
     }
     let told = format!("the clock of SimulatedCloud {cloud}: {}", clock::told(wanted));
     match clock::is_in_force(wanted, in_force) {
         true => Verdict::Passed(told),
         false if now >= until(IN_FORCE_MAX) => Verdict::Failed(format!("not in force in time: {told}")),
-        false => Verdict::Waits { message: format!("not in force yet: {told}"), until: until(IN_FORCE_MAX) },
+        false => Verdict::Waits {
+            message: format!("not in force yet: {told}"),
+            until: until(IN_FORCE_MAX),
+        },
     }
 }
 

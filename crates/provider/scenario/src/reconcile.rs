@@ -1,16 +1,21 @@
 //! One look at a scenario: fetch, validate, plan, act, report.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::channel::mpsc::UnboundedSender;
 use jiff::{Timestamp, Unit};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{Fault, Scenario, ScenarioStatus};
-use nephele_api::cloud::{NEEDS_CLUSTER_API_ANNOTATION, is_being_restored};
-use nephele_api::conditions::{self, types};
-use nephele_api::finalizers;
+use kube::{
+    Api, Client, Resource as _, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use nephele_api::{
+    cloud::{
+        NEEDS_CLUSTER_API_ANNOTATION, is_being_restored,
+        v1alpha1::{Fault, Scenario, ScenarioStatus},
+    },
+    conditions::{self, types},
+    finalizers,
+};
 use nephele_controller::{
     Cache, Clock, Event, Events, Outcome, PatchError, Precondition, Readable, ReconcileError, Retry,
     Severity, kube_category, kube_retry, patch, paused, scoped, unreadable,
@@ -18,14 +23,16 @@ use nephele_controller::{
 use nephele_poll_time::apart;
 use thiserror::Error;
 
-use crate::act::Actor;
-use crate::mistake::Valid;
-use crate::observe::{faults_of, has_made, observe};
-use crate::plan::{Deed, Ending, LOOK_EVERY, Seen, is_over, plan, plan_paused, wants};
-use crate::report::{invalid, paused_status, summarised, waiting, without_cluster_api};
-use crate::runs::{Place, Runs, needs_place};
-use crate::script::Script;
-use crate::validate::{check_manifests, validate};
+use crate::{
+    act::Actor,
+    mistake::Valid,
+    observe::{faults_of, has_made, observe},
+    plan::{Deed, Ending, LOOK_EVERY, Seen, is_over, plan, plan_paused, wants},
+    report::{invalid, paused_status, summarised, waiting, without_cluster_api},
+    runs::{Place, Runs, needs_place},
+    script::Script,
+    validate::{check_manifests, validate},
+};
 
 /// How long a Scenario waits for a place in its namespace until it asks again. It is woken when there is one.
 const ASK_EVERY: Duration = Duration::from_secs(60);
@@ -51,7 +58,11 @@ pub(crate) struct Context {
 impl Context {
     /// Whether there is a Fault that a scenario has made, as far as is known.
     fn has_fault_of(&self, object: &Scenario) -> bool {
-        self.faults.store().state().iter().any(|fault| has_made(object, fault))
+        self.faults
+            .store()
+            .state()
+            .iter()
+            .any(|fault| has_made(object, fault))
     }
 
     /// Takes a place for a Scenario, and wakes the next one if there is one more.
@@ -138,7 +149,9 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
                 context.end(&known);
                 return Ok(Outcome::Done);
             };
-            context.runs.keep(&object, |kept| kept.version.clone_from(&object.metadata.resource_version));
+            context.runs.keep(&object, |kept| {
+                kept.version.clone_from(&object.metadata.resource_version)
+            });
             Arc::new(object)
         }
     };
@@ -160,17 +173,32 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
         }
     };
     if !is_over(object.status.as_ref(), generation)
-        && patch::add_finalizer(&api, &object, finalizers::SCENARIO).await.map_err(Error::Write)?.is_some()
+        && patch::add_finalizer(&api, &object, finalizers::SCENARIO)
+            .await
+            .map_err(Error::Write)?
+            .is_some()
     {
         return Ok(Outcome::After(Duration::ZERO));
     }
     let wants = wants(&script, generation, object.status.as_ref());
-    let mut seen = observe(&context.steps, &object, &script, wants).await.map_err(Error::Read)?;
-    seen.looked = context.runs.kept(&object).map(|kept| kept.looked).unwrap_or_default();
+    let mut seen = observe(&context.steps, &object, &script, wants)
+        .await
+        .map_err(Error::Read)?;
+    seen.looked = context
+        .runs
+        .kept(&object)
+        .map(|kept| kept.looked)
+        .unwrap_or_default();
     let now = context.now();
     let mut plan = plan(&script, generation, object.status.as_ref(), &seen, now);
-    context.runs.keep(&object, |kept| kept.looked = plan.looked.iter().map(|index| (*index, now)).collect());
-    let actor = Actor { client: &context.steps, events: &context.events, object: &object };
+    context.runs.keep(&object, |kept| {
+        kept.looked = plan.looked.iter().map(|index| (*index, now)).collect()
+    });
+    let actor = Actor {
+        client: &context.steps,
+        events: &context.events,
+        object: &object,
+    };
     let mut trouble = None;
     for act in std::mem::take(&mut plan.acts) {
         let ending = actor.act(&act.deed).await;
@@ -205,11 +233,20 @@ async fn rest(
     }
     let generation = object.metadata.generation.unwrap_or_default();
     let script = script(context, object, generation).await;
-    let (Ok(script), Some(stored)) = (script, &object.status) else { return waiting };
+    let (Ok(script), Some(stored)) = (script, &object.status) else {
+        return waiting;
+    };
     let faults = faults_of(&context.client, object).await.map_err(Error::Read)?;
-    let seen = Seen { faults, ..Seen::default() };
+    let seen = Seen {
+        faults,
+        ..Seen::default()
+    };
     let plan = plan_paused(&script, generation, stored, &seen, context.now());
-    let actor = Actor { client: &context.client, events: &context.events, object };
+    let actor = Actor {
+        client: &context.client,
+        events: &context.events,
+        object,
+    };
     for act in plan.acts {
         actor.act(&act.deed).await;
     }
@@ -236,7 +273,10 @@ async fn script(context: &Context, object: &Arc<Scenario>, generation: i64) -> R
         let _turn = turn;
         let script = validate(&read.name_any(), &read.spec)?;
         let namespace = read.namespace().unwrap_or_default();
-        script.steps.iter().try_for_each(|step| check_manifests(&namespace, step))?;
+        script
+            .steps
+            .iter()
+            .try_for_each(|step| check_manifests(&namespace, step))?;
         Ok(Arc::new(script))
     };
     let script = apart(read).await.map_err(|mistake| mistake.to_string())?;
@@ -260,13 +300,22 @@ pub(crate) fn scenario_of(fault: &Fault) -> Option<ObjectRef<Scenario>> {
     let owners = fault.owner_references().iter();
     let mut scenarios = owners.filter(|owner| owner.kind == Scenario::kind(&()));
     let namespace = fault.namespace().unwrap_or_default();
-    scenarios.next().map(|owner| ObjectRef::new(&owner.name).within(&namespace))
+    scenarios
+        .next()
+        .map(|owner| ObjectRef::new(&owner.name).within(&namespace))
 }
 
 /// Whether nothing is left to do for a scenario until it changes, unless a Fault of it comes late.
 pub(crate) fn is_over_and_let_go(object: &Scenario) -> bool {
-    let holds = object.finalizers().iter().any(|name| name == finalizers::SCENARIO);
-    !holds && is_over(object.status.as_ref(), object.metadata.generation.unwrap_or_default())
+    let holds = object
+        .finalizers()
+        .iter()
+        .any(|name| name == finalizers::SCENARIO);
+    !holds
+        && is_over(
+            object.status.as_ref(),
+            object.metadata.generation.unwrap_or_default(),
+        )
 }
 
 /// Writes the status. When nothing is left to do, removes the finalizer.
@@ -285,7 +334,9 @@ async fn report(
         }
         Err(error) => return Err(error),
         Ok(Some(written)) => {
-            context.runs.keep(object, |kept| kept.version.clone_from(&written.metadata.resource_version));
+            context.runs.keep(object, |kept| {
+                kept.version.clone_from(&written.metadata.resource_version)
+            });
             if is_over(written.status.as_ref(), generation) && !is_over(object.status.as_ref(), generation) {
                 tell(context, &written);
             }
@@ -296,7 +347,9 @@ async fn report(
     match again {
         Some(wait) => Ok(Outcome::After(wait)),
         None => {
-            patch::remove_finalizer(api, object, finalizers::SCENARIO).await.map_err(Error::Write)?;
+            patch::remove_finalizer(api, object, finalizers::SCENARIO)
+                .await
+                .map_err(Error::Write)?;
             context.end(object);
             Ok(Outcome::Done)
         }
@@ -315,20 +368,34 @@ async fn write(
     }
     let mut reported = object.clone();
     reported.status = Some(status);
-    patch::status(api, object, &reported, Precondition::ResourceVersion).await.map_err(Error::Write)
+    patch::status(api, object, &reported, Precondition::ResourceVersion)
+        .await
+        .map_err(Error::Write)
 }
 
 /// Publishes how a scenario ended.
 fn tell(context: &Context, object: &Scenario) {
     let status = object.status.clone().unwrap_or_default();
     let passed = conditions::find(&status.conditions, types::PASSED);
-    let message = passed.map(|condition| condition.message.clone()).unwrap_or_default();
+    let message = passed
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default();
     let (severity, reason, note) = match status.phase.as_str() {
-        "Passed" => (Severity::Normal, "Passed", format!("all {} steps have passed", status.steps.len())),
+        "Passed" => (
+            Severity::Normal,
+            "Passed",
+            format!("all {} steps have passed", status.steps.len()),
+        ),
         _ => (Severity::Warning, "Failed", message),
     };
     let regarding = object.object_ref(&());
-    context.events.publish(Event { regarding, severity, reason, action: "Run", note });
+    context.events.publish(Event {
+        regarding,
+        severity,
+        reason,
+        action: "Run",
+        note,
+    });
 }
 
 /// Deletes what a deleted scenario has made, and lets it go.
@@ -336,7 +403,9 @@ async fn remove(context: &Context, api: &Api<Scenario>, object: &Scenario) -> Re
     if heal_all(context, object).await? {
         return Ok(Outcome::After(LOOK_EVERY));
     }
-    patch::remove_finalizer(api, object, finalizers::SCENARIO).await.map_err(Error::Write)?;
+    patch::remove_finalizer(api, object, finalizers::SCENARIO)
+        .await
+        .map_err(Error::Write)?;
     context.end(object);
     Ok(Outcome::Done)
 }
@@ -344,7 +413,11 @@ async fn remove(context: &Context, api: &Api<Scenario>, object: &Scenario) -> Re
 /// Deletes all Faults of a scenario. False when there are none.
 async fn heal_all(context: &Context, object: &Scenario) -> Result<bool, Error> {
     let faults = faults_of(&context.client, object).await.map_err(Error::Read)?;
-    let actor = Actor { client: &context.steps, events: &context.events, object };
+    let actor = Actor {
+        client: &context.steps,
+        events: &context.events,
+        object,
+    };
     let mut found = false;
     for (name, _) in faults.into_iter().filter(|(_, fault)| fault.is_ours) {
         match actor.act(&Deed::DeleteFault { name }).await {

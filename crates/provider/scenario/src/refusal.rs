@@ -19,7 +19,11 @@ pub(crate) fn refusal(what: &str, right: &str, error: &kube::Error) -> Refusal {
     let kube::Error::Api(status) = error else {
         let message = format!("failed to {what}: {}", chain(error));
         let lasts = UnsafeRequest::caused(error);
-        return if lasts { Refusal::Lasting(message) } else { Refusal::Passing(message) };
+        return if lasts {
+            Refusal::Lasting(message)
+        } else {
+            Refusal::Passing(message)
+        };
     };
     let said = &status.message;
     match status.code {
@@ -42,11 +46,23 @@ mod tests {
     #[test]
     fn a_missing_right_is_named_and_a_busy_server_asked_again() {
         let of = |code| {
-            let status = Status { code, ..Status::failure("no", "Reason") };
-            refusal("create Fault a", "create faults.cloud.nephele.dev", &kube::Error::Api(Box::new(status)))
+            let status = Status {
+                code,
+                ..Status::failure("no", "Reason")
+            };
+            refusal(
+                "create Fault a",
+                "create faults.cloud.nephele.dev",
+                &kube::Error::Api(Box::new(status)),
+            )
         };
-        let Refusal::Lasting(message) = of(403) else { panic!("it lasts") };
-        assert!(message.contains("the manager may not create faults.cloud.nephele.dev"), "{message}");
+        let Refusal::Lasting(message) = of(403) else {
+            panic!("it lasts")
+        };
+        assert!(
+            message.contains("the manager may not create faults.cloud.nephele.dev"),
+            "{message}"
+        );
         assert_eq!(of(404), Refusal::NotFound);
         assert_eq!(of(422), Refusal::Lasting("failed to create Fault a: no".into()));
         for code in [409, 429, 500, 503] {

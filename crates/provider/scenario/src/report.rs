@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
-use nephele_api::cloud::v1alpha1::{Scenario, ScenarioStatus, StepStatus};
-use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::{
+    cloud::v1alpha1::{Scenario, ScenarioStatus, StepStatus},
+    conditions::{self, condition, reasons, types},
+};
 
-use crate::mistake::shortened;
-use crate::runs::RUNNING_MAX;
+use crate::{mistake::shortened, runs::RUNNING_MAX};
 
 /// The status with the condition `Passed`, which says in a sentence how far the scenario is. `trouble` is why its Faults
 /// cannot be deleted.
@@ -59,7 +60,9 @@ pub(crate) fn waiting(object: &Scenario, now: Timestamp) -> ScenarioStatus {
 
 /// Why a scenario cannot run where a stand-in plays Cluster API. `needed` is what the scenario needs, in words of its author.
 pub(crate) fn without_cluster_api(needed: &str) -> String {
-    shortened(format!("the scenario needs {needed}, which the stand-in for Cluster API does not have"))
+    shortened(format!(
+        "the scenario needs {needed}, which the stand-in for Cluster API does not have"
+    ))
 }
 
 /// The status of a scenario that cannot run.
@@ -67,8 +70,15 @@ pub(crate) fn invalid(object: &Scenario, generation: i64, mistake: &str, now: Ti
     let known = object.status.as_ref().filter(|status| {
         status.observed_generation == Some(generation) && status.phase == "Failed" && status.steps.is_empty()
     });
-    let finish_time = known.and_then(|status| status.finish_time.clone()).unwrap_or(MicroTime(now));
-    let passed = condition(types::PASSED, conditions::FALSE, reasons::INVALID_CONFIGURATION, mistake);
+    let finish_time = known
+        .and_then(|status| status.finish_time.clone())
+        .unwrap_or(MicroTime(now));
+    let passed = condition(
+        types::PASSED,
+        conditions::FALSE,
+        reasons::INVALID_CONFIGURATION,
+        mistake,
+    );
     ScenarioStatus {
         observed_generation: Some(generation),
         phase: "Failed".to_owned(),
@@ -80,7 +90,11 @@ pub(crate) fn invalid(object: &Scenario, generation: i64, mistake: &str, now: Ti
 
 fn listed(object: &Scenario, mut passed: Condition, now: Timestamp) -> Vec<Condition> {
     passed.observed_generation = object.metadata.generation;
-    let mut list = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    let mut list = object
+        .status
+        .as_ref()
+        .map(|status| status.conditions.clone())
+        .unwrap_or_default();
     conditions::set(&mut list, passed, now);
     if conditions::find(&list, types::PAUSED).is_some() {
         let mut resumed = condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, "");

@@ -1,8 +1,10 @@
 //! How a kind is served.
 
-use kube::Client;
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::discovery::{self, Scope};
+use kube::{
+    Client,
+    core::{ApiResource, GroupVersionKind},
+    discovery::{self, Scope},
+};
 
 use crate::refusal::{Refusal, refusal};
 

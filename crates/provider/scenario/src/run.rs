@@ -1,17 +1,20 @@
 //! Runs the controller.
 
-use std::num::NonZeroU16;
-use std::sync::{Arc, Once};
+use std::{
+    num::NonZeroU16,
+    sync::{Arc, Once},
+};
 
 use futures::{FutureExt as _, StreamExt as _, channel::mpsc, future, future::BoxFuture};
-use kube::Client;
-use kube::runtime::watcher;
+use kube::{Client, runtime::watcher};
 use nephele_api::cloud::v1alpha1::{Fault, Scenario};
 use nephele_controller::{Cache, Gone, RunError, Runner, Services, WatchFilter, scoped};
 use tokio_util::sync::CancellationToken;
 
-use crate::reconcile::{Context, is_over_and_let_go, reconcile, scenario_of};
-use crate::runs::Runs;
+use crate::{
+    reconcile::{Context, is_over_and_let_go, reconcile, scenario_of},
+    runs::Runs,
+};
 
 /// Scenarios that are read at a time where all are listed. Each has 1.5 MiB at most, as any object, so these take some
 /// milliseconds and megabytes.
@@ -45,7 +48,12 @@ pub fn run(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), RunError>> {
     Box::pin(async move {
-        let Settings { watch_namespace, watch_filter, concurrency, has_stand_in } = settings;
+        let Settings {
+            watch_namespace,
+            watch_filter,
+            concurrency,
+            has_stand_in,
+        } = settings;
         let filter = WatchFilter::new(watch_filter.as_deref());
         let runner: Runner<Scenario> = Runner::of_large(
             "scenario",
@@ -57,12 +65,19 @@ pub fn run(
         );
         // A request to create a Fault may arrive after its sender has given it up, and after its Scenario is over.
         let of_namespaces = scoped(client.clone(), watch_namespace.as_deref());
-        let (faults, follow) =
-            Cache::<Fault>::start(&services, of_namespaces, watcher::Config::default(), shutdown.clone());
+        let (faults, follow) = Cache::<Fault>::start(
+            &services,
+            of_namespaces,
+            watcher::Config::default(),
+            shutdown.clone(),
+        );
         let known = runner.store();
         let runner = runner.watches(&faults, move |fault: &Fault| {
             let owner = scenario_of(fault)?;
-            known.get(&owner).filter(|object| is_over_and_let_go(object)).map(|_| owner)
+            known
+                .get(&owner)
+                .filter(|object| is_over_and_let_go(object))
+                .map(|_| owner)
         });
         let (woken, wake) = mpsc::unbounded();
         let runner = runner.reconcile_on(wake);
@@ -94,6 +109,8 @@ pub fn run(
             reconcile(object, Arc::clone(&context))
         };
         let run = runner.run(reconcile, shutdown);
-        future::join3(run, follow, end_gone).map(|(result, (), ())| result).await
+        future::join3(run, follow, end_gone)
+            .map(|(result, (), ())| result)
+            .await
     })
 }

@@ -3,19 +3,22 @@
 //! All progress is in the status. What is kept here only spares work: without it, each look would read the Scenario and its
 //! whole spec again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Resource as _, ResourceExt as _};
+use kube::{
+    Resource as _, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
 use nephele_api::cloud::v1alpha1::Scenario;
 use nephele_controller::paused;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::plan::is_over;
-use crate::script::Script;
+use crate::{plan::is_over, script::Script};
 
 /// The most Scenarios of a namespace that run at once. Each looks once a second, and once more when its status has changed. A
 /// look is a list of Faults and, for each of up to ten branches, one or two requests: so a namespace causes 20 × 2 × 21 = 840
@@ -61,7 +64,11 @@ struct Namespace {
 
 impl Default for Namespace {
     fn default() -> Self {
-        Self { places: HashMap::new(), has_waiting: false, turn: Arc::new(Semaphore::new(1)) }
+        Self {
+            places: HashMap::new(),
+            has_waiting: false,
+            turn: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 
@@ -80,13 +87,19 @@ impl Runs {
 
     fn take(&self, object: &Scenario, most: usize) -> Place {
         let mut namespaces = self.namespaces.lock();
-        let namespace = namespaces.entry(object.namespace().unwrap_or_default()).or_default();
+        let namespace = namespaces
+            .entry(object.namespace().unwrap_or_default())
+            .or_default();
         let uid = object.uid().unwrap_or_default();
         if !namespace.places.contains_key(&uid) && namespace.places.len() >= most {
             namespace.has_waiting = true;
             return Place::None;
         }
-        let nothing = || Kept { version: None, script: None, looked: BTreeMap::new() };
+        let nothing = || Kept {
+            version: None,
+            script: None,
+            looked: BTreeMap::new(),
+        };
         namespace.places.entry(uid).or_insert_with(nothing);
         Place::Taken
     }
@@ -95,14 +108,19 @@ impl Runs {
     pub(crate) fn kept(&self, object: &Scenario) -> Option<Kept> {
         let namespaces = self.namespaces.lock();
         let namespace = namespaces.get(object.metadata.namespace.as_deref().unwrap_or_default())?;
-        namespace.places.get(object.metadata.uid.as_deref().unwrap_or_default()).cloned()
+        namespace
+            .places
+            .get(object.metadata.uid.as_deref().unwrap_or_default())
+            .cloned()
     }
 
     /// The turn of a Scenario among those of its namespace. While it lasts, the Scenario is read, and no other one.
     pub(crate) async fn turn(&self, object: &Scenario) -> OwnedSemaphorePermit {
         let turn = {
             let mut namespaces = self.namespaces.lock();
-            let namespace = namespaces.entry(object.namespace().unwrap_or_default()).or_default();
+            let namespace = namespaces
+                .entry(object.namespace().unwrap_or_default())
+                .or_default();
             Arc::clone(&namespace.turn)
         };
         turn.acquire_owned().await.expect("the semaphore is never closed")
@@ -122,8 +140,12 @@ impl Runs {
     pub(crate) fn end(&self, object: &Scenario) {
         let mut namespaces = self.namespaces.lock();
         let name = object.metadata.namespace.as_deref().unwrap_or_default();
-        let Some(namespace) = namespaces.get_mut(name) else { return };
-        namespace.places.remove(object.metadata.uid.as_deref().unwrap_or_default());
+        let Some(namespace) = namespaces.get_mut(name) else {
+            return;
+        };
+        namespace
+            .places
+            .remove(object.metadata.uid.as_deref().unwrap_or_default());
         if namespace.places.is_empty() && !namespace.has_waiting {
             namespaces.remove(name);
         }
@@ -148,13 +170,24 @@ impl Runs {
         }
         let waits = |object: &&Arc<Scenario>| {
             object.metadata.namespace.as_deref() == Some(namespace)
-                && object.metadata.uid.as_ref().is_some_and(|uid| !known.places.contains_key(uid))
+                && object
+                    .metadata
+                    .uid
+                    .as_ref()
+                    .is_some_and(|uid| !known.places.contains_key(uid))
                 && needs_place(object)
                 && paused(object.as_ref(), None).is_none()
         };
         let state = store.state();
         let oldest = state.iter().filter(waits).min_by_key(|object| {
-            (object.metadata.creation_timestamp.as_ref().map(|created| created.0), object.name_any())
+            (
+                object
+                    .metadata
+                    .creation_timestamp
+                    .as_ref()
+                    .map(|created| created.0),
+                object.name_any(),
+            )
         });
         if oldest.is_none() {
             known.has_waiting = false;
@@ -170,13 +203,19 @@ impl Runs {
 
 /// Whether a Scenario has begun and is not over, for any generation of its spec.
 fn runs(object: &Scenario) -> bool {
-    object.status.as_ref().is_some_and(|status| status.phase == "Running")
+    object
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase == "Running")
 }
 
 /// Whether a Scenario has something to run.
 pub(crate) fn needs_place(object: &Scenario) -> bool {
     object.metadata.deletion_timestamp.is_none()
-        && !is_over(object.status.as_ref(), object.metadata.generation.unwrap_or_default())
+        && !is_over(
+            object.status.as_ref(),
+            object.metadata.generation.unwrap_or_default(),
+        )
 }
 
 #[cfg(test)]

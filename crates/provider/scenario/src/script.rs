@@ -42,7 +42,11 @@ pub(crate) enum Action {
     /// Fails as soon as this is seen.
     Never { sight: Sight, during: Duration },
     /// Creates a Fault, by the name of its object.
-    Fault { name: String, spec: Box<FaultSpec>, lasts: Option<Duration> },
+    Fault {
+        name: String,
+        spec: Box<FaultSpec>,
+        lasts: Option<Duration>,
+    },
     /// Deletes a Fault, by the name of its object.
     Heal { fault: String },
     /// Changes the clock of a SimulatedCloud.
@@ -74,11 +78,25 @@ pub struct ClockChange {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Sight {
     /// A condition of a Cluster.
-    Cluster { name: String, condition: String, status: String },
+    Cluster {
+        name: String,
+        condition: String,
+        status: String,
+    },
     /// A number of Machines. Each of the first three restricts which ones count.
-    Machines { cluster: Option<String>, selector: Selector, phase: Option<String>, wanted: Wanted },
+    Machines {
+        cluster: Option<String>,
+        selector: Selector,
+        phase: Option<String>,
+        wanted: Wanted,
+    },
     /// A field of an object.
-    Field { kind: GroupVersionKind, name: String, field: String, value: String },
+    Field {
+        kind: GroupVersionKind,
+        name: String,
+        field: String,
+        value: String,
+    },
 }
 
 /// A number of Machines.
@@ -93,9 +111,17 @@ pub(crate) enum Wanted {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     /// Sets `spec.replicas`.
-    Replicas { kind: GroupVersionKind, name: String, replicas: i32 },
+    Replicas {
+        kind: GroupVersionKind,
+        name: String,
+        replicas: i32,
+    },
     /// Sets the replicas of a part of a Cluster's topology.
-    TopologyReplicas { cluster: String, part: Part, replicas: i32 },
+    TopologyReplicas {
+        cluster: String,
+        part: Part,
+        replicas: i32,
+    },
     /// Sets the version of a Cluster's topology.
     Version { cluster: String, version: String },
     /// Creates or changes objects. They are read when the step begins: as values they take many times as much memory.

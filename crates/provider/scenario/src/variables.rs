@@ -71,14 +71,21 @@ mod tests {
     #[test]
     fn no_pattern_takes_longer_than_its_length_allows() {
         nephele_growth::assert_linear("variables", 64 * 1024, &[""], |text| {
-            let _ = Round { index: 2, item: Some("a") }.replaced(text);
+            let _ = Round {
+                index: 2,
+                item: Some("a"),
+            }
+            .replaced(text);
         });
     }
 
     /// Cases of `third_party/forked/golang/expansion` of Kubernetes among them.
     #[test]
     fn texts_are_expanded_as_kubernetes_does() {
-        let round = Round { index: 2, item: Some("north-1a") };
+        let round = Round {
+            index: 2,
+            item: Some("north-1a"),
+        };
         for (text, expected) in [
             ("", ""),
             ("zone", "zone"),
@@ -96,13 +103,23 @@ mod tests {
         ] {
             assert_eq!(round.replaced(text), expected, "{text}");
         }
-        assert_eq!(Round { index: 1, item: None }.replaced("$(item) $(index)"), "$(item) 1");
+        assert_eq!(
+            Round { index: 1, item: None }.replaced("$(item) $(index)"),
+            "$(item) 1"
+        );
     }
 
     #[test]
     fn all_texts_of_a_value_are_replaced_and_no_names() {
         let mut value = json!({ "a": ["$(item)", 1, null], "b": { "$(item)": "$(index)" }, "c": true });
-        Round { index: 3, item: Some("x") }.replace_in(&mut value);
-        assert_eq!(value, json!({ "a": ["x", 1, null], "b": { "$(item)": "3" }, "c": true }));
+        Round {
+            index: 3,
+            item: Some("x"),
+        }
+        .replace_in(&mut value);
+        assert_eq!(
+            value,
+            json!({ "a": ["x", 1, null], "b": { "$(item)": "3" }, "c": true })
+        );
     }
 }

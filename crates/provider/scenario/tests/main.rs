@@ -3,12 +3,13 @@
 mod stage;
 mod work;
 
-use nephele_api::cloud::v1alpha1::{Fault, Scenario, SimulatedCloud};
-use nephele_api::conditions;
-use nephele_api::core::{Cluster, Machine};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
+    conditions,
+    core::{Cluster, Machine},
+};
 use nephele_testkit::objects;
 use serde_json::{Value, json};
-
 use stage::{Stage, fault, phases, scenario, status};
 
 #[tokio::test(start_paused = true)]
@@ -33,13 +34,25 @@ async fn a_fault_is_in_force_until_it_is_healed_and_machines_are_counted() {
             .is_some_and(|step| step.message == "1 of 2 machines are Running, not 2; b is Provisioning")
     };
     let scenario = stage.api.eventually::<Scenario>("s", "to wait", waits).await;
-    assert_eq!(scenario.metadata.finalizers, Some(vec!["scenario.cloud.nephele.dev".to_owned()]));
+    assert_eq!(
+        scenario.metadata.finalizers,
+        Some(vec!["scenario.cloud.nephele.dev".to_owned()])
+    );
     let message = &status(&scenario).conditions[0].message;
-    assert_eq!(message, "step-3: 1 of 2 machines are Running, not 2; b is Provisioning");
+    assert_eq!(
+        message,
+        "step-3: 1 of 2 machines are Running, not 2; b is Provisioning"
+    );
     let fault = stage.api.get::<Fault>("s-zone").await;
     let owner = &fault.metadata.owner_references.as_ref().expect("an owner")[0];
-    assert_eq!((owner.kind.as_str(), Some(&owner.uid)), ("Scenario", scenario.metadata.uid.as_ref()));
-    stage.api.patch_status::<Machine>("b", &json!({ "phase": "Running" })).await;
+    assert_eq!(
+        (owner.kind.as_str(), Some(&owner.uid)),
+        ("Scenario", scenario.metadata.uid.as_ref())
+    );
+    stage
+        .api
+        .patch_status::<Machine>("b", &json!({ "phase": "Running" }))
+        .await;
     let scenario = stage.phase("Passed").await;
     assert_eq!(phases(&scenario), ["Passed"; 5]);
     assert!(conditions::is_true(&status(&scenario).conditions, "Passed"));
@@ -64,7 +77,10 @@ async fn a_failed_step_says_what_was_seen_and_its_faults_are_healed() {
         "type": "Available", "status": "False", "reason": "NotAvailable", "message": "no control plane",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
-    stage.api.patch_status::<Cluster>("demo", &json!({ "conditions": [condition] })).await;
+    stage
+        .api
+        .patch_status::<Cluster>("demo", &json!({ "conditions": [condition] }))
+        .await;
     stage.scenario(&scenario).await;
     let scenario = stage.phase("Failed").await;
     assert_eq!(phases(&scenario), ["Passed", "Failed", "Skipped"]);
@@ -87,7 +103,10 @@ async fn what_must_never_be_seen_fails_as_soon_as_it_is_seen() {
     stage.scenario(&json!([{ "never": failed }])).await;
     let looks = |scenario: &Scenario| status(scenario).steps.iter().any(|step| !step.message.is_empty());
     stage.api.eventually::<Scenario>("s", "to look", looks).await;
-    stage.api.patch_status::<Machine>("a", &json!({ "phase": "Failed" })).await;
+    stage
+        .api
+        .patch_status::<Machine>("a", &json!({ "phase": "Failed" }))
+        .await;
     let scenario = stage.phase("Failed").await;
     assert_eq!(status(&scenario).steps[0].message, "1 of 1 machines are Failed");
     stage.stop().await;
@@ -96,15 +115,34 @@ async fn what_must_never_be_seen_fails_as_soon_as_it_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn replicas_and_versions_are_set() {
     let stage = Stage::start();
-    stage.create("cluster.x-k8s.io", "MachineDeployment", "md", &json!({ "replicas": 1 })).await;
     stage
-        .create("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "cp", &json!({ "replicas": 1 }))
+        .create(
+            "cluster.x-k8s.io",
+            "MachineDeployment",
+            "md",
+            &json!({ "replicas": 1 }),
+        )
+        .await;
+    stage
+        .create(
+            "controlplane.cluster.x-k8s.io",
+            "KubeadmControlPlane",
+            "cp",
+            &json!({ "replicas": 1 }),
+        )
         .await;
     let topology = json!({
         "version": "v1.35.0", "classRef": { "name": "c" }, "controlPlane": { "replicas": 1 },
         "workers": { "machineDeployments": [{ "name": "md-0", "class": "c", "replicas": 1 }] },
     });
-    stage.create("cluster.x-k8s.io", "Cluster", "demo", &json!({ "topology": topology })).await;
+    stage
+        .create(
+            "cluster.x-k8s.io",
+            "Cluster",
+            "demo",
+            &json!({ "topology": topology }),
+        )
+        .await;
     let field = |kind: &str, name: &str, group: &str| {
         json!({ "expect": { "within": "5s", "object": {
             "apiVersion": format!("{group}/v1beta2"), "kind": kind, "name": name, "field": "spec.replicas", "value": "3",
@@ -125,7 +163,10 @@ async fn replicas_and_versions_are_set() {
         .await;
     let scenario = stage.phase("Failed").await;
     assert_eq!(phases(&scenario)[..8], ["Passed"; 8]);
-    assert_eq!(status(&scenario).steps[8].message, "Cluster demo has no MachinePool none in spec.topology");
+    assert_eq!(
+        status(&scenario).steps[8].message,
+        "Cluster demo has no MachinePool none in spec.topology"
+    );
     let cluster = stage.read("cluster.x-k8s.io", "Cluster", "demo").await;
     let expected = json!({
         "version": "v1.36.3", "classRef": { "name": "c" }, "controlPlane": { "replicas": 5 },
@@ -140,7 +181,9 @@ async fn objects_are_created_changed_and_deleted() {
     let stage = Stage::start();
     let manifest = |labels: &str, paused: bool| {
         let head = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\n";
-        json!(format!("{head}metadata: {{name: new, labels: {labels}}}\nspec: {{paused: {paused}}}\n"))
+        json!(format!(
+            "{head}metadata: {{name: new, labels: {labels}}}\nspec: {{paused: {paused}}}\n"
+        ))
     };
     stage
         .scenario(&json!([
@@ -152,13 +195,27 @@ async fn objects_are_created_changed_and_deleted() {
     let scenario = stage.steps(&["Passed", "Passed", "Running"]).await;
     assert_eq!(status(&scenario).steps[0].message, "applied Cluster new");
     let cluster = stage.api.get::<Cluster>("new").await;
-    let labels: Vec<_> =
-        cluster.metadata.labels.iter().flatten().map(|(name, value)| (&**name, &**value)).collect();
-    assert_eq!((labels, cluster.spec.paused), (vec![("a", "b"), ("c", "d")], Some(false)));
+    let labels: Vec<_> = cluster
+        .metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    assert_eq!(
+        (labels, cluster.spec.paused),
+        (vec![("a", "b"), ("c", "d")], Some(false))
+    );
     let delete = json!({ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "new" });
-    stage.change(&json!([{ "delete": delete }, { "delete": delete }])).await;
+    stage
+        .change(&json!([{ "delete": delete }, { "delete": delete }]))
+        .await;
     let scenario = stage.phase("Passed").await;
-    let messages: Vec<_> = status(&scenario).steps.into_iter().map(|step| step.message).collect();
+    let messages: Vec<_> = status(&scenario)
+        .steps
+        .into_iter()
+        .map(|step| step.message)
+        .collect();
     assert_eq!(messages, ["Cluster new is deleted", "there is no Cluster new"]);
     stage.api.eventually_gone::<Cluster>("new").await;
     stage.stop().await;
@@ -171,7 +228,10 @@ async fn clocks_are_changed_and_count_on() {
         "metadata": { "name": "default", "namespace": "default" },
         "spec": { "seed": "kept", "clock": { "rate": "2", "steps": 4 } },
     });
-    stage.api.create(&serde_json::from_value::<SimulatedCloud>(cloud).expect("a SimulatedCloud")).await;
+    stage
+        .api
+        .create(&serde_json::from_value::<SimulatedCloud>(cloud).expect("a SimulatedCloud"))
+        .await;
     let clock = |change: &str| {
         let mut change: serde_json::Value = serde_json::from_str(change).expect("JSON");
         change["cloud"] = "default".into();
@@ -196,15 +256,29 @@ async fn clocks_are_changed_and_count_on() {
     assert_eq!(cloud.spec.seed, "kept");
     // A clock that was never changed.
     let fresh = json!({ "metadata": { "name": "fresh", "namespace": "default" }, "spec": {} });
-    stage.api.create(&serde_json::from_value::<SimulatedCloud>(fresh).expect("a SimulatedCloud")).await;
+    stage
+        .api
+        .create(&serde_json::from_value::<SimulatedCloud>(fresh).expect("a SimulatedCloud"))
+        .await;
     let fresh = json!([{ "clock": { "cloud": "fresh", "paused": false } }, { "clock": { "cloud": "fresh", "step": 1 } }]);
     stage.change(&fresh).await;
     let of_second = |scenario: &Scenario| status(scenario).phase == "Passed" && phases(scenario).len() == 2;
-    let scenario = stage.api.eventually::<Scenario>("s", "to pass again", of_second).await;
-    assert_eq!(status(&scenario).steps[1].message, "the clock of SimulatedCloud fresh: steps 1");
-    stage.change(&json!([{ "clock": { "cloud": "none", "step": 1 } }])).await;
+    let scenario = stage
+        .api
+        .eventually::<Scenario>("s", "to pass again", of_second)
+        .await;
+    assert_eq!(
+        status(&scenario).steps[1].message,
+        "the clock of SimulatedCloud fresh: steps 1"
+    );
+    stage
+        .change(&json!([{ "clock": { "cloud": "none", "step": 1 } }]))
+        .await;
     let scenario = stage.phase("Failed").await;
-    assert_eq!(status(&scenario).steps[0].message, "there is no SimulatedCloud none");
+    assert_eq!(
+        status(&scenario).steps[0].message,
+        "there is no SimulatedCloud none"
+    );
     stage.stop().await;
 }
 
@@ -223,11 +297,16 @@ async fn a_new_controller_continues_all_branches_and_rounds() {
             { "heal": { "fault": "zone-a" } },
         ]))
         .await;
-    let running = ["Passed", "Running", "Pending", "Pending", "Passed", "Running", "Pending", "Pending"];
+    let running = [
+        "Passed", "Running", "Pending", "Pending", "Passed", "Running", "Pending", "Pending",
+    ];
     stage.steps(&running).await;
     let message = "both/zones/a/step-2: 1 of 1 machines are Running, not 2; 1 more run";
     let looks = |scenario: &Scenario| status(scenario).conditions[0].message == message;
-    let before = stage.api.eventually::<Scenario>("s", "to look in both branches", looks).await;
+    let before = stage
+        .api
+        .eventually::<Scenario>("s", "to look in both branches", looks)
+        .await;
     let stage = stage.kill_and_restart().await;
     stage.machine("demo", "b", "Running").await;
     let after = stage.phase("Passed").await;
@@ -246,7 +325,10 @@ async fn a_missing_right_is_named() {
     let stage = Stage::forbidding(|method, path| method == "POST" && path.ends_with("/faults"));
     stage.scenario(&json!([fault("zone")])).await;
     let message = status(&stage.phase("Failed").await).steps[0].message.clone();
-    assert!(message.contains("the manager may not create faults.cloud.nephele.dev"), "{message}");
+    assert!(
+        message.contains("the manager may not create faults.cloud.nephele.dev"),
+        "{message}"
+    );
     stage.stop().await;
 }
 
@@ -261,15 +343,26 @@ async fn what_a_scenario_may_not_read_it_does_not_show() {
     let scenario = stage.phase("Failed").await;
     let condition = &status(&scenario).conditions[0];
     assert_eq!(condition.reason, "InvalidConfiguration");
-    assert!(condition.message.starts_with("spec.steps[0].expect.object.apiVersion: \"v1\""), "{condition:?}");
+    assert!(
+        condition
+            .message
+            .starts_with("spec.steps[0].expect.object.apiVersion: \"v1\""),
+        "{condition:?}"
+    );
     // A kind of a right group that has no namespace.
     stage.change(&json!([{ "expect": { "within": "0", "object": {
         "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "CloudExtensionConfig", "name": "a", "field": "spec", "value": "",
     } } }])).await;
     let of_second = |scenario: &Scenario| status(scenario).steps.iter().any(|step| step.phase == "Failed");
-    let scenario = stage.api.eventually::<Scenario>("s", "to fail again", of_second).await;
+    let scenario = stage
+        .api
+        .eventually::<Scenario>("s", "to fail again", of_second)
+        .await;
     let message = &status(&scenario).steps[0].message;
-    assert!(message.contains("has no namespace; a scenario acts in its own namespace only"), "{message}");
+    assert!(
+        message.contains("has no namespace; a scenario acts in its own namespace only"),
+        "{message}"
+    );
     stage.stop().await;
 }
 
@@ -352,7 +445,12 @@ async fn a_new_controller_continues_where_the_old_one_was_killed() {
     stage.machine("demo", "b", "Running").await;
     let after = stage.phase("Passed").await;
     let started = |scenario: &Scenario| {
-        status(scenario).steps.iter().take(2).map(|step| step.started.clone()).collect::<Vec<_>>()
+        status(scenario)
+            .steps
+            .iter()
+            .take(2)
+            .map(|step| step.started.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(started(&after), started(&before));
     stage.api.eventually_gone::<Fault>("s-zone").await;
@@ -370,7 +468,11 @@ async fn a_paused_scenario_waits() {
     let passed = |scenario: &Scenario| status(scenario).phase == "Passed";
     stage.api.eventually::<Scenario>("later", "to pass", passed).await;
     let said = status(&stage.api.get::<Scenario>("s").await);
-    let conditions: Vec<_> = said.conditions.iter().map(|said| (&*said.type_, &*said.status)).collect();
+    let conditions: Vec<_> = said
+        .conditions
+        .iter()
+        .map(|said| (&*said.type_, &*said.status))
+        .collect();
     assert_eq!((conditions, said.steps.len()), (vec![("Paused", "True")], 0));
     let unpaused = json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": null } } });
     stage.api.patch::<Scenario>("s", &unpaused).await;
@@ -384,24 +486,40 @@ async fn a_fault_of_a_paused_scenario_ends_on_time() {
     let stage = Stage::start();
     let mut brief = fault("zone");
     brief["fault"]["for"] = json!("10m");
-    stage.scenario(&json!([brief, { "pause": "1m" }, fault("later")])).await;
+    stage
+        .scenario(&json!([brief, { "pause": "1m" }, fault("later")]))
+        .await;
     stage.steps(&["Passed", "Running", "Pending"]).await;
     let annotations =
         |value: Value| json!({ "metadata": { "annotations": { "cluster.x-k8s.io/paused": value } } });
     stage.api.patch::<Scenario>("s", &annotations(json!(""))).await;
-    let is_paused =
-        |scenario: &Scenario| status(scenario).conditions.iter().any(|said| said.type_ == "Paused");
-    let before = stage.api.eventually::<Scenario>("s", "to be paused", is_paused).await;
+    let is_paused = |scenario: &Scenario| {
+        status(scenario)
+            .conditions
+            .iter()
+            .any(|said| said.type_ == "Paused")
+    };
+    let before = stage
+        .api
+        .eventually::<Scenario>("s", "to be paused", is_paused)
+        .await;
     let stage = stage.kill_and_restart().await;
     tokio::time::sleep(std::time::Duration::from_secs(500)).await;
     stage.api.get::<Fault>("s-zone").await;
     tokio::time::sleep(std::time::Duration::from_secs(150)).await;
     stage.api.eventually_gone::<Fault>("s-zone").await;
-    assert_eq!(status(&stage.api.get::<Scenario>("s").await), status(&before), "nothing was written");
+    assert_eq!(
+        status(&stage.api.get::<Scenario>("s").await),
+        status(&before),
+        "nothing was written"
+    );
     stage.api.patch::<Scenario>("s", &annotations(Value::Null)).await;
     let passed = stage.phase("Passed").await;
     let conditions = status(&passed).conditions;
-    let paused = conditions.iter().find(|said| said.type_ == "Paused").map(|said| said.status.clone());
+    let paused = conditions
+        .iter()
+        .find(|said| said.type_ == "Paused")
+        .map(|said| said.status.clone());
     assert_eq!(paused.as_deref(), Some("False"));
     stage.stop().await;
 }
@@ -414,8 +532,17 @@ async fn a_fault_belongs_to_the_manager_of_its_scenario() {
     objects::label(&mut scenario, "cluster.x-k8s.io/watch-filter", "second");
     stage.api.create(&scenario).await;
     stage.steps(&["Passed", "Running"]).await;
-    let labels = stage.api.get::<Fault>("s-zone").await.metadata.labels.unwrap_or_default();
-    assert_eq!(labels.get("cluster.x-k8s.io/watch-filter").map(String::as_str), Some("second"));
+    let labels = stage
+        .api
+        .get::<Fault>("s-zone")
+        .await
+        .metadata
+        .labels
+        .unwrap_or_default();
+    assert_eq!(
+        labels.get("cluster.x-k8s.io/watch-filter").map(String::as_str),
+        Some("second")
+    );
     stage.stop().await;
 }
 
@@ -425,27 +552,53 @@ async fn twenty_scenarios_of_a_namespace_run_and_the_others_wait_for_their_end()
     let stage = Stage::start();
     let name = |number: usize| format!("s{number:02}");
     for number in 0..23 {
-        stage.scenario_called(&name(number), &json!([{ "pause": "1h" }])).await;
+        stage
+            .scenario_called(&name(number), &json!([{ "pause": "1h" }]))
+            .await;
     }
     let is_at = |phase: &'static str| move |scenario: &Scenario| status(scenario).phase == phase;
     for number in 0..20 {
-        stage.api.eventually::<Scenario>(&name(number), "to run", is_at("Running")).await;
+        stage
+            .api
+            .eventually::<Scenario>(&name(number), "to run", is_at("Running"))
+            .await;
     }
     let stage = stage.kill_and_restart().await;
     for number in 20..23 {
-        let waiting = stage.api.eventually::<Scenario>(&name(number), "to wait", is_at("Pending")).await;
+        let waiting = stage
+            .api
+            .eventually::<Scenario>(&name(number), "to wait", is_at("Pending"))
+            .await;
         let condition = &status(&waiting).conditions[0];
-        assert_eq!((condition.reason.as_str(), condition.status.as_str()), ("TooManyRun", "Unknown"));
-        assert_eq!(condition.message, "20 scenarios of the namespace run, which is the most at once");
+        assert_eq!(
+            (condition.reason.as_str(), condition.status.as_str()),
+            ("TooManyRun", "Unknown")
+        );
+        assert_eq!(
+            condition.message,
+            "20 scenarios of the namespace run, which is the most at once"
+        );
     }
     // One is over, one is deleted.
     let now = json!({ "spec": { "steps": [{ "say": "enough" }] } });
     stage.api.patch::<Scenario>(&name(3), &now).await;
-    stage.api.eventually::<Scenario>(&name(3), "to pass", is_at("Passed")).await;
-    stage.api.eventually::<Scenario>(&name(20), "to run", is_at("Running")).await;
+    stage
+        .api
+        .eventually::<Scenario>(&name(3), "to pass", is_at("Passed"))
+        .await;
+    stage
+        .api
+        .eventually::<Scenario>(&name(20), "to run", is_at("Running"))
+        .await;
     stage.api.delete::<Scenario>(&name(4)).await;
-    stage.api.eventually::<Scenario>(&name(21), "to run", is_at("Running")).await;
-    assert_eq!(status(&stage.api.get::<Scenario>(&name(22)).await).phase, "Pending");
+    stage
+        .api
+        .eventually::<Scenario>(&name(21), "to run", is_at("Running"))
+        .await;
+    assert_eq!(
+        status(&stage.api.get::<Scenario>(&name(22)).await).phase,
+        "Pending"
+    );
     stage.stop().await;
 }
 
@@ -463,13 +616,19 @@ async fn a_pause_is_a_gap_between_looks() {
     tokio::time::sleep(std::time::Duration::from_secs(90)).await;
     stage.api.patch::<Scenario>("s", &paused(json!(null))).await;
     let message = status(&stage.phase("Failed").await).steps[0].message.clone();
-    assert!(message.starts_with("not looked at from ") && message.ends_with("; a is Running"), "{message}");
+    assert!(
+        message.starts_with("not looked at from ") && message.ends_with("; a is Running"),
+        "{message}"
+    );
     stage.stop().await;
 }
 
 /// Waits until a scenario says that it is invalid. Returns why.
 async fn invalid(stage: &Stage, name: &str) -> String {
-    stage.api.eventually_says::<Scenario>(name, "Passed", "InvalidConfiguration").await
+    stage
+        .api
+        .eventually_says::<Scenario>(name, "Passed", "InvalidConfiguration")
+        .await
 }
 
 #[tokio::test(start_paused = true)]
@@ -477,7 +636,10 @@ async fn a_scenario_that_cannot_be_read_has_failed_and_hides_no_other() {
     let stage = Stage::start();
     let wrong = json!({ "steps": [{ "say": "hello" }, { "say": 3 }] });
     stage.api.create_shapeless::<Scenario>("watched", &wrong).await;
-    stage.api.create_shapeless::<Fault>("watched", &json!({ "effect": "fail" })).await;
+    stage
+        .api
+        .create_shapeless::<Fault>("watched", &json!({ "effect": "fail" }))
+        .await;
     stage.scenario(&json!([{ "say": "all is well" }])).await;
     stage.phase("Passed").await;
     // A step is read with what all steps have, so its own fields have no path.
@@ -487,7 +649,9 @@ async fn a_scenario_that_cannot_be_read_has_failed_and_hides_no_other() {
     api.create_shapeless::<Scenario>("listed", &wrong).await;
     let client = api.client();
     let stage = Stage::over(api, client);
-    stage.scenario_called("other", &json!([{ "say": "all is well" }])).await;
+    stage
+        .scenario_called("other", &json!([{ "say": "all is well" }]))
+        .await;
     let passed = |scenario: &Scenario| status(scenario).phase == "Passed";
     stage.api.eventually::<Scenario>("other", "to pass", passed).await;
     assert_eq!(invalid(&stage, "listed").await, said);
@@ -498,7 +662,10 @@ async fn a_scenario_that_cannot_be_read_has_failed_and_hides_no_other() {
 async fn a_scenario_that_needs_cluster_api_itself_says_so_beside_a_stand_in() {
     let stage = Stage::start();
     let mut scenario = scenario("s", &json!([{ "say": "hello" }]));
-    let needs = ("cloud.nephele.dev/needs-cluster-api".to_owned(), "hooks before an upgrade".to_owned());
+    let needs = (
+        "cloud.nephele.dev/needs-cluster-api".to_owned(),
+        "hooks before an upgrade".to_owned(),
+    );
     scenario.metadata.annotations = Some([needs].into());
     stage.api.create(&scenario).await;
     let said = "the scenario needs hooks before an upgrade, which the stand-in for Cluster API does not have";

@@ -19,10 +19,15 @@ fn steps(bytes: usize) -> Value {
         let head = format!(
             "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {{name: c{number}}}\nspec:\n"
         );
-        let fields: Vec<_> = (0..bytes / 16).map(|field| format!("  f{field:08}: 1\n")).collect();
+        let fields: Vec<_> = (0..bytes / 16)
+            .map(|field| format!("  f{field:08}: 1\n"))
+            .collect();
         json!({ "apply": { "manifests": head + &fields.concat() } })
     };
-    std::iter::once(wait).chain((1..15).map(apply)).collect::<Vec<_>>().into()
+    std::iter::once(wait)
+        .chain((1..15).map(apply))
+        .collect::<Vec<_>>()
+        .into()
 }
 
 /// What most seconds with one look ask for. In some a status is written, which answers with the whole Scenario.
@@ -30,7 +35,9 @@ async fn asked_for_in_a_second(steps: &Value) -> u64 {
     let stage = Stage::start();
     stage.scenario(steps).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let message = status(&stage.api.get::<Scenario>("s").await).steps[0].message.clone();
+    let message = status(&stage.api.get::<Scenario>("s").await).steps[0]
+        .message
+        .clone();
     assert_eq!(message, "there is no Cluster none");
     let asked_for = || thread::allocatedp::read().expect("jemalloc counts").get();
     let mut seconds = Vec::new();

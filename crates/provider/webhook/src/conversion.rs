@@ -69,8 +69,16 @@ impl envelope::Request for Request {
 
 /// Reads a review. The error says what is wrong with the body.
 pub(crate) fn read(body: &[u8]) -> Result<Review<'_>, String> {
-    let Request { uid, desired_api_version, .. } = envelope::open(body, API_VERSION, KIND)?;
-    Ok(Review { uid, desired_api_version, body })
+    let Request {
+        uid,
+        desired_api_version,
+        ..
+    } = envelope::open(body, API_VERSION, KIND)?;
+    Ok(Review {
+        uid,
+        desired_api_version,
+        body,
+    })
 }
 
 impl Review<'_> {
@@ -91,14 +99,20 @@ impl Review<'_> {
                 }
                 serde_json::to_writer(&mut converted, &object).expect("a value is JSON");
                 if converted.len() > most {
-                    return Err(format!("failed to convert: the result has more than {most} bytes"));
+                    return Err(format!(
+                        "failed to convert: the result has more than {most} bytes"
+                    ));
                 }
                 Ok(())
             };
             convert().inspect_err(|error| failure = Some(error.clone()))
         };
         let mut json = serde_json::Deserializer::from_slice(self.body);
-        let read = Objects { path: &OBJECTS, each: &mut each }.deserialize(&mut json);
+        let read = Objects {
+            path: &OBJECTS,
+            each: &mut each,
+        }
+        .deserialize(&mut json);
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -137,7 +151,10 @@ impl<'de, F: FnMut(Value) -> Result<(), String>> Visitor<'de> for Objects<'_, F>
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             match self.path {
                 [wanted, path @ ..] if *wanted == name => {
-                    map.next_value_seed(Objects { path, each: &mut *self.each })?;
+                    map.next_value_seed(Objects {
+                        path,
+                        each: &mut *self.each,
+                    })?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

@@ -61,7 +61,10 @@ impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             requests: IntCounterVec::new(
-                Opts::new("controller_runtime_webhook_requests_total", "Calls by webhook and HTTP status."),
+                Opts::new(
+                    "controller_runtime_webhook_requests_total",
+                    "Calls by webhook and HTTP status.",
+                ),
                 &["webhook", "code"],
             )?,
             in_flight: IntGaugeVec::new(
@@ -121,7 +124,9 @@ impl Metrics {
     /// Counts a call. Only served paths become labels.
     pub(crate) fn called(&self, path: &str, code: u16, outcome: Outcome, took: Duration) {
         self.requests.with_label_values(&[path, &code.to_string()]).inc();
-        self.seconds.with_label_values(&[path]).observe(took.as_secs_f64());
+        self.seconds
+            .with_label_values(&[path])
+            .observe(took.as_secs_f64());
         self.outcomes.with_label_values(&[path, outcome.as_str()]).inc();
         if outcome == Outcome::Panicked {
             self.panics.inc();

@@ -61,16 +61,27 @@ pub async fn serve(
 ) -> io::Result<()> {
     let tls = TlsAcceptor::from(certificate.server_config(&tls));
     let reviews = Budget::new(REVIEWS_BYTES_MAX, REVIEWS_BYTES_MAX);
-    let server = Arc::new(Server { webhook, metrics, reviews, turns: Turns::default() });
+    let server = Arc::new(Server {
+        webhook,
+        metrics,
+        reviews,
+        turns: Turns::default(),
+    });
     let service = TowerToHyperService::new(Router::new().fallback(call).with_state(server));
     let session = move |_: Peer<'_>| Session::unauthenticated(service.clone());
-    let limits = Limits { body: PATIENCE, streams_max: STREAMS_MAX, ..Limits::default() };
+    let limits = Limits {
+        body: PATIENCE,
+        streams_max: STREAMS_MAX,
+        ..Limits::default()
+    };
     nephele_listen::serve(listener, move || Some(tls.clone()), limits, session, shutdown).await
 }
 
 async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
-    let Some(route) = server.webhook.at(&path) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(route) = server.webhook.at(&path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     if request.method() != Method::POST {
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response();
     }
@@ -83,18 +94,29 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
         Ok(review) => {
             let bytes = review.bytes.clone();
             let kind = route.made;
-            let made = server.turns.work(peer, bytes.len(), move || kind.of(&bytes)).await;
+            let made = server
+                .turns
+                .work(peer, bytes.len(), move || kind.of(&bytes))
+                .await;
             if made > PEER_BYTES_MAX - REQUEST_BYTES {
                 too_many_values()
             } else if !review.grow(made) || !review.keep() {
                 no_room()
             } else {
-                route.call(Call { body: review.bytes.clone(), peer, turns: server.turns.clone() }).await
+                route
+                    .call(Call {
+                        body: review.bytes.clone(),
+                        peer,
+                        turns: server.turns.clone(),
+                    })
+                    .await
             }
         }
         Err(reply) => reply,
     };
-    server.metrics.called(&path, reply.code.as_u16(), reply.outcome, started.elapsed());
+    server
+        .metrics
+        .called(&path, reply.code.as_u16(), reply.outcome, started.elapsed());
     response(reply)
 }
 
@@ -102,7 +124,11 @@ async fn call(State(server): State<Arc<Server>>, request: Request) -> Response {
 async fn read(reviews: &Budget, body: HttpBody, max: usize) -> Result<Held, Reply> {
     let reading = timeout(PATIENCE, Held::read(body, max, reviews, REQUEST_BYTES));
     let read = reading.await.map_err(|_elapsed| {
-        Reply::text(StatusCode::REQUEST_TIMEOUT, Outcome::TimedOut, "the review did not arrive")
+        Reply::text(
+            StatusCode::REQUEST_TIMEOUT,
+            Outcome::TimedOut,
+            "the review did not arrive",
+        )
     })?;
     read.map_err(|error| match error {
         ReadError::NoRoom => no_room(),
@@ -117,16 +143,27 @@ async fn read(reviews: &Budget, body: HttpBody, max: usize) -> Result<Held, Repl
 }
 
 fn too_many_values() -> Reply {
-    Reply::text(StatusCode::PAYLOAD_TOO_LARGE, Outcome::TooLarge, "expected a review of fewer values")
+    Reply::text(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        Outcome::TooLarge,
+        "expected a review of fewer values",
+    )
 }
 
 fn no_room() -> Reply {
-    Reply::text(StatusCode::SERVICE_UNAVAILABLE, Outcome::Refused, "too many reviews at once")
+    Reply::text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        Outcome::Refused,
+        "too many reviews at once",
+    )
 }
 
 fn response(reply: Reply) -> Response {
     let (kind, body) = match reply.body {
-        Body::Review(review) => ("application/json", serde_json::to_vec(&review).expect("a review is JSON")),
+        Body::Review(review) => (
+            "application/json",
+            serde_json::to_vec(&review).expect("a review is JSON"),
+        ),
         Body::Written(review) => ("application/json", review),
         Body::Text(text) => ("text/plain; charset=utf-8", text.into_bytes()),
     };

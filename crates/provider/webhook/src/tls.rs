@@ -23,18 +23,42 @@ const OLD_VERSIONS: [&str; 2] = ["VersionTLS10", "VersionTLS11"];
 const SUITES: [(&str, CipherSuite); 11] = [
     ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
-    ("TLS_CHACHA20_POLY1305_SHA256", CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
-    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
-    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    (
+        "TLS_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    ),
     (
         "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
         CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     ),
-    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
-    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
-    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
-    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
-    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+    (
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    ),
+    (
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    ),
+    (
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    (
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
 ];
 
 /// The TLS settings of a server.
@@ -48,7 +72,10 @@ pub struct TlsPolicy {
 impl Default for TlsPolicy {
     /// TLS 1.2 and 1.3, with all supported suites.
     fn default() -> Self {
-        Self { versions: VERSIONS[0].1, suites: Vec::new() }
+        Self {
+            versions: VERSIONS[0].1,
+            suites: Vec::new(),
+        }
     }
 }
 
@@ -82,12 +109,20 @@ impl TlsPolicy {
             true => TlsPolicyError::OldVersion { given: given() },
             false => TlsPolicyError::Version { given: given() },
         })?;
-        let wanted = cipher_suites.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let wanted = cipher_suites
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         let suite = |given: &str| match SUITES.iter().find(|(name, _)| *name == given) {
             Some((_, suite)) => Ok(*suite),
-            None => Err(TlsPolicyError::Suite { given: given.to_owned() }),
+            None => Err(TlsPolicyError::Suite {
+                given: given.to_owned(),
+            }),
         };
-        Ok(Self { versions, suites: wanted.map(suite).collect::<Result<_, _>>()? })
+        Ok(Self {
+            versions,
+            suites: wanted.map(suite).collect::<Result<_, _>>()?,
+        })
     }
 
     /// A builder for server settings with this policy.
@@ -155,7 +190,9 @@ mod tests {
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+            aws_lc_rs::default_provider()
+                .signature_verification_algorithms
+                .supported_schemes()
         }
     }
 
@@ -165,8 +202,11 @@ mod tests {
         client: &[&'static SupportedProtocolVersion],
     ) -> Option<(ProtocolVersion, CipherSuite)> {
         let (chain, key) = certificate();
-        let server =
-            policy.server().with_no_client_auth().with_single_cert(chain, key).expect("a certificate");
+        let server = policy
+            .server()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .expect("a certificate");
         let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(client)
             .expect("versions")
@@ -180,7 +220,10 @@ mod tests {
             pass(&mut client, &mut server)?;
             pass(&mut server, &mut client)?;
         }
-        Some((client.protocol_version()?, client.negotiated_cipher_suite()?.suite()))
+        Some((
+            client.protocol_version()?,
+            client.negotiated_cipher_suite()?.suite(),
+        ))
     }
 
     /// Passes the bytes from one side to the other; `None` when the other side refuses them.
@@ -216,7 +259,10 @@ mod tests {
             })
             .expect("a certificate");
         let key = PrivatePkcs8KeyDer::from(leaf.key_der().to_vec());
-        (vec![CertificateDer::from(leaf.certificate_der().to_vec())], key.into())
+        (
+            vec![CertificateDer::from(leaf.certificate_der().to_vec())],
+            key.into(),
+        )
     }
 
     const OLD: &[&SupportedProtocolVersion] = &[&TLS12];
@@ -225,7 +271,10 @@ mod tests {
     #[test]
     fn the_least_version_is_the_least_that_is_spoken() {
         let version = |policy: &TlsPolicy, client| spoken(policy, client).map(|(version, _)| version);
-        for policy in [TlsPolicy::default(), TlsPolicy::new("VersionTLS12", "").expect("a policy")] {
+        for policy in [
+            TlsPolicy::default(),
+            TlsPolicy::new("VersionTLS12", "").expect("a policy"),
+        ] {
             assert_eq!(version(&policy, OLD), Some(ProtocolVersion::TLSv1_2));
             assert_eq!(version(&policy, BOTH), Some(ProtocolVersion::TLSv1_3));
         }
@@ -241,10 +290,20 @@ mod tests {
         };
         let chacha = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256";
         let expected = CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256;
-        assert_ne!(suite("", OLD), Some(expected), "it is not what would be spoken anyway");
+        assert_ne!(
+            suite("", OLD),
+            Some(expected),
+            "it is not what would be spoken anyway"
+        );
         assert_eq!(suite(chacha, OLD), Some(expected));
-        assert_eq!(suite(&format!(" {chacha} , TLS_AES_128_GCM_SHA256,"), OLD), Some(expected));
-        assert_eq!(suite("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", OLD), Some(expected));
+        assert_eq!(
+            suite(&format!(" {chacha} , TLS_AES_128_GCM_SHA256,"), OLD),
+            Some(expected)
+        );
+        assert_eq!(
+            suite("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", OLD),
+            Some(expected)
+        );
         // This suite needs a certificate with another type of key.
         assert_eq!(suite("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", OLD), None);
         // The other version has no such suite.
@@ -268,7 +327,9 @@ mod tests {
         let insecure = "TLS_RSA_WITH_3DES_EDE_CBC_SHA";
         let told = error("VersionTLS12", &format!("TLS_AES_128_GCM_SHA256,{insecure}"));
         assert!(
-            told.starts_with(&format!("cipher suite \"{insecure}\" is not supported; supported are ")),
+            told.starts_with(&format!(
+                "cipher suite \"{insecure}\" is not supported; supported are "
+            )),
             "{told}"
         );
         assert!(SUITES.iter().all(|(name, _)| told.contains(name)), "{told}");
@@ -277,9 +338,13 @@ mod tests {
     #[test]
     fn every_suite_that_there_is_has_a_name() {
         let provider = aws_lc_rs::default_provider();
-        let unnamed = provider.cipher_suites.iter().map(rustls::SupportedCipherSuite::suite);
-        let unnamed: Vec<_> =
-            unnamed.filter(|suite| SUITES.iter().all(|(_, named)| named != suite)).collect();
+        let unnamed = provider
+            .cipher_suites
+            .iter()
+            .map(rustls::SupportedCipherSuite::suite);
+        let unnamed: Vec<_> = unnamed
+            .filter(|suite| SUITES.iter().all(|(_, named)| named != suite))
+            .collect();
         assert_eq!(unnamed, []);
     }
 }

@@ -107,7 +107,9 @@ pub(crate) enum Body {
 fn changed(handler: impl Fn(Option<&Value>, &mut Value), old: Option<&Value>, object: &Value) -> Answer {
     let mut changed = object.clone();
     handler(old, &mut changed);
-    Answer::Changed { patch: json_patch::diff(object, &changed) }
+    Answer::Changed {
+        patch: json_patch::diff(object, &changed),
+    }
 }
 
 impl Webhook {
@@ -156,12 +158,14 @@ impl Webhook {
         F: Fn(Option<&Value>, &mut Value) + Send + Sync + 'static,
     {
         self.admission(&path.into(), move |review| {
-            ready(match review.into_request::<Value>().map(|request| request.change) {
-                Ok(Change::Create(object)) => changed(&handler, None, &object),
-                Ok(Change::Update { old, new }) => changed(&handler, Some(&old), &new),
-                Ok(Change::Delete(_)) => Answer::Allowed { warnings: Vec::new() },
-                Err(denial) => Answer::Denied(denial),
-            })
+            ready(
+                match review.into_request::<Value>().map(|request| request.change) {
+                    Ok(Change::Create(object)) => changed(&handler, None, &object),
+                    Ok(Change::Update { old, new }) => changed(&handler, Some(&old), &new),
+                    Ok(Change::Delete(_)) => Answer::Allowed { warnings: Vec::new() },
+                    Err(denial) => Answer::Denied(denial),
+                },
+            )
         })
     }
 
@@ -178,34 +182,46 @@ impl Webhook {
         let group = group.into();
         let handler: Converter =
             Arc::new(move |object, version| handler(object, version).map_err(|error| error.to_string()));
-        assert!(self.converters.insert(group.clone(), handler).is_none(), "two conversions of {group}");
+        assert!(
+            self.converters.insert(group.clone(), handler).is_none(),
+            "two conversions of {group}"
+        );
         // One path serves all groups, so the route is replaced for each added group.
         self.routes.remove(CONVERT);
         let converters = Arc::new(self.converters.clone());
-        self.route(CONVERT, CONVERSION_BYTES_MAX, Made::Objects, move |Call { body, peer, turns }| {
-            let converters = converters.clone();
-            let bytes = body.len();
-            let convert = move || match conversion::read(&body) {
-                Err(text) => Reply::malformed(text),
-                Ok(review) => {
-                    let panicked = Cell::new(false);
-                    let result = review
-                        .convert(|object, version| convert_one(&converters, object, version, &panicked));
-                    let outcome = match &result {
-                        Ok(_) => Outcome::Converted,
-                        Err(_) if panicked.get() => Outcome::Panicked,
-                        Err(_) => Outcome::NotConverted,
-                    };
-                    let body = Body::Written(conversion::write(&review.uid, result));
-                    Reply { code: StatusCode::OK, outcome, body }
+        self.route(
+            CONVERT,
+            CONVERSION_BYTES_MAX,
+            Made::Objects,
+            move |Call { body, peer, turns }| {
+                let converters = converters.clone();
+                let bytes = body.len();
+                let convert = move || match conversion::read(&body) {
+                    Err(text) => Reply::malformed(text),
+                    Ok(review) => {
+                        let panicked = Cell::new(false);
+                        let result = review
+                            .convert(|object, version| convert_one(&converters, object, version, &panicked));
+                        let outcome = match &result {
+                            Ok(_) => Outcome::Converted,
+                            Err(_) if panicked.get() => Outcome::Panicked,
+                            Err(_) => Outcome::NotConverted,
+                        };
+                        let body = Body::Written(conversion::write(&review.uid, result));
+                        Reply {
+                            code: StatusCode::OK,
+                            outcome,
+                            body,
+                        }
+                    }
+                };
+                async move {
+                    let converting = AssertUnwindSafe(turns.work(peer, bytes, convert)).catch_unwind();
+                    converting.await.unwrap_or_else(|_| Reply::panicked())
                 }
-            };
-            async move {
-                let converting = AssertUnwindSafe(turns.work(peer, bytes, convert)).catch_unwind();
-                converting.await.unwrap_or_else(|_| Reply::panicked())
-            }
-            .boxed()
-        })
+                .boxed()
+            },
+        )
     }
 
     /// The paths that have a handler, in order.
@@ -216,7 +232,11 @@ impl Webhook {
     /// The status and the text of the answer to a call, without a server, for tests of handlers. `None` when the path has no
     /// handler.
     pub async fn answer(&self, path: &str, body: Vec<u8>) -> Option<(StatusCode, String)> {
-        let call = Call { body: body.into(), peer: Owner::unique(), turns: Turns::default() };
+        let call = Call {
+            body: body.into(),
+            peer: Owner::unique(),
+            turns: Turns::default(),
+        };
         let Reply { code, body, .. } = self.at(path)?.call(call).await;
         let text = match body {
             Body::Review(review) => review.to_string(),
@@ -236,49 +256,54 @@ impl Webhook {
         R: Future<Output = Answer> + Send + 'static,
     {
         let answer = Arc::new(answer);
-        self.route(path, ADMISSION_BYTES_MAX, Made::Tree, move |Call { body, peer, turns }| {
-            let answer = answer.clone();
-            async move {
-                // To make an object of a review, and to drop what is left of it, takes as long as to read it.
-                let bytes = body.len();
-                let begin = move || {
-                    review::read(&body).map(|review| {
-                        let uid = review.uid.clone();
-                        (uid, catch_unwind(AssertUnwindSafe(|| answer(review))))
-                    })
-                };
-                let (uid, answer) = match turns.work(peer, bytes, begin).await {
-                    Ok(begun) => begun,
-                    Err(text) => return Reply::malformed(text),
-                };
-                let answer = AssertUnwindSafe(async move {
-                    match answer {
-                        Ok(answer) => answer.await,
-                        Err(panic) => resume_unwind(panic),
-                    }
-                });
-                let answer = answer.catch_unwind();
-                let (outcome, answer) = match timeout(PATIENCE, answer).await {
-                    Ok(Ok(answer @ (Answer::Allowed { .. } | Answer::Changed { .. }))) => {
-                        (Outcome::Allowed, answer)
-                    }
-                    Ok(Ok(answer @ Answer::Denied(_))) => (Outcome::Denied, answer),
-                    Ok(Err(panic)) => {
-                        error!(panic = panic_text(&*panic), "A webhook panicked");
-                        (
-                            Outcome::Panicked,
-                            Answer::Denied(Denial::internal("failed to decide: the webhook panicked")),
-                        )
-                    }
-                    Err(_elapsed) => {
-                        let text = format!("failed to decide within {} s", PATIENCE.as_secs());
-                        (Outcome::TimedOut, Answer::Denied(Denial::internal(text)))
-                    }
-                };
-                Reply::review(outcome, review::write(&uid, answer))
-            }
-            .boxed()
-        })
+        self.route(
+            path,
+            ADMISSION_BYTES_MAX,
+            Made::Tree,
+            move |Call { body, peer, turns }| {
+                let answer = answer.clone();
+                async move {
+                    // To make an object of a review, and to drop what is left of it, takes as long as to read it.
+                    let bytes = body.len();
+                    let begin = move || {
+                        review::read(&body).map(|review| {
+                            let uid = review.uid.clone();
+                            (uid, catch_unwind(AssertUnwindSafe(|| answer(review))))
+                        })
+                    };
+                    let (uid, answer) = match turns.work(peer, bytes, begin).await {
+                        Ok(begun) => begun,
+                        Err(text) => return Reply::malformed(text),
+                    };
+                    let answer = AssertUnwindSafe(async move {
+                        match answer {
+                            Ok(answer) => answer.await,
+                            Err(panic) => resume_unwind(panic),
+                        }
+                    });
+                    let answer = answer.catch_unwind();
+                    let (outcome, answer) = match timeout(PATIENCE, answer).await {
+                        Ok(Ok(answer @ (Answer::Allowed { .. } | Answer::Changed { .. }))) => {
+                            (Outcome::Allowed, answer)
+                        }
+                        Ok(Ok(answer @ Answer::Denied(_))) => (Outcome::Denied, answer),
+                        Ok(Err(panic)) => {
+                            error!(panic = panic_text(&*panic), "A webhook panicked");
+                            (
+                                Outcome::Panicked,
+                                Answer::Denied(Denial::internal("failed to decide: the webhook panicked")),
+                            )
+                        }
+                        Err(_elapsed) => {
+                            let text = format!("failed to decide within {} s", PATIENCE.as_secs());
+                            (Outcome::TimedOut, Answer::Denied(Denial::internal(text)))
+                        }
+                    };
+                    Reply::review(outcome, review::write(&uid, answer))
+                }
+                .boxed()
+            },
+        )
     }
 
     fn route(
@@ -288,8 +313,15 @@ impl Webhook {
         made: Made,
         handler: impl Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
-        let route = Route { handler: Arc::new(handler), bytes_max, made };
-        assert!(self.routes.insert(path.to_owned(), route).is_none(), "two handlers for {path}");
+        let route = Route {
+            handler: Arc::new(handler),
+            bytes_max,
+            made,
+        };
+        assert!(
+            self.routes.insert(path.to_owned(), route).is_none(),
+            "two handlers for {path}"
+        );
         self
     }
 }
@@ -308,7 +340,11 @@ impl Route {
 
 impl Reply {
     fn review(outcome: Outcome, review: Value) -> Self {
-        Self { code: StatusCode::OK, outcome, body: Body::Review(review) }
+        Self {
+            code: StatusCode::OK,
+            outcome,
+            body: Body::Review(review),
+        }
     }
 
     fn malformed(text: String) -> Self {
@@ -316,11 +352,19 @@ impl Reply {
     }
 
     fn panicked() -> Self {
-        Self::text(StatusCode::INTERNAL_SERVER_ERROR, Outcome::Panicked, "the webhook panicked")
+        Self::text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Outcome::Panicked,
+            "the webhook panicked",
+        )
     }
 
     pub(crate) fn text(code: StatusCode, outcome: Outcome, text: impl Into<String>) -> Self {
-        Self { code, outcome, body: Body::Text(text.into()) }
+        Self {
+            code,
+            outcome,
+            body: Body::Text(text.into()),
+        }
     }
 }
 
@@ -334,7 +378,9 @@ fn convert_one(
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
     let Some(convert) = converters.get(group) else {
-        return Err(format!("failed to convert an object of {api_version:?}: no such conversion"));
+        return Err(format!(
+            "failed to convert an object of {api_version:?}: no such conversion"
+        ));
     };
     let converted = std::panic::catch_unwind(AssertUnwindSafe(|| convert(object, version)));
     converted.unwrap_or_else(|panic| {

@@ -53,15 +53,25 @@ fn start(webhook: Webhook) -> Served {
         metrics.clone(),
         shutdown.clone(),
     ));
-    Served { address, certificate, registry, metrics, shutdown, server }
+    Served {
+        address,
+        certificate,
+        registry,
+        metrics,
+        shutdown,
+        server,
+    }
 }
 
 fn widgets() -> Webhook {
     Webhook::new()
-        .validate("/validate", async |request: AdmissionRequest<Value>| match request.change {
-            Change::Create(widget) if widget["size"] == 0 => Err(Denial::bad_request("too small")),
-            _ => Ok(Vec::new()),
-        })
+        .validate(
+            "/validate",
+            async |request: AdmissionRequest<Value>| match request.change {
+                Change::Create(widget) if widget["size"] == 0 => Err(Denial::bad_request("too small")),
+                _ => Ok(Vec::new()),
+            },
+        )
         .convert("example.org", |mut object: Value, version: &str| {
             object["apiVersion"] = version.into();
             Ok::<_, String>(object)
@@ -92,13 +102,25 @@ fn keeping() -> Keeping {
 async fn bundle(client: &Client) -> String {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = definitions.get(DEFINITION).await.expect("defined");
-    let webhook = definition.spec.conversion.expect("a conversion").webhook.expect("by webhook");
-    let bundle = webhook.client_config.expect("a client").ca_bundle.expect("a bundle");
+    let webhook = definition
+        .spec
+        .conversion
+        .expect("a conversion")
+        .webhook
+        .expect("by webhook");
+    let bundle = webhook
+        .client_config
+        .expect("a client")
+        .ca_bundle
+        .expect("a bundle");
     String::from_utf8(bundle.0).expect("PEM")
 }
 
 async fn secret(client: &Client) -> Secret {
-    Api::namespaced(client.clone(), NAMESPACE).get("webhook-certificate").await.expect("a Secret")
+    Api::namespaced(client.clone(), NAMESPACE)
+        .get("webhook-certificate")
+        .await
+        .expect("a Secret")
 }
 
 #[tokio::test]
@@ -106,31 +128,70 @@ async fn reviews_are_answered_over_tls_and_counted() {
     let served = start(widgets());
     let authority = pem_pair(&served.certificate);
     let caller = Caller::new(&authority, "webhook.default.svc");
-    let (code, answer) = caller.post(served.address, "/validate", admission(1)).await.expect("an answer");
+    let (code, answer) = caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("an answer");
     assert_eq!((code, &answer["response"]["allowed"]), (200, &json!(true)));
-    let (code, answer) = caller.post(served.address, "/validate", admission(0)).await.expect("an answer");
-    assert_eq!((code, &answer["response"]["status"]["message"]), (200, &json!("too small")));
+    let (code, answer) = caller
+        .post(served.address, "/validate", admission(0))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (code, &answer["response"]["status"]["message"]),
+        (200, &json!("too small"))
+    );
     let conversion = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": { "uid": "u", "desiredAPIVersion": "example.org/v2", "objects": [{ "apiVersion": "example.org/v1" }] },
     });
     let body = serde_json::to_vec(&conversion).expect("JSON");
-    let (code, answer) = caller.post(served.address, "/convert", body).await.expect("an answer");
+    let (code, answer) = caller
+        .post(served.address, "/convert", body)
+        .await
+        .expect("an answer");
     assert_eq!(
         (code, &answer["response"]["convertedObjects"]),
         (200, &json!([{ "apiVersion": "example.org/v2" }]))
     );
 
-    assert_eq!(caller.post(served.address, "/validate", b"{".to_vec()).await.expect("an answer").0, 400);
-    assert_eq!(caller.post(served.address, "/elsewhere", Vec::new()).await.expect("an answer").0, 404);
     assert_eq!(
-        caller.request(served.address, "GET", "/validate", Vec::new()).await.expect("an answer").0,
+        caller
+            .post(served.address, "/validate", b"{".to_vec())
+            .await
+            .expect("an answer")
+            .0,
+        400
+    );
+    assert_eq!(
+        caller
+            .post(served.address, "/elsewhere", Vec::new())
+            .await
+            .expect("an answer")
+            .0,
+        404
+    );
+    assert_eq!(
+        caller
+            .request(served.address, "GET", "/validate", Vec::new())
+            .await
+            .expect("an answer")
+            .0,
         405
     );
     let long = vec![b' '; (8 << 20) + 1];
-    assert_eq!(caller.post(served.address, "/validate", long).await.expect("an answer").0, 413);
+    assert_eq!(
+        caller
+            .post(served.address, "/validate", long)
+            .await
+            .expect("an answer")
+            .0,
+        413
+    );
 
-    let text = prometheus::TextEncoder::new().encode_to_string(&served.registry.gather()).expect("text");
+    let text = prometheus::TextEncoder::new()
+        .encode_to_string(&served.registry.gather())
+        .expect("text");
     for line in [
         r#"controller_runtime_webhook_requests_total{code="200",webhook="/validate"} 2"#,
         r#"controller_runtime_webhook_requests_total{code="400",webhook="/validate"} 1"#,
@@ -152,7 +213,10 @@ async fn without_a_certificate_nothing_is_served_and_nothing_is_ready() {
     let served = start(widgets());
     let other = ServedCertificate::none();
     let caller = Caller::new(&pem_pair(&other), "webhook.default.svc");
-    caller.post(served.address, "/validate", admission(1)).await.expect_err("no certificate");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect_err("no certificate");
     assert!(!served.certificate.is_set());
     let until_set = tokio::spawn({
         let certificate = served.certificate.clone();
@@ -160,7 +224,10 @@ async fn without_a_certificate_nothing_is_served_and_nothing_is_ready() {
     });
     let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
     until_set.await.expect("no panic");
-    caller.post(served.address, "/validate", admission(1)).await.expect("an answer");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("an answer");
 }
 
 #[tokio::test]
@@ -168,14 +235,32 @@ async fn certificates_are_made_trusted_and_served() {
     let api = ManagementApi::start();
     let served = start(widgets());
     let now = start_of_time();
-    let until =
-        turn(&api.client(), &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
+    let until = turn(
+        &api.client(),
+        &keeping(),
+        &served.certificate,
+        &served.metrics,
+        now,
+    )
+    .await
+    .expect("kept");
     assert_eq!(until, now + LEAF_VALIDITY - LEAF_MARGIN);
     let caller = Caller::trusting(&bundle(&api.client()).await, "webhook.default.svc", now);
-    caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("trusted");
     // Another turn changes nothing.
     let before = (secret(&api.client()).await, bundle(&api.client()).await);
-    turn(&api.client(), &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
+    turn(
+        &api.client(),
+        &keeping(),
+        &served.certificate,
+        &served.metrics,
+        now,
+    )
+    .await
+    .expect("kept");
     assert_eq!((secret(&api.client()).await, bundle(&api.client()).await), before);
 }
 
@@ -186,15 +271,19 @@ async fn two_replicas_that_start_at_once_have_one_authority() {
     let replicas: Vec<_> = (0..8).map(|_| start(widgets())).collect();
     let client = api.client();
     let keeping = keeping();
-    let turns =
-        replicas.iter().map(|served| turn(&client, &keeping, &served.certificate, &served.metrics, now));
+    let turns = replicas
+        .iter()
+        .map(|served| turn(&client, &keeping, &served.certificate, &served.metrics, now));
     for result in futures::future::join_all(turns).await {
         result.expect("kept");
     }
     let caller = Caller::trusting(&bundle(&client).await, "webhook.default.svc", now);
     assert_eq!(bundle(&client).await.matches("BEGIN CERTIFICATE").count(), 1);
     for served in &replicas {
-        caller.post(served.address, "/validate", admission(1)).await.expect("the same authority");
+        caller
+            .post(served.address, "/validate", admission(1))
+            .await
+            .expect("the same authority");
     }
 }
 
@@ -204,33 +293,53 @@ async fn a_leaf_and_then_an_authority_are_rotated_while_serving() {
     let client = api.client();
     let served = start(widgets());
     let mut now = start_of_time();
-    let mut until = turn(&client, &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
+    let mut until = turn(&client, &keeping(), &served.certificate, &served.metrics, now)
+        .await
+        .expect("kept");
     let first = bundle(&client).await;
     // A client that trusts the first authority accepts every leaf of it.
     let end = start_of_time() + AUTHORITY_VALIDITY - AUTHORITY_MARGIN;
     let mut leaves = 1;
     while until < end {
         now = until;
-        until = turn(&client, &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
+        until = turn(&client, &keeping(), &served.certificate, &served.metrics, now)
+            .await
+            .expect("kept");
         let caller = Caller::trusting(&first, "webhook.default.svc", now);
-        caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
+        caller
+            .post(served.address, "/validate", admission(1))
+            .await
+            .expect("trusted");
         leaves += 1;
     }
     assert!(leaves > 20, "{leaves}");
     assert_eq!(bundle(&client).await, first);
     // The next authority is trusted before it is used.
     now = end;
-    until = turn(&client, &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
+    until = turn(&client, &keeping(), &served.certificate, &served.metrics, now)
+        .await
+        .expect("kept");
     let both = bundle(&client).await;
     assert!(both.ends_with(&first) && both != first);
     let with_old_bundle = Caller::trusting(&first, "webhook.default.svc", now);
-    with_old_bundle.post(served.address, "/validate", admission(1)).await.expect("still the old leaf");
+    with_old_bundle
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("still the old leaf");
     assert!(until <= now + SETTLED_AFTER);
     now = until;
-    turn(&client, &keeping(), &served.certificate, &served.metrics, now).await.expect("kept");
+    turn(&client, &keeping(), &served.certificate, &served.metrics, now)
+        .await
+        .expect("kept");
     let with_new_bundle = Caller::trusting(&both, "webhook.default.svc", now);
-    with_new_bundle.post(served.address, "/validate", admission(1)).await.expect("the new leaf");
-    with_old_bundle.post(served.address, "/validate", admission(1)).await.expect_err("the new leaf");
+    with_new_bundle
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("the new leaf");
+    with_old_bundle
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect_err("the new leaf");
 }
 
 #[tokio::test]
@@ -241,11 +350,20 @@ async fn a_secret_of_another_owner_is_left_alone() {
         "metadata": { "name": "webhook-certificate" }, "stringData": {}, "data": { "tls.crt": "eA==" },
     }))
     .expect("a Secret");
-    let theirs = secrets.create(&PostParams::default(), &theirs).await.expect("created");
-    let served = start(widgets());
-    let error = turn(&api.client(), &keeping(), &served.certificate, &served.metrics, start_of_time())
+    let theirs = secrets
+        .create(&PostParams::default(), &theirs)
         .await
-        .expect_err("not ours");
+        .expect("created");
+    let served = start(widgets());
+    let error = turn(
+        &api.client(),
+        &keeping(),
+        &served.certificate,
+        &served.metrics,
+        start_of_time(),
+    )
+    .await
+    .expect_err("not ours");
     assert!(matches!(error, KeepError::Foreign(name) if name == "webhook-certificate"));
     assert_eq!(secret(&api.client()).await, theirs);
 }
@@ -268,20 +386,40 @@ async fn a_definition_that_was_applied_again_is_made_to_trust_at_once() {
     served.certificate.until_set().await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let bundle_of = |definition: &CustomResourceDefinition| {
-        let conversion = definition.spec.conversion.clone().and_then(|conversion| conversion.webhook);
-        conversion.and_then(|webhook| webhook.client_config).and_then(|config| config.ca_bundle)
+        let conversion = definition
+            .spec
+            .conversion
+            .clone()
+            .and_then(|conversion| conversion.webhook);
+        conversion
+            .and_then(|webhook| webhook.client_config)
+            .and_then(|config| config.ca_bundle)
     };
     let trusted = bundle(&client).await;
     let mut definition = definitions.get(DEFINITION).await.expect("defined");
-    let webhook = definition.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut());
-    webhook.and_then(|webhook| webhook.client_config.as_mut()).expect("a client").ca_bundle = None;
-    let replaced =
-        definitions.replace(DEFINITION, &PostParams::default(), &definition).await.expect("applied");
+    let webhook = definition
+        .spec
+        .conversion
+        .as_mut()
+        .and_then(|conversion| conversion.webhook.as_mut());
+    webhook
+        .and_then(|webhook| webhook.client_config.as_mut())
+        .expect("a client")
+        .ca_bundle = None;
+    let replaced = definitions
+        .replace(DEFINITION, &PostParams::default(), &definition)
+        .await
+        .expect("applied");
     assert_eq!(bundle_of(&replaced), None);
     let again = async {
-        let mut watch = std::pin::pin!(kube::runtime::watcher::watch_object(definitions.clone(), DEFINITION));
+        let mut watch = std::pin::pin!(kube::runtime::watcher::watch_object(
+            definitions.clone(),
+            DEFINITION
+        ));
         loop {
-            let next = futures::StreamExt::next(&mut watch).await.expect("a watch does not end");
+            let next = futures::StreamExt::next(&mut watch)
+                .await
+                .expect("a watch does not end");
             if let Ok(Some(definition)) = next
                 && let Some(bundle) = bundle_of(&definition)
             {
@@ -289,7 +427,9 @@ async fn a_definition_that_was_applied_again_is_made_to_trust_at_once() {
             }
         }
     };
-    let again = tokio::time::timeout(Duration::from_secs(20), again).await.expect("trusted again");
+    let again = tokio::time::timeout(Duration::from_secs(20), again)
+        .await
+        .expect("trusted again");
     assert_eq!(String::from_utf8(again.0).expect("PEM"), trusted);
     shutdown.cancel();
     keeper.await.expect("no panic");
@@ -297,7 +437,9 @@ async fn a_definition_that_was_applied_again_is_made_to_trust_at_once() {
 
 /// The content of a registry, one sample a line.
 fn text(registry: &Registry) -> String {
-    prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
+    prometheus::TextEncoder::new()
+        .encode_to_string(&registry.gather())
+        .expect("text")
 }
 
 #[tokio::test]
@@ -316,49 +458,77 @@ async fn calls_are_in_flight_until_they_are_answered_and_panics_are_counted() {
                 Ok(Vec::new())
             }
         })
-        .validate("/panics", async |_: AdmissionRequest<Value>| panic!("something does not hold"))
-        .convert("example.org", |_: Value, _: &str| -> Result<Value, String> { panic!("neither does this") });
+        .validate("/panics", async |_: AdmissionRequest<Value>| {
+            panic!("something does not hold")
+        })
+        .convert("example.org", |_: Value, _: &str| -> Result<Value, String> {
+            panic!("neither does this")
+        });
     let served = start(webhook);
     let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
     let waiting = {
         let address = served.address;
         let caller = caller.clone();
-        tokio::spawn(async move { caller.post(address, "/waits", admission(1)).await.expect("an answer").0 })
+        tokio::spawn(async move {
+            caller
+                .post(address, "/waits", admission(1))
+                .await
+                .expect("an answer")
+                .0
+        })
     };
     entered.notified().await;
     let in_flight = |path: &str, calls: u8| {
         let line = format!("controller_runtime_webhook_requests_in_flight{{webhook=\"{path}\"}} {calls}\n");
-        assert!(text(&served.registry).contains(&line), "{line} in {}", text(&served.registry));
+        assert!(
+            text(&served.registry).contains(&line),
+            "{line} in {}",
+            text(&served.registry)
+        );
     };
     in_flight("/waits", 1);
     leave.notify_one();
     assert_eq!(waiting.await.expect("no panic"), 200);
     in_flight("/waits", 0);
 
-    caller.post(served.address, "/panics", admission(1)).await.expect("an answer");
+    caller
+        .post(served.address, "/panics", admission(1))
+        .await
+        .expect("an answer");
     let conversion = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": { "uid": "u", "desiredAPIVersion": "example.org/v2", "objects": [{ "apiVersion": "example.org/v1" }] },
     });
     let body = serde_json::to_vec(&conversion).expect("JSON");
-    caller.post(served.address, "/convert", body).await.expect("an answer");
+    caller
+        .post(served.address, "/convert", body)
+        .await
+        .expect("an answer");
     in_flight("/panics", 0);
     let panics = "controller_runtime_webhook_panics_total 2\n";
-    assert!(text(&served.registry).contains(panics), "{}", text(&served.registry));
+    assert!(
+        text(&served.registry).contains(panics),
+        "{}",
+        text(&served.registry)
+    );
 }
 
 #[tokio::test]
 async fn a_review_is_answered_while_slow_bodies_are_on_their_way() {
     let served = start(widgets());
     let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
-    let _slow = SlowCaller::start(&caller, served.address, "/validate", 64).await.expect("connected");
+    let _slow = SlowCaller::start(&caller, served.address, "/validate", 64)
+        .await
+        .expect("connected");
     let all = "controller_runtime_webhook_requests_in_flight{webhook=\"/validate\"} 64\n";
     while !text(&served.registry).contains(all) {
         tokio::task::yield_now().await;
     }
     // Less than the timeout of slow bodies, with a margin for a busy machine.
     let answer = caller.post(served.address, "/validate", admission(1));
-    let answer = tokio::time::timeout(Duration::from_secs(8), answer).await.expect("not behind slow ones");
+    let answer = tokio::time::timeout(Duration::from_secs(8), answer)
+        .await
+        .expect("not behind slow ones");
     assert_eq!(answer.expect("an answer").0, 200);
 }
 
@@ -367,7 +537,10 @@ async fn no_review_is_parsed_that_takes_more_than_a_peer_may_hold() {
     let served = start(widgets());
     let caller = Caller::new(&pem_pair(&served.certificate), "webhook.default.svc");
     for piece in ["{}", "[]", "{\"\":0}", "[[]]", "\"\"", "0"] {
-        let dense = format!("[{piece}{}]", format!(",{piece}").repeat((6 << 20) / (piece.len() + 1)));
+        let dense = format!(
+            "[{piece}{}]",
+            format!(",{piece}").repeat((6 << 20) / (piece.len() + 1))
+        );
         let admission = format!(
             "{{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":\
              {{\"uid\":\"a\",\"operation\":\"CREATE\",\"object\":{dense}}}}}"
@@ -377,18 +550,27 @@ async fn no_review_is_parsed_that_takes_more_than_a_peer_may_hold() {
              {{\"uid\":\"a\",\"desiredAPIVersion\":\"example.org/v2\",\"objects\":[{{\"a\":{dense}}}]}}}}"
         );
         for (path, body) in [("/validate", admission), ("/convert", conversion)] {
-            let answer = caller.post(served.address, path, body.into_bytes()).await.expect("an answer");
+            let answer = caller
+                .post(served.address, path, body.into_bytes())
+                .await
+                .expect("an answer");
             assert_eq!(answer.0, 413, "{path} of {piece}");
         }
     }
     // The same number of bytes in objects of an ordinary size is no burden: one is parsed at a time.
     let object = json!({ "apiVersion": "example.org/v1", "size": 1, "list": vec![0; 1000] }).to_string();
-    let objects = format!("[{object}{}]", format!(",{object}").repeat((6 << 20) / object.len()));
+    let objects = format!(
+        "[{object}{}]",
+        format!(",{object}").repeat((6 << 20) / object.len())
+    );
     let conversion = format!(
         "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\
          {{\"uid\":\"a\",\"desiredAPIVersion\":\"example.org/v2\",\"objects\":{objects}}}}}"
     );
-    let answer = caller.post(served.address, "/convert", conversion.into_bytes()).await.expect("an answer");
+    let answer = caller
+        .post(served.address, "/convert", conversion.into_bytes())
+        .await
+        .expect("an answer");
     assert_eq!(answer.0, 200);
 }
 
@@ -400,15 +582,29 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
     let metrics = Metrics::register(&registry).expect("free names");
     let certificate = ServedCertificate::none();
     let shutdown = CancellationToken::new();
-    let following = follow_folder(Folder::new(&path), certificate.clone(), metrics.clone(), shutdown.clone());
+    let following = follow_folder(
+        Folder::new(&path),
+        certificate.clone(),
+        metrics.clone(),
+        shutdown.clone(),
+    );
     let following = tokio::spawn(following);
     let count = |name: &str| -> u64 {
         let text = text(&registry);
-        let sample = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        sample.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+        let sample = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        sample
+            .unwrap_or_else(|| panic!("no {name} in {text}"))
+            .parse()
+            .expect("a number")
     };
-    let counts =
-        || (count("certwatcher_read_certificate_total"), count("certwatcher_read_certificate_errors_total"));
+    let counts = || {
+        (
+            count("certwatcher_read_certificate_total"),
+            count("certwatcher_read_certificate_errors_total"),
+        )
+    };
     // The paused time advances when all tasks are idle.
     while counts().0 < 2 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -429,7 +625,9 @@ async fn reads_of_a_certificate_are_counted_and_so_are_those_that_failed() {
 
     // Reads of the Secret are counted as well.
     let api = ManagementApi::start();
-    turn(&api.client(), &keeping(), &certificate, &metrics, start_of_time()).await.expect("kept");
+    turn(&api.client(), &keeping(), &certificate, &metrics, start_of_time())
+        .await
+        .expect("kept");
     assert_eq!(counts(), (reads + 1, failed));
     std::fs::remove_dir_all(&path).expect("removed");
 }
@@ -448,18 +646,30 @@ async fn a_folder_is_served_and_kept_serving_while_its_files_are_bad() {
     assert_eq!(files.look().expect("good files"), Some(true));
     assert_eq!(files.look().expect("the same files"), None);
     let caller = Caller::trusting(&first.authority, "webhook.default.svc", start_of_time());
-    caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("trusted");
     // Half renewed: one file is already from the next certificate.
     let second = support::leaf_pem();
     std::fs::write(path.join("tls.crt"), &second.certificate).expect("written");
     files.look().expect_err("no pair");
     std::fs::write(path.join("tls.key"), "x").expect("written");
     files.look().expect_err("no key");
-    caller.post(served.address, "/validate", admission(1)).await.expect("served on");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("served on");
     std::fs::write(path.join("tls.key"), &second.key).expect("written");
     assert_eq!(files.look().expect("good files"), Some(true));
-    caller.post(served.address, "/validate", admission(1)).await.expect_err("another authority");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect_err("another authority");
     let caller = Caller::trusting(&second.authority, "webhook.default.svc", start_of_time());
-    caller.post(served.address, "/validate", admission(1)).await.expect("trusted");
+    caller
+        .post(served.address, "/validate", admission(1))
+        .await
+        .expect("trusted");
     std::fs::remove_dir_all(&path).expect("removed");
 }

@@ -1,22 +1,21 @@
 //! Connections that die without a word: behind a relay that keeps its sockets and copies nothing any more, as a load
 //! balancer that has forgotten its connections.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::Frame;
 use kube::Client;
 use nephele_listen::{Limits, Peer, RequestBody, serve, session_of};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::{Notify, watch},
+    time::timeout,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +36,9 @@ async fn answer(request: Request<RequestBody>, told: Arc<Notify>) -> Answer {
                 told.notified().await;
                 frame("second\n")
             });
-            BodyExt::boxed(StreamBody::new(stream::once(async move { frame("first\n") }).chain(rest)))
+            BodyExt::boxed(StreamBody::new(
+                stream::once(async move { frame("first\n") }).chain(rest),
+            ))
         }
         (path, _) => BodyExt::boxed(Full::from(format!("{path} of {:?}", request.version()))),
     };
@@ -53,7 +54,13 @@ async fn behind_a_relay(tls: Option<TlsAcceptor>, told: &Arc<Notify>) -> (Socket
         let told = Arc::clone(&told);
         session_of(None::<()>, move |request| answer(request, Arc::clone(&told)))
     };
-    tokio::spawn(serve(listener, move || tls.clone(), Limits::default(), session, CancellationToken::new()));
+    tokio::spawn(serve(
+        listener,
+        move || tls.clone(),
+        Limits::default(),
+        session,
+        CancellationToken::new(),
+    ));
     let relay = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = relay.local_addr().expect("bound");
     let (freeze, frozen) = watch::channel(());
@@ -80,7 +87,9 @@ async fn start(is_http2: bool, told: &Arc<Notify>) -> (Client, watch::Sender<()>
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
     let tls = ServerConfig::builder().with_no_client_auth();
-    let mut tls = tls.with_single_cert(vec![made.cert.der().clone()], key).expect("they fit");
+    let mut tls = tls
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("they fit");
     if is_http2 {
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     }
@@ -89,19 +98,34 @@ async fn start(is_http2: bool, told: &Arc<Notify>) -> (Client, watch::Sender<()>
     let mut config = kube::Config::new(url.parse().expect("a URL"));
     config.root_cert = Some(vec![made.cert.der().to_vec()]);
     let moment = Duration::from_millis(200);
-    let patience = Patience { ping_after: moment, pong_within: moment, answer: moment, ..Patience::USUAL };
-    (builder(&Server::direct(config), patience).expect("certificates").build(), freeze)
+    let patience = Patience {
+        ping_after: moment,
+        pong_within: moment,
+        answer: moment,
+        ..Patience::USUAL
+    };
+    (
+        builder(&Server::direct(config), patience)
+            .expect("certificates")
+            .build(),
+        freeze,
+    )
 }
 
 async fn ask(client: &Client, path: &str) -> kube::Result<String> {
     let request = Request::get(path).body(Vec::new()).expect("a request");
-    timeout(Duration::from_secs(60), client.request_text(request)).await.expect("it ends")
+    timeout(Duration::from_secs(60), client.request_text(request))
+        .await
+        .expect("it ends")
 }
 
 async fn watching(client: &Client) -> impl futures::Stream<Item = std::io::Result<String>> + Unpin + use<> {
     let request = Request::get("/a?watch=true").body(Vec::new()).expect("a request");
     let mut lines = client.request_stream(request).await.expect("an answer").lines();
-    assert_eq!(lines.try_next().await.expect("it is open").as_deref(), Some("first"));
+    assert_eq!(
+        lines.try_next().await.expect("it is open").as_deref(),
+        Some("first")
+    );
     lines
 }
 
@@ -115,7 +139,9 @@ async fn requests_and_watches_on_a_dead_connection_end_and_the_next_ones_have_an
     let freezing = async {
         tokio::task::yield_now().await;
         freeze.send_replace(());
-        let ended = timeout(Duration::from_secs(60), watch.try_next()).await.expect("it ends");
+        let ended = timeout(Duration::from_secs(60), watch.try_next())
+            .await
+            .expect("it ends");
         assert!(ended.is_err(), "{ended:?}");
     };
     let (hung, ()) = futures::future::join(hanging, freezing).await;
@@ -133,5 +159,8 @@ async fn over_http1_a_request_that_gets_no_bytes_ends_and_a_watch_stays() {
         ask(&client, path).await.expect_err("no answer, or no end of it");
     }
     told.notify_one();
-    assert_eq!(watch.try_next().await.expect("it is open").as_deref(), Some("second"));
+    assert_eq!(
+        watch.try_next().await.expect("it is open").as_deref(),
+        Some("second")
+    );
 }

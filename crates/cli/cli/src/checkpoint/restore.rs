@@ -1,10 +1,6 @@
 //! `nephele checkpoint restore`.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fs::File, io::BufReader, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -12,9 +8,11 @@ use nephele_checkpoint::{Checkpoint, Restore, RestoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::workloads::{ManagerArgs, with_manager};
-use crate::access::TargetArgs;
-use crate::exit::{Exit, Problem};
-use crate::output::print;
+use crate::{
+    access::TargetArgs,
+    exit::{Exit, Problem},
+    output::print,
+};
 
 pub(super) const AFTER_HELP: &str = "\
 Everything of Cluster API and of the simulated cloud in the namespaces of the checkpoint is replaced. Names, \
@@ -49,7 +47,13 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
     let replace = args.replace;
     let restored = with_manager(client, &args.manager, time_limit, &shutdown, async |workloads| {
         let report = |step: &str| eprintln!("{step}");
-        let restore = Restore { client, workloads, replace, time_limit, report: &report };
+        let restore = Restore {
+            client,
+            workloads,
+            replace,
+            time_limit,
+            report: &report,
+        };
         match restore.run(checkpoint).await {
             Err(error @ RestoreError::Occupied { .. }) => {
                 let message = format!("{error}; --replace removes them");
@@ -61,6 +65,8 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
     .await?;
     let objects = restored.objects;
     let clusters = restored.clusters;
-    print(&format!("Restored {objects} objects and {clusters} workload clusters\n"))?;
+    print(&format!(
+        "Restored {objects} objects and {clusters} workload clusters\n"
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,25 +1,24 @@
 //! `nephele checkpoint save`.
 
-use std::fs::{self, OpenOptions};
-use std::io::BufWriter;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{
+    fs::{self, OpenOptions},
+    io::BufWriter,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use nephele_checkpoint::Checkpoint;
 use tokio_util::sync::CancellationToken;
 
 use super::workloads::{ManagerArgs, with_manager};
-use crate::access::AccessArgs;
-use crate::exit::Problem;
-use crate::output::print;
+use crate::{access::AccessArgs, exit::Problem, output::print};
 
 pub(super) const AFTER_HELP: &str = "\
 The file has the objects of Cluster API and of the simulated cloud with their status, the Secrets of the \
@@ -60,12 +59,16 @@ pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::
     let objects = checkpoint.objects.len();
     let clusters = checkpoint.clusters.len();
     let file = args.file.display();
-    print(&format!("Saved {objects} objects and {clusters} workload clusters to {file}\n"))?;
+    print(&format!(
+        "Saved {objects} objects and {clusters} workload clusters to {file}\n"
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn all_namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
-    let listed = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await;
+    let listed = Api::<Namespace>::all(client.clone())
+        .list(&ListParams::default())
+        .await;
     let listed = listed.map_err(|error| Problem::request("list the namespaces", "list namespaces", error))?;
     Ok(listed.iter().map(Namespace::name_any).collect())
 }
@@ -74,7 +77,12 @@ async fn all_namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
 fn write(checkpoint: &Checkpoint, path: &Path) -> anyhow::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&draft)?;
     let mut file = BufWriter::new(file);
     let written = checkpoint.write(&mut file).map_err(anyhow::Error::from);
     let kept = written.and_then(|()| Ok(file.get_ref().sync_all()?));

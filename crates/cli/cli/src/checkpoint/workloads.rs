@@ -1,7 +1,6 @@
 //! The manager's `/checkpoint`.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -13,8 +12,10 @@ use nephele_checkpoint::Workloads;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::diagnostics::{AccountFor, Ask, Manager, TokenArgs};
-use crate::provider::ProviderArgs;
+use crate::{
+    diagnostics::{AccountFor, Ask, Manager, TokenArgs},
+    provider::ProviderArgs,
+};
 
 /// The label of the account.
 const LABEL: &str = "nephele.dev/checkpoint";
@@ -36,13 +37,20 @@ pub(super) struct OfManager(Manager);
 /// The path of a GET with its parameters.
 fn path(namespace: &str, names: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("namespace", namespace).append_pair("names", names);
+    query
+        .append_pair("namespace", namespace)
+        .append_pair("names", names);
     format!("{PATH}?{}", query.finish())
 }
 
 impl OfManager {
     async fn get(&self, namespace: &str, names: &str) -> anyhow::Result<Vec<u8>> {
-        let ask = Ask { about: ABOUT, method: Method::GET, path: path(namespace, names), body: Bytes::new() };
+        let ask = Ask {
+            about: ABOUT,
+            method: Method::GET,
+            path: path(namespace, names),
+            body: Bytes::new(),
+        };
         let answer = self.0.ask(&ask).await?.succeeded(ABOUT).await?;
         Ok(answer.body.collect().await?.to_bytes().into())
     }
@@ -62,12 +70,19 @@ impl Workloads for OfManager {
         }
         let lines = self.get(namespace, "true").await?;
         let lines = serde_json::Deserializer::from_slice(&lines).into_iter::<Line>();
-        let names = lines.map(|line| line.map(|line| line.name)).collect::<Result<_, _>>();
+        let names = lines
+            .map(|line| line.map(|line| line.name))
+            .collect::<Result<_, _>>();
         names.context("failed to understand the names of workload clusters")
     }
 
     async fn put_back(&self, lines: Bytes) -> anyhow::Result<bool> {
-        let ask = Ask { about: ABOUT, method: Method::PUT, path: PATH.to_owned(), body: lines };
+        let ask = Ask {
+            about: ABOUT,
+            method: Method::PUT,
+            path: PATH.to_owned(),
+            body: lines,
+        };
         let answer = self.0.ask(&ask).await?;
         if answer.status == StatusCode::CONFLICT {
             return Ok(false);
@@ -76,7 +91,12 @@ impl Workloads for OfManager {
     }
 
     async fn forget(&self) -> anyhow::Result<()> {
-        let ask = Ask { about: ABOUT, method: Method::DELETE, path: PATH.to_owned(), body: Bytes::new() };
+        let ask = Ask {
+            about: ABOUT,
+            method: Method::DELETE,
+            path: PATH.to_owned(),
+            body: Bytes::new(),
+        };
         self.0.ask(&ask).await?.succeeded(ABOUT).await.map(drop)
     }
 }

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
-use kube::ResourceExt as _;
-use kube::api::ListParams;
-use kube::core::DynamicObject;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{
+    ResourceExt as _,
+    api::ListParams,
+    core::DynamicObject,
+    runtime::{
+        WatchStreamExt as _, watcher as watch,
+        watcher::{self, Event},
+    },
+};
 use nephele_api::core::{self, Cluster};
 
 use super::plan::{ClusterId, Observed};
-use crate::access::Access;
-use crate::exit::Problem;
-use crate::watched::Watched;
+use crate::{access::Access, exit::Problem, watched::Watched};
 
 /// What a watch says, with the number of the watch.
 type Numbered = (usize, Result<Event<DynamicObject>, watcher::Error>);
@@ -34,14 +36,19 @@ impl Clusters {
             [] => vec![None],
             names => names.iter().map(|name| Some(name.as_str())).collect(),
         };
-        let mut clusters = Self { events: SelectAll::new(), parts: Vec::new() };
+        let mut clusters = Self {
+            events: SelectAll::new(),
+            parts: Vec::new(),
+        };
         for (number, scope) in scopes.into_iter().enumerate() {
             let api = access.api(&resource, scope);
             // A watch tries again for ever; a list fails at once.
             let listed = api.list(&ListParams::default().limit(1)).await;
             listed.map_err(|error| Problem::request("list the clusters", &needs("list", scope), error))?;
             let events = watch(api, watcher::Config::default()).default_backoff();
-            clusters.events.push(events.map(move |event| (number, event)).boxed());
+            clusters
+                .events
+                .push(events.map(move |event| (number, event)).boxed());
             clusters.parts.push(Watched::default());
         }
         while !clusters.parts.iter().all(|part| part.is_complete) {
@@ -77,9 +84,14 @@ fn needs(verb: &str, namespace: Option<&str>) -> String {
 }
 
 fn observe(object: DynamicObject) -> Option<(ClusterId, Observed)> {
-    let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: object.name_any() };
+    let id = ClusterId {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+    };
     // A cluster of a shape that we do not know has no endpoint that we know.
-    let observed = object.try_parse::<Cluster>().map_or(Observed::Starting, |cluster| Observed::of(&cluster));
+    let observed = object
+        .try_parse::<Cluster>()
+        .map_or(Observed::Starting, |cluster| Observed::of(&cluster));
     Some((id, observed))
 }
 
@@ -103,14 +115,19 @@ mod tests {
         let names = |part: &Part| part.known.keys().map(|id| id.name.clone()).collect::<Vec<_>>();
         let list = |part: &mut Part, names: &[&str]| {
             part.apply(Event::Init, observe);
-            names.iter().for_each(|name| part.apply(Event::InitApply(cluster(name)), observe));
+            names
+                .iter()
+                .for_each(|name| part.apply(Event::InitApply(cluster(name)), observe));
         };
         list(&mut part, &["a", "b"]);
         assert!(!part.is_complete);
         part.apply(Event::InitDone, observe);
         part.apply(Event::Apply(cluster("c")), observe);
         part.apply(Event::Delete(cluster("a")), observe);
-        assert_eq!((names(&part), part.is_complete), (vec!["b".to_owned(), "c".to_owned()], true));
+        assert_eq!(
+            (names(&part), part.is_complete),
+            (vec!["b".to_owned(), "c".to_owned()], true)
+        );
         list(&mut part, &["c"]);
         assert_eq!(names(&part), ["b", "c"]);
         part.apply(Event::InitDone, observe);

@@ -1,11 +1,13 @@
 //! The files with kubeconfigs. They contain private keys, so that only their owner can read them.
 
-use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    ffi::OsStr,
+    fs::{self, OpenOptions},
+    io::{ErrorKind, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
 use tokio::time::{Instant, sleep};
@@ -38,7 +40,9 @@ impl Destination {
         let created = !path.exists();
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700).recursive(true);
-        builder.create(&path).with_context(|| format!("failed to create {}", path.display()))?;
+        builder
+            .create(&path)
+            .with_context(|| format!("failed to create {}", path.display()))?;
         Ok(Self::Folder { path, created })
     }
 
@@ -52,14 +56,22 @@ impl Destination {
         change(&path, |text| {
             // Also in a folder nothing is overwritten that is not ours.
             let merged = entry.merged_into(text)?;
-            if alone { entry.alone().map(Some) } else { Ok(Some(merged)) }
+            if alone {
+                entry.alone().map(Some)
+            } else {
+                Ok(Some(merged))
+            }
         })
         .await?;
         let mut arguments = Vec::new();
         if !matches!(self, Self::File { usual: true, .. }) {
             arguments.extend(["--kubeconfig".to_owned(), path.display().to_string()]);
         }
-        arguments.extend(context.into_iter().flat_map(|context| ["--context".to_owned(), context]));
+        arguments.extend(
+            context
+                .into_iter()
+                .flat_map(|context| ["--context".to_owned(), context]),
+        );
         Ok(arguments)
     }
 
@@ -115,12 +127,16 @@ async fn change(
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     // No other user can read a temporary file. Its permissions become those of the file that it replaces.
     let mut file = tempfile::Builder::new().prefix(".nephele-").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     if let Ok(before) = fs::metadata(path) {
-        file.as_file().set_permissions(fs::Permissions::from_mode(before.permissions().mode()))?;
+        file.as_file()
+            .set_permissions(fs::Permissions::from_mode(before.permissions().mode()))?;
     }
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
@@ -137,7 +153,12 @@ impl Lock {
         let lock = PathBuf::from(lock);
         let deadline = Instant::now() + LOCKED_MAX;
         loop {
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&lock) {
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&lock)
+            {
                 Ok(_) => return Ok(Self(lock)),
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     return Err(error).with_context(|| format!("failed to create {}", lock.display()));

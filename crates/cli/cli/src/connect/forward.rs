@@ -4,23 +4,25 @@
 //!  kubectl ──▶ 127.0.0.1:port ──▶ management API server ──▶ kubelet ──▶ pod:port   (WebSocket, v4.channel.k8s.io)
 //! ```
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use nephele_listen::explained;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::{JoinHandle, JoinSet},
+    time::{Instant, sleep, timeout, timeout_at},
+};
 
 use super::plan::Backend;
-use crate::exit::Problem;
-use crate::loopback::loopback;
-use crate::provider::{ManagerPod, Managers};
+use crate::{
+    exit::Problem,
+    loopback::loopback,
+    provider::{ManagerPod, Managers},
+};
 
 /// Connections to all clusters. Each needs two sockets and each listener one, so that 256 connections to 400 clusters
 /// stay below 1,024 open files, where that is the limit. Each buffers 2 MiB at most.
@@ -63,7 +65,11 @@ impl Drop for Forward {
 
 impl Forwarder {
     pub(super) fn new(client: Client, managers: watch::Receiver<Managers>) -> Self {
-        Self { client, managers, connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+        Self {
+            client,
+            managers,
+            connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        }
     }
 
     /// Listens on the backend's own port, or on any other when it is not free. `tell` gets the reason when the backend
@@ -80,17 +86,27 @@ impl Forwarder {
             Err(_) => bind(0).await.map_err(explained)?,
         };
         let address = listener.local_addr()?;
-        Ok(Forward { address, task: tokio::spawn(self.clone().accept(listener, backend, Arc::new(tell))) })
+        Ok(Forward {
+            address,
+            task: tokio::spawn(self.clone().accept(listener, backend, Arc::new(tell))),
+        })
     }
 
     /// Opens a stream and closes it again, to find a missing permission before the first connection.
     pub(super) async fn probe(&self, backend: &Backend) -> Result<(), Problem> {
-        let pod = self.managers.borrow().candidates(&backend.host).first().map(|&pod| pod.clone());
+        let pod = self
+            .managers
+            .borrow()
+            .candidates(&backend.host)
+            .first()
+            .map(|&pod| pod.clone());
         let Some(pod) = pod else { return Ok(()) };
         match timeout(OPEN_MAX, self.api(&pod).portforward(&pod.name, &[backend.port])).await {
-            Ok(Err(error)) if is_forbidden(&error) => {
-                Err(Problem::request("forward a port of the manager's pod", &permission(&pod), error))
-            }
+            Ok(Err(error)) if is_forbidden(&error) => Err(Problem::request(
+                "forward a port of the manager's pod",
+                &permission(&pod),
+                error,
+            )),
             // Anything else may pass.
             _ => Ok(()),
         }
@@ -109,14 +125,22 @@ impl Forwarder {
         let own = Arc::new(Semaphore::new(CONNECTIONS_OF_CLUSTER_MAX));
         let mut connections = JoinSet::new();
         loop {
-            let place = own.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let place = own
+                .clone()
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
             let Ok((socket, _)) = listener.accept().await else {
                 // Too many open files, for example. A connection may end meanwhile.
                 sleep(RETRY).await;
                 continue;
             };
-            let shared =
-                self.connections.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let shared = self
+                .connections
+                .clone()
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
             while connections.try_join_next().is_some() {}
             let forwarder = self.clone();
             let backend = backend.clone();
@@ -137,8 +161,12 @@ impl Forwarder {
             if self.managers.borrow().candidates(&backend.host).is_empty() {
                 tell("the manager has no running pod that leads");
             }
-            let Ok(pod) = timeout_at(deadline, self.candidate(&backend.host, attempt)).await else { return };
-            let connected = self.connect(&pod, backend.port, &mut socket, &mut unanswered, deadline).await;
+            let Ok(pod) = timeout_at(deadline, self.candidate(&backend.host, attempt)).await else {
+                return;
+            };
+            let connected = self
+                .connect(&pod, backend.port, &mut socket, &mut unanswered, deadline)
+                .await;
             match connected {
                 Ok(Connected::Answered(mut stream)) => {
                     tell("");
@@ -162,7 +190,9 @@ impl Forwarder {
     async fn candidate(&mut self, host: &str, attempt: usize) -> ManagerPod {
         let nth = |managers: &Managers| {
             let candidates = managers.candidates(host);
-            candidates.get(attempt % candidates.len().max(1)).map(|&pod| pod.clone())
+            candidates
+                .get(attempt % candidates.len().max(1))
+                .map(|&pod| pod.clone())
         };
         loop {
             let pod = nth(&self.managers.borrow_and_update());
@@ -176,7 +206,11 @@ impl Forwarder {
     }
 
     async fn gone(&mut self, pod: &ManagerPod) {
-        let followed = self.managers.wait_for(|managers| !managers.has(&pod.uid)).await.is_ok();
+        let followed = self
+            .managers
+            .wait_for(|managers| !managers.has(&pod.uid))
+            .await
+            .is_ok();
         if !followed {
             std::future::pending::<()>().await;
         }
@@ -205,7 +239,10 @@ impl Forwarder {
         let refused = streams.take_error(port);
         let stream = streams.take_stream(port);
         let mut stream = stream.expect("the port was asked for");
-        stream.write_all(unanswered).await.map_err(|error| error.to_string())?;
+        stream
+            .write_all(unanswered)
+            .await
+            .map_err(|error| error.to_string())?;
         let mut said = vec![0; 16 * 1024];
         let mut answer = vec![0; 16 * 1024];
         let answered = async {
@@ -229,7 +266,11 @@ impl Forwarder {
         match timeout_at(deadline, answered).await {
             Ok(Ok(Some(length))) => {
                 let sent = socket.write_all(&answer[..length]).await;
-                Ok(if sent.is_ok() { Connected::Answered(stream) } else { Connected::ClientLeft })
+                Ok(if sent.is_ok() {
+                    Connected::Answered(stream)
+                } else {
+                    Connected::ClientLeft
+                })
             }
             Ok(Ok(None)) => Ok(Connected::ClientLeft),
             Ok(Err(())) => {
@@ -255,5 +296,8 @@ fn is_forbidden(error: &kube::Error) -> bool {
 
 /// Kubernetes asks for `get`, because a WebSocket begins as a GET, and since 1.35 also for `create`.
 fn permission(pod: &ManagerPod) -> String {
-    format!("create pods/portforward, and to get it, in namespace {}", pod.namespace)
+    format!(
+        "create pods/portforward, and to get it, in namespace {}",
+        pod.namespace
+    )
 }

@@ -13,7 +13,11 @@ use crate::published::{Published, PublishedError};
 const EXTENSION: &str = "nephele.dev/connect";
 
 /// The lists of a kubeconfig. An entry of ours has the same name in all of them.
-const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("users", "user"), ("contexts", "context")];
+const LISTS: [(&str, &str); 3] = [
+    ("clusters", "cluster"),
+    ("users", "user"),
+    ("contexts", "context"),
+];
 
 /// Why a kubeconfig cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +53,15 @@ impl Entry {
             cluster.insert("certificate-authority-data".into(), authority.into());
         }
         let credentials = published.credentials.into_iter();
-        let user = credentials.map(|(field, value)| (field.into(), value.into())).collect();
-        Ok(Self { name: name.to_owned(), server, cluster, user })
+        let user = credentials
+            .map(|(field, value)| (field.into(), value.into()))
+            .collect();
+        Ok(Self {
+            name: name.to_owned(),
+            server,
+            cluster,
+            user,
+        })
     }
 
     /// A kubeconfig that has only this cluster.
@@ -68,7 +79,10 @@ impl Entry {
             return Err(KubeconfigError::Taken(self.name.clone()));
         }
         remove(&mut document, &self.name);
-        let current = document.get("current-context").and_then(Value::as_str).map(str::to_owned);
+        let current = document
+            .get("current-context")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         self.insert(&mut document, current.as_deref())?;
         write(&document)
     }
@@ -78,9 +92,14 @@ impl Entry {
         let extension = mapping([("previous-context", current.unwrap_or_default().into())]);
         let extension = mapping([("name", EXTENSION.into()), ("extension", extension.into())]);
         cluster.insert("extensions".into(), vec![Value::from(extension)].into());
-        let context = mapping([("cluster", self.name.as_str().into()), ("user", self.name.as_str().into())]);
+        let context = mapping([
+            ("cluster", self.name.as_str().into()),
+            ("user", self.name.as_str().into()),
+        ]);
         for ((list, kind), value) in
-            LISTS.into_iter().zip([cluster.into(), self.user.clone().into(), context.into()])
+            LISTS
+                .into_iter()
+                .zip([cluster.into(), self.user.clone().into(), context.into()])
         {
             let entry = mapping([("name", self.name.as_str().into()), (kind, value)]);
             let list = document.entry(list.into()).or_insert(Value::Null);
@@ -113,7 +132,11 @@ pub(super) fn without(kubeconfig: &str, entries: &[Entry]) -> Result<Option<Stri
         }
         changed = true;
     }
-    if changed { write(&document).map(Some) } else { Ok(None) }
+    if changed {
+        write(&document).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -129,21 +152,33 @@ fn owner(document: &Mapping, name: &str) -> Owner {
     if let Some(cluster) = lookup(document, "clusters", name).and_then(|entry| entry.get("cluster"))
         && extension(cluster).is_some()
     {
-        return Owner::Us(cluster.get("server").and_then(Value::as_str).unwrap_or_default().to_owned());
+        return Owner::Us(
+            cluster
+                .get("server")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+        );
     }
-    let exists = LISTS.iter().any(|(list, _)| lookup(document, list, name).is_some());
+    let exists = LISTS
+        .iter()
+        .any(|(list, _)| lookup(document, list, name).is_some());
     if exists { Owner::Other } else { Owner::None }
 }
 
 fn previous_context(document: &Mapping, name: &str) -> String {
     let cluster = lookup(document, "clusters", name).and_then(|entry| entry.get("cluster"));
-    let previous = cluster.and_then(extension).and_then(|extension| extension.get("previous-context"));
+    let previous = cluster
+        .and_then(extension)
+        .and_then(|extension| extension.get("previous-context"));
     previous.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn extension(cluster: &Value) -> Option<&Value> {
     let extensions = cluster.get("extensions")?.as_sequence()?;
-    let ours = extensions.iter().find(|one| one.get("name").and_then(Value::as_str) == Some(EXTENSION))?;
+    let ours = extensions
+        .iter()
+        .find(|one| one.get("name").and_then(Value::as_str) == Some(EXTENSION))?;
     ours.get("extension")
 }
 
@@ -157,7 +192,8 @@ fn remove(document: &mut Mapping, name: &str) {
 
 fn lookup<'a>(document: &'a Mapping, list: &str, name: &str) -> Option<&'a Value> {
     let list = document.get(list)?.as_sequence()?;
-    list.iter().find(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
+    list.iter()
+        .find(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
 }
 
 fn empty() -> Mapping {
@@ -177,7 +213,10 @@ fn write(document: &Mapping) -> Result<String, KubeconfigError> {
 }
 
 fn mapping<const N: usize>(entries: [(&str, Value); N]) -> Mapping {
-    entries.into_iter().map(|(key, value)| (Value::from(key), value)).collect()
+    entries
+        .into_iter()
+        .map(|(key, value)| (Value::from(key), value))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! What the command prints. Results go to the standard output, problems to the standard error.
 
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::{io::Write as _, net::SocketAddr, sync::Mutex};
 
 use super::plan::{ClusterId, Waiting};
 
@@ -22,7 +20,10 @@ pub(super) fn explanation(waiting: Waiting) -> &'static str {
 /// The line about a cluster that can be reached.
 pub(super) fn line(id: &ClusterId, address: SocketAddr, arguments: &[String]) -> String {
     let arguments: Vec<_> = arguments.iter().map(|argument| quoted(argument)).collect();
-    format!("{id}: https://{address}  kubectl {} get nodes", arguments.join(" "))
+    format!(
+        "{id}: https://{address}  kubectl {} get nodes",
+        arguments.join(" ")
+    )
 }
 
 /// The argument as a shell takes it.

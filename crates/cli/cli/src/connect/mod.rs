@@ -17,22 +17,25 @@ mod plan;
 mod pods;
 mod session;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
-use tokio_util::sync::CancellationToken;
-
-use crate::access::AccessArgs;
-use crate::provider::{self, NamespaceArgs};
-
 use clusters::Clusters;
 use files::Destination;
 use forward::Forwarder;
 use plan::{ClusterId, Selection};
 use session::Session;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::AccessArgs,
+    provider::{self, NamespaceArgs},
+};
 
 /// The flags of `connect`.
 #[derive(Debug, Args)]
@@ -49,7 +52,12 @@ pub(crate) struct ConnectArgs {
     #[command(flatten)]
     provider: NamespaceArgs,
     /// Where to write a kubeconfig for each cluster, as NAMESPACE-NAME.kubeconfig.
-    #[arg(long, value_name = "FOLDER", default_value = "nephele-kubeconfigs", conflicts_with = "merge")]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "nephele-kubeconfigs",
+        conflicts_with = "merge"
+    )]
     folder: PathBuf,
     /// Write contexts NAMESPACE-NAME into one kubeconfig instead [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
@@ -59,7 +67,9 @@ pub(crate) struct ConnectArgs {
 /// Forwards until `shutdown`. Removes the kubeconfigs that it wrote.
 pub(crate) async fn run(args: ConnectArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
     let prepared = shutdown.run_until_cancelled(prepare(args)).await;
-    let Some(prepared) = prepared else { return Ok(ExitCode::SUCCESS) };
+    let Some(prepared) = prepared else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let (mut session, mut clusters) = prepared?;
     let outcome = shutdown.run_until_cancelled(session.run(&mut clusters)).await;
     let closed = session.close().await;
@@ -91,7 +101,11 @@ impl ConnectArgs {
         if self.all {
             return (Selection::All, self.access.namespace.iter().cloned().collect());
         }
-        let names: BTreeSet<_> = self.clusters.iter().map(|name| ClusterId::parse(name, namespace)).collect();
+        let names: BTreeSet<_> = self
+            .clusters
+            .iter()
+            .map(|name| ClusterId::parse(name, namespace))
+            .collect();
         let namespaces: BTreeSet<_> = names.iter().map(|id| id.namespace.clone()).collect();
         (Selection::Named(names), namespaces.into_iter().collect())
     }
@@ -99,7 +113,10 @@ impl ConnectArgs {
     fn destination(&self) -> anyhow::Result<Destination> {
         match &self.merge {
             None => Destination::folder(self.folder.clone()),
-            Some(Some(path)) => Ok(Destination::File { path: path.clone(), usual: false }),
+            Some(Some(path)) => Ok(Destination::File {
+                path: path.clone(),
+                usual: false,
+            }),
             Some(None) => {
                 let variable = std::env::var_os("KUBECONFIG");
                 let path = files::usual_kubeconfig(variable.as_deref(), std::env::home_dir().as_deref());

@@ -1,11 +1,12 @@
 //! The decision which clusters are forwarded. Pure: from the clusters that exist and the current forwards follow the
 //! forwards to close and to open, and the clusters that have to wait.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure;
+use nephele_api::{core::Cluster, infrastructure};
 
 use crate::label::label;
 
@@ -20,7 +21,10 @@ impl ClusterId {
     /// `name`, or `namespace/name`.
     pub(super) fn parse(text: &str, namespace: &str) -> Self {
         let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -133,7 +137,11 @@ pub(super) fn plan(
                 if !current.contains_key(id) || plan.close.contains(id) {
                     let label = label(&id.namespace, &id.name, |label| labels.contains(label));
                     labels.insert(label.clone());
-                    plan.open.push(Opening { id: id.clone(), backend: backend.clone(), label });
+                    plan.open.push(Opening {
+                        id: id.clone(),
+                        backend: backend.clone(),
+                        label,
+                    });
                 }
                 continue;
             }

@@ -1,21 +1,23 @@
 //! The manager's pods and the holders of their leases, as they change.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::StreamExt as _;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, reflector, watcher as watch};
-use kube::{Api, Client};
-use tokio::sync::watch as latest;
-use tokio::task::JoinHandle;
-use tokio::time::interval;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
+use kube::{
+    Api, Client,
+    api::ListParams,
+    runtime::{
+        WatchStreamExt as _, reflector, watcher as watch,
+        watcher::{self, Event},
+    },
+};
+use tokio::{sync::watch as latest, task::JoinHandle, time::interval};
 
-use crate::exit::{Exit, Problem};
-use crate::provider::{LeaseId, MANAGER_PODS, ManagerPod, Managers, no_pod};
+use crate::{
+    exit::{Exit, Problem},
+    provider::{LeaseId, MANAGER_PODS, ManagerPod, Managers, no_pod},
+};
 
 /// How often leases are read for which several pods compete. A manager renews its lease as often.
 const LEASES_EVERY: Duration = Duration::from_secs(2);
@@ -33,7 +35,10 @@ pub(super) async fn follow(
         return Err(Problem::new(Exit::NotFound, no_pod(namespace)).into());
     }
     let pods = listed.items.iter().map(ManagerPod::of).collect();
-    let managers = Managers { pods, holders: BTreeMap::new() };
+    let managers = Managers {
+        pods,
+        holders: BTreeMap::new(),
+    };
     let (sender, receiver) = latest::channel(with_holders(client, managers).await);
     Ok((receiver, tokio::spawn(publish(client.clone(), api, sender))))
 }
@@ -77,5 +82,10 @@ async fn with_holders(client: &Client, mut managers: Managers) -> Managers {
 }
 
 async fn holder(client: &Client, LeaseId { namespace, name }: &LeaseId) -> Option<String> {
-    Api::<Lease>::namespaced(client.clone(), namespace).get(name).await.ok()?.spec?.holder_identity
+    Api::<Lease>::namespaced(client.clone(), namespace)
+        .get(name)
+        .await
+        .ok()?
+        .spec?
+        .holder_identity
 }

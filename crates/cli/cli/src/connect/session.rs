@@ -1,20 +1,23 @@
 //! The forwards that are open, and the lines that are printed about them.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, interval},
+};
 
-use super::clusters::Clusters;
-use super::files::Destination;
-use super::forward::{Forward, Forwarder};
-use super::kubeconfig::Entry;
-use super::lines::{explanation, line, say, teller};
-use super::plan::{ClusterId, Current, Observed, Opening, Selection, Waiting, plan};
+use super::{
+    clusters::Clusters,
+    files::Destination,
+    forward::{Forward, Forwarder},
+    kubeconfig::Entry,
+    lines::{explanation, line, say, teller},
+    plan::{ClusterId, Current, Observed, Opening, Selection, Waiting, plan},
+};
 use crate::exit::{Exit, Problem};
 
 /// How often a kubeconfig is read that does not exist yet. Also how soon a listener is opened again.
@@ -94,7 +97,10 @@ impl Session {
     }
 
     async fn reconcile(&mut self, observed: &BTreeMap<ClusterId, Observed>) -> Result<(), Problem> {
-        let current = self.forwards.iter().map(|(id, forwarded)| (id.clone(), forwarded.current.clone()));
+        let current = self
+            .forwards
+            .iter()
+            .map(|(id, forwarded)| (id.clone(), forwarded.current.clone()));
         let plan = plan(&self.selection, observed, &current.collect());
         for id in plan.close {
             if let Some(Forwarded { entry, .. }) = self.forwards.remove(&id) {
@@ -127,7 +133,13 @@ impl Session {
             }
         };
         let current = Current { backend, label };
-        let forwarded = Forwarded { current, forward, entry: None, read_next: Instant::now(), missing: None };
+        let forwarded = Forwarded {
+            current,
+            forward,
+            entry: None,
+            read_next: Instant::now(),
+            missing: None,
+        };
         self.forwards.insert(id, forwarded);
         Ok(())
     }
@@ -135,7 +147,10 @@ impl Session {
     /// Writes the kubeconfigs that are missing or may be out of date.
     async fn write_kubeconfigs(&mut self) {
         let now = Instant::now();
-        let due = self.forwards.iter().filter(|(_, forwarded)| forwarded.read_next <= now);
+        let due = self
+            .forwards
+            .iter()
+            .filter(|(_, forwarded)| forwarded.read_next <= now);
         let due: Vec<_> = due.map(|(id, _)| id.clone()).collect();
         let client = self.client.clone();
         let read = stream::iter(due).map(|id| {
@@ -144,7 +159,9 @@ impl Session {
         });
         let mut read = read.buffer_unordered(READS_MAX);
         while let Some((text, id)) = read.next().await {
-            let Some(forwarded) = self.forwards.get_mut(&id) else { continue };
+            let Some(forwarded) = self.forwards.get_mut(&id) else {
+                continue;
+            };
             match write(&self.destination, forwarded, text).await {
                 Ok(None) => forwarded.read_next = now + REFRESH,
                 Ok(Some(arguments)) => {
@@ -175,7 +192,11 @@ impl Session {
     /// Closes all ports and removes all kubeconfigs.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         self.pods.abort();
-        let entries: Vec<_> = self.forwards.into_values().filter_map(|forwarded| forwarded.entry).collect();
+        let entries: Vec<_> = self
+            .forwards
+            .into_values()
+            .filter_map(|forwarded| forwarded.entry)
+            .collect();
         self.destination.close(&entries).await
     }
 }
@@ -187,7 +208,10 @@ async fn read(client: &Client, id: &ClusterId) -> Result<String, String> {
     let secret = match secrets.get_opt(&name).await {
         Ok(secret) => secret.ok_or_else(|| format!("waiting for Secret {name}"))?,
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            return Err(format!("you need the permission to get secrets in namespace {}", id.namespace));
+            return Err(format!(
+                "you need the permission to get secrets in namespace {}",
+                id.namespace
+            ));
         }
         Err(kube::Error::Api(status)) => return Err(status.message.clone()),
         Err(error) => return Err(nephele_controller::chain(&error)),
@@ -208,8 +232,10 @@ async fn write(
     if forwarded.entry.as_ref() == Some(&entry) {
         return Ok(None);
     }
-    let arguments =
-        destination.put(&entry).await.map_err(|error| nephele_controller::chain(error.as_ref()))?;
+    let arguments = destination
+        .put(&entry)
+        .await
+        .map_err(|error| nephele_controller::chain(error.as_ref()))?;
     forwarded.entry = Some(entry);
     forwarded.missing = None;
     Ok(Some(arguments))

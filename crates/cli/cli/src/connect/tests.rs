@@ -1,19 +1,22 @@
 //! `nephele connect` against a management API on a socket, whose pods are processes of the test: each answers a line
 //! with its name and the line.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use clap::Parser;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::*;
-use crate::exit::{Exit, Problem};
-use crate::forwarding_api::Management;
+use crate::{
+    exit::{Exit, Problem},
+    forwarding_api::Management,
+};
 
 #[derive(Debug, Parser)]
 struct Only {
@@ -28,8 +31,12 @@ fn args(management: &Management, more: &[&str]) -> ConnectArgs {
 }
 
 async fn failure(management: &Management, more: &[&str]) -> (Exit, String) {
-    let error = run(args(management, more), CancellationToken::new()).await.expect_err("a failure");
-    let exit = error.downcast_ref::<Problem>().map_or(Exit::Failed, |problem| problem.exit);
+    let error = run(args(management, more), CancellationToken::new())
+        .await
+        .expect_err("a failure");
+    let exit = error
+        .downcast_ref::<Problem>()
+        .map_or(Exit::Failed, |problem| problem.exit);
     (exit, nephele_controller::chain(error.as_ref()))
 }
 
@@ -71,11 +78,16 @@ struct Line(BufReader<TcpStream>);
 
 impl Line {
     async fn open(port: u16) -> Self {
-        Self(BufReader::new(TcpStream::connect(("127.0.0.1", port)).await.expect("a listener")))
+        Self(BufReader::new(
+            TcpStream::connect(("127.0.0.1", port)).await.expect("a listener"),
+        ))
     }
 
     async fn ask(&mut self, text: &str) -> String {
-        self.0.write_all(format!("{text}\n").as_bytes()).await.expect("written");
+        self.0
+            .write_all(format!("{text}\n").as_bytes())
+            .await
+            .expect("written");
         let mut answer = String::new();
         timeout(Duration::from_secs(20), self.0.read_line(&mut answer))
             .await
@@ -141,7 +153,11 @@ async fn all_clusters_are_followed_as_they_come_and_go() {
     eventually("one context", || (contexts() == ["default-two"]).then_some(())).await;
     running.stop().await;
     assert_eq!(contexts(), [""; 0]);
-    assert!(std::fs::read_to_string(&file).expect("a file").contains("current-context: mine"));
+    assert!(
+        std::fs::read_to_string(&file)
+            .expect("a file")
+            .contains("current-context: mine")
+    );
 }
 
 #[tokio::test]
@@ -156,17 +172,29 @@ async fn failures_say_what_to_do() {
 
     management.pod("a", "Running").await;
     let (exit, message) = failure(&management, &["team/demo"]).await;
-    assert_eq!((exit, message.contains("no cluster team/demo")), (Exit::NotFound, true), "{message}");
+    assert_eq!(
+        (exit, message.contains("no cluster team/demo")),
+        (Exit::NotFound, true),
+        "{message}"
+    );
 
     management.cluster("demo").await;
     management.forbid();
     let folder = management.folder().display().to_string();
     let (exit, message) = failure(&management, &["demo", "--folder", &folder]).await;
-    assert_eq!((exit, message.contains("create pods/portforward")), (Exit::Forbidden, true), "{message}");
+    assert_eq!(
+        (exit, message.contains("create pods/portforward")),
+        (Exit::Forbidden, true),
+        "{message}"
+    );
 
     management.stop();
     let (exit, message) = failure(&management, &["demo"]).await;
-    assert_eq!((exit, message.contains("does not answer")), (Exit::Unreachable, true), "{message}");
+    assert_eq!(
+        (exit, message.contains("does not answer")),
+        (Exit::Unreachable, true),
+        "{message}"
+    );
 }
 
 #[tokio::test]

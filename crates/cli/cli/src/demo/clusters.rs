@@ -15,10 +15,19 @@ pub(super) fn plan() -> Plan {
     let part = |startup_duration: &str| {
         let startup_duration = GoDuration::parse(startup_duration).ok();
         let startup_jitter = Fraction::parse("0.5").ok();
-        Some(Component { provisioning: Provisioning { startup_duration, startup_jitter } })
+        Some(Component {
+            provisioning: Provisioning {
+                startup_duration,
+                startup_jitter,
+            },
+        })
     };
-    let behaviour =
-        Behaviour { vm: part("500ms"), node: part("200ms"), api_server: part("300ms"), etcd: part("200ms") };
+    let behaviour = Behaviour {
+        vm: part("500ms"),
+        node: part("200ms"),
+        api_server: part("300ms"),
+        etcd: part("200ms"),
+    };
     let load_balancers = || Some(pools::reference(pools::LOAD_BALANCERS));
     let small = ClusterPlan {
         behaviour: behaviour.clone(),
@@ -30,10 +39,14 @@ pub(super) fn plan() -> Plan {
     let large = ClusterPlan {
         behaviour,
         key_algorithm: KeyAlgorithm::EcdsaP256,
-        address_pools: [pools::MACHINES_V4, pools::MACHINES_V6].map(pools::reference).into(),
+        address_pools: [pools::MACHINES_V4, pools::MACHINES_V6]
+            .map(pools::reference)
+            .into(),
         control_plane_address_pool: load_balancers(),
         deployments: vec![DeploymentPlan::new("large", "workers", 2)],
         ..ClusterPlan::new("large", VERSION, 3, 0)
     };
-    Plan { clusters: vec![small, large] }
+    Plan {
+        clusters: vec![small, large],
+    }
 }

@@ -7,9 +7,11 @@ mod progress;
 mod screen;
 mod view;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -18,13 +20,15 @@ use kube::{Api, Client};
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
+use progress::Progress;
+use screen::Screen;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
-use crate::published::Published;
-use progress::Progress;
-use screen::Screen;
+use crate::{
+    embedded::{self, Folder, Management, ManagerSettings, Tasks},
+    published::Published,
+};
 
 /// The demo's flags.
 #[derive(Debug, Args)]
@@ -82,7 +86,11 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
         Ok(()) => {
             let kubeconfigs = write_kubeconfigs(&folder, &management.client).await?;
             screen.say(&farewell(&folder, &kubeconfigs, started.elapsed(), args.once));
-            if args.once { Ok(()) } else { stay(&management, &mut screen, &mut tasks, &shutdown).await }
+            if args.once {
+                Ok(())
+            } else {
+                stay(&management, &mut screen, &mut tasks, &shutdown).await
+            }
         }
         Err(error) => Err(error),
     };
@@ -98,7 +106,10 @@ async fn bring_up(management: &Management, screen: &mut Screen, time_limit: Dura
     let mut progress = Progress::start(&management.client, clusters::plan());
     match timeout(time_limit, progress.until_available(screen)).await {
         Ok(result) => result,
-        Err(_) => bail!("not everything was up within {time_limit:?}: {}", progress.view().what_is_missing()),
+        Err(_) => bail!(
+            "not everything was up within {time_limit:?}: {}",
+            progress.view().what_is_missing()
+        ),
     }
 }
 
@@ -123,7 +134,10 @@ async fn write_kubeconfigs(folder: &Folder, client: &Client) -> anyhow::Result<V
     for cluster in clusters::plan().clusters {
         let name = format!("{}-kubeconfig", cluster.name);
         let api = Api::<Secret>::namespaced(client.clone(), &cluster.namespace);
-        let secret = api.get(&name).await.with_context(|| format!("failed to read Secret {name}"))?;
+        let secret = api
+            .get(&name)
+            .await
+            .with_context(|| format!("failed to read Secret {name}"))?;
         let value = secret.data.as_ref().and_then(|data| data.get("value"));
         let value = value.with_context(|| format!("failed to find a kubeconfig in Secret {name}"))?;
         let text = String::from_utf8_lossy(&value.0);
@@ -139,7 +153,14 @@ fn introduction() -> String {
     let clusters = clusters::plan().clusters;
     let sizes: Vec<_> = clusters
         .iter()
-        .map(|cluster| format!("{} ({} + {})", cluster.name, cluster.control_plane, cluster.workers()))
+        .map(|cluster| {
+            format!(
+                "{} ({} + {})",
+                cluster.name,
+                cluster.control_plane,
+                cluster.workers()
+            )
+        })
         .collect();
     format!(
         "Nephele demo: {} clusters, control plane + workers: {}\n\
@@ -151,14 +172,19 @@ fn introduction() -> String {
 }
 
 fn farewell(folder: &Folder, kubeconfigs: &[(String, PathBuf)], took: Duration, once: bool) -> String {
-    let mut text = format!("\nAll clusters are available after {:.1} s.\n", took.as_secs_f64());
+    let mut text = format!(
+        "\nAll clusters are available after {:.1} s.\n",
+        took.as_secs_f64()
+    );
     if once {
         return text;
     }
     let management = folder.path("management.kubeconfig");
     text += "\nTry, in another terminal:\n";
-    text +=
-        &format!("  kubectl --kubeconfig {} get clusters,machines,inmemorymachines\n", management.display());
+    text += &format!(
+        "  kubectl --kubeconfig {} get clusters,machines,inmemorymachines\n",
+        management.display()
+    );
     text += &format!(
         "  kubectl --kubeconfig {} get inclusterippools,ipaddressclaims,ipaddresses\n",
         management.display()
@@ -168,10 +194,19 @@ fn farewell(folder: &Folder, kubeconfigs: &[(String, PathBuf)], took: Duration, 
     }
     if let Some((cluster, path)) = kubeconfigs.last() {
         text += &format!("  kubectl --kubeconfig {} get pods -A\n", path.display());
-        text += &format!("  kubectl --kubeconfig {} delete cluster {cluster}\n", management.display());
+        text += &format!(
+            "  kubectl --kubeconfig {} delete cluster {cluster}\n",
+            management.display()
+        );
     }
-    text += &format!("  nephele journal replay {}\n", folder.path("journal.jsonl").display());
-    text += &format!("\nThe log is {}. Ctrl-C ends it all.\n", folder.path("demo.log").display());
+    text += &format!(
+        "  nephele journal replay {}\n",
+        folder.path("journal.jsonl").display()
+    );
+    text += &format!(
+        "\nThe log is {}. Ctrl-C ends it all.\n",
+        folder.path("demo.log").display()
+    );
     text
 }
 

@@ -1,11 +1,12 @@
 //! The address pools of the demo.
 
 use anyhow::Context as _;
-use kube::api::PostParams;
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use nephele_api::infrastructure::v1beta2::PoolReference;
-use nephele_api::ipam;
-use nephele_api::ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec};
+use kube::{Api, Client, Resource as _, ResourceExt as _, api::PostParams};
+use nephele_api::{
+    infrastructure::v1beta2::PoolReference,
+    ipam,
+    ipam::v1alpha2::{InClusterIPPool, InClusterIPPoolSpec},
+};
 
 const NAMESPACE: &str = "default";
 
@@ -18,7 +19,11 @@ pub(super) const LOAD_BALANCERS: &str = "load-balancers";
 /// A reference to a pool, as clusters have it.
 pub(super) fn reference(name: &str) -> PoolReference {
     let kind = InClusterIPPool::kind(&()).into_owned();
-    PoolReference { api_group: ipam::GROUP.to_owned(), kind, name: name.to_owned() }
+    PoolReference {
+        api_group: ipam::GROUP.to_owned(),
+        kind,
+        name: name.to_owned(),
+    }
 }
 
 /// Creates the pools.

@@ -1,22 +1,28 @@
 //! Follows the objects in the management API and shows their changes.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::bail;
-use futures::stream::{BoxStream, SelectAll};
-use futures::{StreamExt as _, TryStreamExt as _};
-use kube::runtime::reflector::{self, Store};
-use kube::runtime::watcher;
-use kube::{Api, Client};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
+use futures::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{BoxStream, SelectAll},
+};
+use kube::{
+    Api, Client,
+    runtime::{
+        reflector::{self, Store},
+        watcher,
+    },
+};
+use nephele_api::{
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::InMemoryMachine,
+    ipam::v1alpha2::InClusterIPPool,
+};
 use nephele_controller::{Kind, quietly_watched};
 use nephele_fake_capi::Plan;
 
-use super::screen::Screen;
-use super::view::View;
+use super::{screen::Screen, view::View};
 
 /// Changes within this time are shown together.
 const FRAME: Duration = Duration::from_millis(50);
@@ -54,7 +60,12 @@ impl Progress {
         let clusters = self.clusters.state();
         let machines = self.machines.state();
         let infrastructure = self.infrastructure.state();
-        View::new(&borrowed(&pools), &borrowed(&clusters), &borrowed(&machines), &borrowed(&infrastructure))
+        View::new(
+            &borrowed(&pools),
+            &borrowed(&clusters),
+            &borrowed(&machines),
+            &borrowed(&infrastructure),
+        )
     }
 
     /// Shows changes until all clusters of the plan are available.
@@ -80,13 +91,17 @@ impl Progress {
 
     /// Waits for a change, and for further changes within [`FRAME`].
     async fn changed(&mut self) -> anyhow::Result<()> {
-        let Some(first) = self.changes.next().await else { bail!("the management API is gone") };
+        let Some(first) = self.changes.next().await else {
+            bail!("the management API is gone")
+        };
         if let Err(error) = first {
             tracing::debug!(error = %nephele_controller::chain(&error), "A watch failed and is tried again");
         }
         let frame = tokio::time::Instant::now() + FRAME;
-        while tokio::time::timeout_at(frame, self.changes.next()).await.is_ok_and(|change| change.is_some()) {
-        }
+        while tokio::time::timeout_at(frame, self.changes.next())
+            .await
+            .is_ok_and(|change| change.is_some())
+        {}
         Ok(())
     }
 }

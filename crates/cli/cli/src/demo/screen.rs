@@ -1,7 +1,9 @@
 //! The terminal shows a picture that is redrawn in place. If the output is not a terminal, it gets plain lines.
 
-use std::io::{IsTerminal as _, Write as _};
-use std::time::Instant;
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Instant,
+};
 
 use super::view::View;
 
@@ -16,7 +18,12 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(started: Instant) -> Self {
-        Self { started, terminal: std::io::stdout().is_terminal(), shown: View::default(), drawn: 0 }
+        Self {
+            started,
+            terminal: std::io::stdout().is_terminal(),
+            shown: View::default(),
+            drawn: 0,
+        }
     }
 
     /// Prints a text that is not redrawn.

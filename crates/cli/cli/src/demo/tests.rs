@@ -1,16 +1,15 @@
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
-use serde_json::json;
-
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use kube::config::Kubeconfig;
+use nephele_api::{
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::InMemoryMachine,
+    ipam::v1alpha2::InClusterIPPool,
+};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::view::View;
-use super::{DemoArgs, run};
+use super::{DemoArgs, run, view::View};
 
 fn view(available: &str, vm: &str) -> View {
     let cluster: Cluster = serde_json::from_value(json!({
@@ -84,7 +83,12 @@ fn news_are_what_changed() {
     let after = view("True", "True");
     assert_eq!(
         after.news(&before),
-        ["pool v4: 2 of 9 in use", "pool v6: 2 in use", "small: small-md-0-x: vm is up", "small: available"]
+        [
+            "pool v4: 2 of 9 in use",
+            "pool v6: 2 in use",
+            "small: small-md-0-x: vm is up",
+            "small: available"
+        ]
     );
     assert_eq!(View::default().news(&after), ["small: gone"]);
 }
@@ -110,13 +114,21 @@ async fn all_clusters_come_up_and_their_kubeconfigs_are_written() {
         kubeconfig_dir: Some(folder.clone()),
         port_range: "29000-29099".to_owned(),
     };
-    let code = run(args, CancellationToken::new()).await.expect("everything comes up");
+    let code = run(args, CancellationToken::new())
+        .await
+        .expect("everything comes up");
     assert_eq!(code, ExitCode::SUCCESS);
     for name in ["management", "small", "large"] {
         let kubeconfig =
             Kubeconfig::read_from(folder.join(format!("{name}.kubeconfig"))).expect("a kubeconfig");
-        let server = kubeconfig.clusters[0].cluster.as_ref().and_then(|cluster| cluster.server.clone());
-        assert!(server.is_some_and(|server| server.starts_with("https://127.0.0.1:")), "{name}");
+        let server = kubeconfig.clusters[0]
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.server.clone());
+        assert!(
+            server.is_some_and(|server| server.starts_with("https://127.0.0.1:")),
+            "{name}"
+        );
     }
     std::fs::remove_dir_all(folder).expect("ours to remove");
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
-use nephele_api::labels;
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::InMemoryMachine,
+    ipam::v1alpha2::InClusterIPPool,
+    labels,
+};
 use nephele_fake_capi::AVAILABLE;
 
 use crate::stages::Stage;
@@ -69,14 +71,23 @@ impl View {
             view.pools.insert(pool.name_any(), PoolView::new(pool));
         }
         for cluster in clusters {
-            view.clusters.insert(cluster.name_any(), ClusterView::new(cluster));
+            view.clusters
+                .insert(cluster.name_any(), ClusterView::new(cluster));
         }
         for machine in machines {
-            let Some(cluster) = view.clusters.get_mut(&machine.spec.cluster_name) else { continue };
+            let Some(cluster) = view.clusters.get_mut(&machine.spec.cluster_name) else {
+                continue;
+            };
             let reference = machine.spec.infrastructure_ref.as_ref();
-            let infrastructure = reference
-                .and_then(|reference| infrastructure.iter().find(|other| other.name_any() == reference.name));
-            cluster.machines.insert(machine.name_any(), MachineView::new(machine, infrastructure.copied()));
+            let infrastructure = reference.and_then(|reference| {
+                infrastructure
+                    .iter()
+                    .find(|other| other.name_any() == reference.name)
+            });
+            cluster.machines.insert(
+                machine.name_any(),
+                MachineView::new(machine, infrastructure.copied()),
+            );
         }
         view
     }
@@ -90,7 +101,10 @@ impl View {
     pub(super) fn what_is_missing(&self) -> String {
         let mut missing = Vec::new();
         for (name, cluster) in self.clusters.iter().filter(|(_, cluster)| !cluster.available) {
-            missing.push(format!("cluster {name}: {}", or(&cluster.message, "no status yet")));
+            missing.push(format!(
+                "cluster {name}: {}",
+                or(&cluster.message, "no status yet")
+            ));
             for (name, machine) in cluster.machines.iter().filter(|(_, m)| !m.is_up()) {
                 missing.push(format!(
                     "machine {name} is {}: {}",
@@ -99,7 +113,11 @@ impl View {
                 ));
             }
         }
-        if missing.is_empty() { "there are no clusters".to_owned() } else { missing.join("; ") }
+        if missing.is_empty() {
+            "there are no clusters".to_owned()
+        } else {
+            missing.join("; ")
+        }
     }
 
     /// The picture, line by line.
@@ -110,19 +128,33 @@ impl View {
             lines.push(format!("{name:<28} {:<13} {addresses:<28} {usage}", "Pool"));
         }
         for (name, cluster) in &self.clusters {
-            let up = cluster.machines.values().filter(|machine| machine.is_up()).count();
-            let state = if cluster.available { "Available" } else { or(&cluster.phase, "Pending") };
+            let up = cluster
+                .machines
+                .values()
+                .filter(|machine| machine.is_up())
+                .count();
+            let state = if cluster.available {
+                "Available"
+            } else {
+                or(&cluster.phase, "Pending")
+            };
             let endpoint = cluster.endpoint.as_deref().unwrap_or("no endpoint yet");
             lines.push(format!(
                 "{name:<28} {state:<13} {endpoint:<28} {up}/{} machines",
                 cluster.machines.len()
             ));
             for (name, machine) in &cluster.machines {
-                let stages: Vec<_> =
-                    machine.stages.iter().map(|(name, stage)| format!("{} {name}", mark(*stage))).collect();
+                let stages: Vec<_> = machine
+                    .stages
+                    .iter()
+                    .map(|(name, stage)| format!("{} {name}", mark(*stage)))
+                    .collect();
                 let address = machine.address.as_deref().unwrap_or("");
                 let phase = or(&machine.phase, "Pending");
-                lines.push(format!("  {name:<26} {phase:<13} {:<38} {address}", stages.join("  ")));
+                lines.push(format!(
+                    "  {name:<26} {phase:<13} {:<38} {address}",
+                    stages.join("  ")
+                ));
             }
         }
         lines
@@ -152,13 +184,22 @@ impl View {
                         .map(|text| format!("{name}: {text}")),
                 );
             }
-            let gone = old.machines.keys().filter(|machine| !cluster.machines.contains_key(*machine));
+            let gone = old
+                .machines
+                .keys()
+                .filter(|machine| !cluster.machines.contains_key(*machine));
             news.extend(gone.map(|machine| format!("{name}: {machine} is gone")));
             if cluster.available != old.available {
-                news.push(format!("{name}: {}available", if cluster.available { "" } else { "not " }));
+                news.push(format!(
+                    "{name}: {}available",
+                    if cluster.available { "" } else { "not " }
+                ));
             }
         }
-        let gone = before.clusters.keys().filter(|name| !self.clusters.contains_key(*name));
+        let gone = before
+            .clusters
+            .keys()
+            .filter(|name| !self.clusters.contains_key(*name));
         news.extend(gone.map(|name| format!("{name}: gone")));
         news
     }
@@ -166,7 +207,10 @@ impl View {
 
 impl PoolView {
     fn new(pool: &InClusterIPPool) -> Self {
-        let counted = pool.status.as_ref().and_then(|status| status.ip_addresses.as_ref());
+        let counted = pool
+            .status
+            .as_ref()
+            .and_then(|status| status.ip_addresses.as_ref());
         Self {
             addresses: pool.spec.addresses.join(" "),
             usage: counted.map(|counted| match counted.total {
@@ -182,12 +226,18 @@ impl ClusterView {
     fn new(cluster: &Cluster) -> Self {
         let status = cluster.status.clone().unwrap_or_default();
         let available = conditions::find(&status.conditions, AVAILABLE);
-        let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.port != 0);
+        let endpoint = cluster
+            .spec
+            .control_plane_endpoint
+            .as_ref()
+            .filter(|endpoint| endpoint.port != 0);
         Self {
             phase: status.phase.clone(),
             endpoint: endpoint.map(|endpoint| format!("https://{endpoint}")),
             available: available.is_some_and(|condition| condition.status == conditions::TRUE),
-            message: available.map(|condition| condition.message.clone()).unwrap_or_default(),
+            message: available
+                .map(|condition| condition.message.clone())
+                .unwrap_or_default(),
             machines: BTreeMap::new(),
         }
     }
@@ -198,16 +248,26 @@ impl MachineView {
         let status = machine.status.clone().unwrap_or_default();
         let reported = infrastructure.and_then(|other| other.status.as_ref());
         let stage = |condition: &str| {
-            infrastructure.and_then(|other| Stage::of(other, condition)).unwrap_or(Stage::Waiting)
+            infrastructure
+                .and_then(|other| Stage::of(other, condition))
+                .unwrap_or(Stage::Waiting)
         };
-        let mut stages = vec![("vm", stage(types::VM_PROVISIONED)), ("node", stage(types::NODE_PROVISIONED))];
+        let mut stages = vec![
+            ("vm", stage(types::VM_PROVISIONED)),
+            ("node", stage(types::NODE_PROVISIONED)),
+        ];
         if labels::is_control_plane(&machine.metadata) {
             stages.push(("etcd", stage(types::ETCD_PROVISIONED)));
             stages.push(("apiserver", stage(types::API_SERVER_PROVISIONED)));
         }
-        let addresses = reported.map(|status| status.addresses.as_slice()).unwrap_or_default();
-        let addresses: Vec<&str> =
-            addresses.iter().filter(|a| a.kind == "InternalIP").map(|a| a.address.as_str()).collect();
+        let addresses = reported
+            .map(|status| status.addresses.as_slice())
+            .unwrap_or_default();
+        let addresses: Vec<&str> = addresses
+            .iter()
+            .filter(|a| a.kind == "InternalIP")
+            .map(|a| a.address.as_str())
+            .collect();
         let ready = conditions::find(&status.conditions, types::READY);
         Self {
             phase: status.phase,
@@ -223,7 +283,8 @@ impl MachineView {
 
     fn news(&self, name: &str, old: Option<&Self>) -> impl Iterator<Item = String> {
         let was = |stage: &str| {
-            old.and_then(|old| old.stages.iter().find(|(other, _)| *other == stage)).map(|(_, s)| *s)
+            old.and_then(|old| old.stages.iter().find(|(other, _)| *other == stage))
+                .map(|(_, s)| *s)
         };
         let mut news = Vec::new();
         if old.is_none() {
@@ -239,7 +300,11 @@ impl MachineView {
             }
         }
         if self.address.is_some() && old.and_then(|old| old.address.as_ref()) != self.address.as_ref() {
-            news.extend(self.address.as_ref().map(|address| format!("{name}: address {address}")));
+            news.extend(
+                self.address
+                    .as_ref()
+                    .map(|address| format!("{name}: address {address}")),
+            );
         }
         if !self.phase.is_empty() && old.is_none_or(|old| old.phase != self.phase) {
             news.push(format!("{name} is {}", self.phase));

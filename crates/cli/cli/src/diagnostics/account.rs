@@ -4,11 +4,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{DeleteParams, PostParams};
-use kube::{Api, Client};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::json;
 
 /// A token is valid for longer than the run, and at least for the shortest time that Kubernetes allows.
@@ -72,8 +76,19 @@ impl Account {
     }
 
     async fn open(&self, audience: Option<&str>, wanted: &AccountFor<'_>) -> anyhow::Result<String> {
-        let Self { client, namespace, name, .. } = self;
-        let AccountFor { label: (label, value), path, verbs, time_limit, .. } = wanted;
+        let Self {
+            client,
+            namespace,
+            name,
+            ..
+        } = self;
+        let AccountFor {
+            label: (label, value),
+            path,
+            verbs,
+            time_limit,
+            ..
+        } = wanted;
         let metadata = json!({"name": name, "labels": {*label: value}});
         let role: ClusterRole = serde_json::from_value(json!({
             "metadata": metadata, "rules": [{"nonResourceURLs": [path], "verbs": verbs}],
@@ -86,16 +101,41 @@ impl Account {
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata}))?;
         let params = PostParams::default();
         let what = format!("failed to create an account that may use {path}");
-        self.accounts().create(&params, &account).await.map_err(answer).context(what.clone())?;
-        Api::all(client.clone()).create(&params, &role).await.map_err(answer).context(what.clone())?;
-        Api::all(client.clone()).create(&params, &binding).await.map_err(answer).context(what)?;
+        self.accounts()
+            .create(&params, &account)
+            .await
+            .map_err(answer)
+            .context(what.clone())?;
+        Api::all(client.clone())
+            .create(&params, &role)
+            .await
+            .map_err(answer)
+            .context(what.clone())?;
+        Api::all(client.clone())
+            .create(&params, &binding)
+            .await
+            .map_err(answer)
+            .context(what)?;
         let seconds = i64::try_from((*time_limit + LONGER).as_secs()).unwrap_or(i64::MAX);
         let audiences = audience.map(|audience| vec![audience.to_owned()]);
-        let spec = TokenRequestSpec { audiences, expiration_seconds: Some(seconds), bound_object_ref: None };
-        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-        let token = self.accounts().create_token_request(name, &params, &request).await;
+        let spec = TokenRequestSpec {
+            audiences,
+            expiration_seconds: Some(seconds),
+            bound_object_ref: None,
+        };
+        let request = TokenRequest {
+            spec: Some(spec),
+            ..TokenRequest::default()
+        };
+        let token = self
+            .accounts()
+            .create_token_request(name, &params, &request)
+            .await;
         let token = token.map_err(answer).context("failed to request a token")?;
-        token.status.and_then(|status| status.token).context("failed to request a token: the answer has none")
+        token
+            .status
+            .and_then(|status| status.token)
+            .context("failed to request a token: the answer has none")
     }
 
     fn accounts(&self) -> Api<ServiceAccount> {
@@ -110,8 +150,14 @@ impl Account {
         let Self { client, name, .. } = self;
         let params = DeleteParams::default();
         let removed = [
-            Api::<ClusterRoleBinding>::all(client.clone()).delete(name, &params).await.map(drop),
-            Api::<ClusterRole>::all(client.clone()).delete(name, &params).await.map(drop),
+            Api::<ClusterRoleBinding>::all(client.clone())
+                .delete(name, &params)
+                .await
+                .map(drop),
+            Api::<ClusterRole>::all(client.clone())
+                .delete(name, &params)
+                .await
+                .map(drop),
             self.accounts().delete(name, &params).await.map(drop),
         ];
         for result in removed {

@@ -1,7 +1,6 @@
 //! The manager that runs the cloud: one of the replicas in a management cluster, or the one in the process of `nephele up`.
 
-use std::io::Read as _;
-use std::path::PathBuf;
+use std::{io::Read as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -10,12 +9,16 @@ use hyper::body::Bytes;
 use kube::Client;
 use nephele_manager::DIAGNOSTICS_AUDIENCE;
 
-use super::account::{Account, AccountFor};
-use super::request::{Answer, Diagnostics};
-use super::targets::{Target, targets};
-use crate::embedded::GIT_VERSION;
-use crate::exit::{Exit, Problem};
-use crate::provider::{self, ProviderArgs};
+use super::{
+    account::{Account, AccountFor},
+    request::{Answer, Diagnostics},
+    targets::{Target, targets},
+};
+use crate::{
+    embedded::GIT_VERSION,
+    exit::{Exit, Problem},
+    provider::{self, ProviderArgs},
+};
 
 /// The longest answer that says why a request is refused.
 const REASON_MAX: usize = 4 * 1024;
@@ -42,7 +45,9 @@ pub(crate) struct TokenArgs {
 
 impl TokenArgs {
     fn read(&self) -> anyhow::Result<Option<String>> {
-        let Some(file) = &self.token_file else { return Ok(None) };
+        let Some(file) = &self.token_file else {
+            return Ok(None);
+        };
         let mut text = String::new();
         let read = match file.as_os_str() == "-" {
             true => std::io::stdin().read_to_string(&mut text).map(drop),
@@ -85,7 +90,11 @@ impl Manager {
     ) -> anyhow::Result<Self> {
         let version = client.apiserver_version().await;
         let version = version.map_err(|error| {
-            Problem::request("ask the management cluster for its version", "get /version", error)
+            Problem::request(
+                "ask the management cluster for its version",
+                "get /version",
+                error,
+            )
         })?;
         if version.git_version == GIT_VERSION {
             return Ok(Self::InProcess(client.clone()));
@@ -103,7 +112,12 @@ impl Manager {
             }
         };
         let diagnostics = Diagnostics::new(client.clone(), token)?;
-        Ok(Self::InPod(Box::new(InPod { diagnostics, namespace, insecure, account })))
+        Ok(Self::InPod(Box::new(InPod {
+            diagnostics,
+            namespace,
+            insecure,
+            account,
+        })))
     }
 
     /// Removes the account, if one was created.
@@ -128,13 +142,17 @@ impl Manager {
         let about = ask.about;
         let (diagnostics, namespace, insecure) = match self {
             Self::InProcess(client) => {
-                return in_process(client, ask).await.with_context(|| format!("failed to ask for {about}"));
+                return in_process(client, ask)
+                    .await
+                    .with_context(|| format!("failed to ask for {about}"));
             }
             Self::InPod(manager) => (&manager.diagnostics, &manager.namespace, manager.insecure),
         };
         // Another one may lead by now.
         let target = leader(diagnostics.client(), namespace, insecure).await?;
-        let answer = diagnostics.send(&target, ask.method.clone(), &ask.path, ask.body.clone()).await;
+        let answer = diagnostics
+            .send(&target, ask.method.clone(), &ask.path, ask.body.clone())
+            .await;
         let answer = answer.with_context(|| format!("failed to ask {} for {about}", target.pod))?;
         match answer.status {
             StatusCode::SERVICE_UNAVAILABLE => {
@@ -167,7 +185,11 @@ async fn leader(client: &Client, namespace: &str, insecure: bool) -> anyhow::Res
     let leader = provider::leader(client, namespace, insecure).await?;
     let found = targets(std::slice::from_ref(&leader.pod), 1).into_iter().next();
     let found = found.context("the manager serves no diagnostics: --diagnostics-address turns them off")?;
-    Ok(Target { is_tls: true, certificate: leader.certificate, ..found })
+    Ok(Target {
+        is_tls: true,
+        certificate: leader.certificate,
+        ..found
+    })
 }
 
 impl Answer {
@@ -180,14 +202,21 @@ impl Answer {
             return Ok(self);
         }
         let status = self.status;
-        bail!("failed to ask for {about}: {status}: {}", self.text(REASON_MAX).await?.trim())
+        bail!(
+            "failed to ask for {about}: {status}: {}",
+            self.text(REASON_MAX).await?.trim()
+        )
     }
 }
 
 async fn in_process(client: &Client, ask: &Ask) -> anyhow::Result<Answer> {
     let request = Request::builder().method(ask.method.clone()).uri(&ask.path);
-    let request =
-        request.body(kube::client::Body::from(ask.body.clone())).context("failed to make a request")?;
-    let answer = client.send(request).await.context("the management API does not answer")?;
+    let request = request
+        .body(kube::client::Body::from(ask.body.clone()))
+        .context("failed to make a request")?;
+    let answer = client
+        .send(request)
+        .await
+        .context("the management API does not answer")?;
     Ok(Answer::of(answer))
 }

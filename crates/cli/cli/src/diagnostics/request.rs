@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, Limited, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Bytes};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::CryptoProvider,
+};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -39,7 +40,10 @@ impl Answer {
         B: Body<Data = Bytes, Error: Into<anyhow::Error>> + Send + 'static,
     {
         let (head, body) = response.into_parts();
-        Self { status: head.status, body: body.map_err(Into::into).boxed_unsync() }
+        Self {
+            status: head.status,
+            body: body.map_err(Into::into).boxed_unsync(),
+        }
     }
 
     /// The whole body as text.
@@ -59,9 +63,14 @@ impl Diagnostics {
     /// # Errors
     /// When TLS cannot be set up.
     pub(crate) fn new(client: Client, token: String) -> anyhow::Result<Self> {
-        let provider =
-            CryptoProvider::get_default().context("no cryptography provider is installed")?.clone();
-        Ok(Self { client, token, provider })
+        let provider = CryptoProvider::get_default()
+            .context("no cryptography provider is installed")?
+            .clone();
+        Ok(Self {
+            client,
+            token,
+            provider,
+        })
     }
 
     /// The client of the API server.
@@ -94,20 +103,29 @@ impl Diagnostics {
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<Answer> {
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "localhost");
         if target.is_tls && !self.token.is_empty() {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.token));
         }
-        let request = request.body(Full::new(body)).context("failed to make a request")?;
+        let request = request
+            .body(Full::new(body))
+            .context("failed to make a request")?;
         let pods = Api::<Pod>::namespaced(self.client.clone(), &target.namespace);
         let forwarded = pods.portforward(&target.pod, &[target.port]).await;
         let mut forwarded = forwarded.context("failed to forward a port of its pod")?;
-        let stream = forwarded.take_stream(target.port).context("the port was not forwarded")?;
+        let stream = forwarded
+            .take_stream(target.port)
+            .context("the port was not forwarded")?;
         if !target.is_tls {
             return send(stream, request).await;
         }
         let name = ServerName::try_from("localhost").context("failed to name the server")?;
-        let stream = tls(&self.provider, target.certificate.clone())?.connect(name, stream).await;
+        let stream = tls(&self.provider, target.certificate.clone())?
+            .connect(name, stream)
+            .await;
         send(stream.context("failed to connect to its diagnostics")?, request).await
     }
 }
@@ -120,14 +138,20 @@ async fn send(
     let (mut sender, connection) = connected.context("failed to connect to its diagnostics")?;
     // It ends when the answer was read or dropped. The reader of the answer is told about a broken connection.
     tokio::spawn(connection);
-    let answer = sender.send_request(request).await.context("failed to read its diagnostics")?;
+    let answer = sender
+        .send_request(request)
+        .await
+        .context("failed to read its diagnostics")?;
     Ok(Answer::of(answer))
 }
 
 /// Connects to controllers that serve their diagnostics over TLS.
 fn tls(provider: &Arc<CryptoProvider>, certificate: Option<String>) -> anyhow::Result<TlsConnector> {
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    let verifier = Published { certificate, provider: provider.clone() };
+    let verifier = Published {
+        certificate,
+        provider: provider.clone(),
+    };
     let config = builder
         .context("failed to set up TLS")?
         .dangerous()
@@ -183,6 +207,8 @@ impl ServerCertVerifier for Published {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

@@ -30,7 +30,10 @@ pub(crate) fn targets(pods: &[Pod], limit: usize) -> Vec<Target> {
     let is_shared = |name: &str| running.iter().filter(|pod| deployment(pod) == name).count() > 1;
     let target = |pod: &&Pod| {
         let args = arguments(pod);
-        let address = ADDRESSES.iter().find_map(|flag| args::value(&args, flag)).unwrap_or_default();
+        let address = ADDRESSES
+            .iter()
+            .find_map(|flag| args::value(&args, flag))
+            .unwrap_or_default();
         let port = match address.rsplit_once(':') {
             Some((_, port)) => port.parse().ok()?,
             None if address.is_empty() => PORT,
@@ -63,8 +66,15 @@ fn deployment(pod: &Pod) -> String {
 }
 
 fn arguments(pod: &Pod) -> Vec<String> {
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    containers.iter().flat_map(|container| container.args.clone().unwrap_or_default()).collect()
+    let containers = pod
+        .spec
+        .as_ref()
+        .map(|spec| spec.containers.as_slice())
+        .unwrap_or_default();
+    containers
+        .iter()
+        .flat_map(|container| container.args.clone().unwrap_or_default())
+        .collect()
 }
 
 #[cfg(test)]
@@ -97,11 +107,19 @@ mod tests {
     fn address_and_protocol_are_in_the_arguments() {
         let pods = [
             pod("core-79d-x1", "Running", &["--leader-elect"]),
-            pod("kcp-79d-x2", "Running", &["--diagnostics-address=:9000", "--insecure-diagnostics=true"]),
+            pod(
+                "kcp-79d-x2",
+                "Running",
+                &["--diagnostics-address=:9000", "--insecure-diagnostics=true"],
+            ),
             pod("off-79d-x3", "Running", &["--metrics-bind-address=0"]),
             pod("starts-79d-x4", "Pending", &[]),
             pod("twice-79d-x5", "Running", &["--insecure-diagnostics=false"]),
-            pod("twice-79d-x6", "Running", &["--diagnostics-address=127.0.0.1:8444"]),
+            pod(
+                "twice-79d-x6",
+                "Running",
+                &["--diagnostics-address=127.0.0.1:8444"],
+            ),
         ];
         let expected = [
             target("core", "core-79d-x1", 8443, true),

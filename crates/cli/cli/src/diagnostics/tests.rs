@@ -1,31 +1,32 @@
 //! Commands against a management API in which tenants have everything that looks like the manager.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::Method;
 use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use kube::api::PostParams;
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration, apps::v1::Deployment, coordination::v1::Lease,
+};
+use kube::{Api, api::PostParams};
 use nephele_manager::{DIAGNOSTICS_AUDIENCE, DIAGNOSTICS_CERTIFICATE, LEADER_ELECTION_ID};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::forwarding_api::{Management, SYSTEM, TOKEN};
-use crate::load;
-use crate::provider::ProviderArgs;
+use crate::{
+    forwarding_api::{Management, SYSTEM, TOKEN},
+    load,
+    provider::ProviderArgs,
+};
 
 /// Namespaces of tenants, whose objects come before and after those of the manager in lists.
 const TENANTS: [&str; 2] = ["aaa", "zzz"];
@@ -60,8 +61,12 @@ async fn server(tls: Option<TlsAcceptor>, heard: &Heard) -> SocketAddr {
 
 async fn answer(stream: &mut (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin), heard: &Heard) {
     let mut request = vec![0; 4096];
-    let Ok(length) = stream.read(&mut request).await else { return };
-    heard.lock().push(String::from_utf8_lossy(&request[..length]).to_lowercase());
+    let Ok(length) = stream.read(&mut request).await else {
+        return;
+    };
+    heard
+        .lock()
+        .push(String::from_utf8_lossy(&request[..length]).to_lowercase());
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     // The client may be gone.
     let _ = stream.write_all(answer.as_bytes()).await;
@@ -89,8 +94,14 @@ fn certificate() -> (TlsAcceptor, String) {
     let leaf = authority.issue(&request).expect("issued");
     let key = PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into());
     let chain = vec![CertificateDer::from(leaf.certificate_der().to_vec())];
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).expect("fitting");
-    (TlsAcceptor::from(Arc::new(config)), nephele_manager::fingerprint(leaf.certificate_der()))
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .expect("fitting");
+    (
+        TlsAcceptor::from(Arc::new(config)),
+        nephele_manager::fingerprint(leaf.certificate_der()),
+    )
 }
 
 async fn lease(management: &Management, namespace: &str, holder: &str, certificate: &str) {
@@ -123,19 +134,32 @@ async fn cluster() -> (Management, Heard, Heard) {
         lease(&management, tenant, "manager", &fingerprint).await;
         for (pod, provider, args) in [
             ("manager", OURS, &["--leader-elect"][..]),
-            ("insecure", OURS, &["--leader-elect", "--insecure-diagnostics=true"]),
+            (
+                "insecure",
+                OURS,
+                &["--leader-elect", "--insecure-diagnostics=true"],
+            ),
             ("core", "cluster-api", &["--insecure-diagnostics"]),
         ] {
             management.pod_in(tenant, pod, "Running", provider, args).await;
             let insecure = args.iter().any(|arg| arg.starts_with("--insecure"));
-            management.listens(tenant, pod, server((!insecure).then(|| tls.clone()), &impostors).await);
+            management.listens(
+                tenant,
+                pod,
+                server((!insecure).then(|| tls.clone()), &impostors).await,
+            );
         }
     }
     (management, manager, impostors)
 }
 
 fn ask() -> Ask {
-    Ask { about: "the journal", method: Method::GET, path: "/journal".to_owned(), body: Bytes::new() }
+    Ask {
+        about: "the journal",
+        method: Method::GET,
+        path: "/journal".to_owned(),
+        body: Bytes::new(),
+    }
 }
 
 fn account() -> AccountFor<'static> {
@@ -161,7 +185,10 @@ async fn impostors_in_namespaces_of_tenants_get_neither_a_token_nor_a_connection
     manager.leave().await.expect("removed");
     let requests = heard.lock().clone();
     assert_eq!(requests.len(), 1, "{requests:?}");
-    assert!(requests[0].contains(&format!("authorization: bearer {TOKEN}")), "{requests:?}");
+    assert!(
+        requests[0].contains(&format!("authorization: bearer {TOKEN}")),
+        "{requests:?}"
+    );
     let token = format!("token of {SYSTEM}/nephele-journal for [\"{DIAGNOSTICS_AUDIENCE}\"]");
     assert_eq!(management.asked(), [token, format!("{SYSTEM}/manager")]);
     assert_eq!(impostors.lock().clone(), [""; 0]);
@@ -178,18 +205,32 @@ async fn impostors_of_other_controllers_get_no_token_for_metrics() {
     }))
     .expect("a configuration");
     let configurations = Api::<ValidatingWebhookConfiguration>::all(management.client());
-    configurations.create(&PostParams::default(), &configuration).await.expect("created");
+    configurations
+        .create(&PostParams::default(), &configuration)
+        .await
+        .expect("created");
     // It serves its metrics to everybody, so it gets no token.
     let plain = Heard::default();
     management.namespace("capi-system").await;
-    management.pod_in("capi-system", "core", "Running", "cluster-api", &["--insecure-diagnostics"]).await;
+    management
+        .pod_in(
+            "capi-system",
+            "core",
+            "Running",
+            "cluster-api",
+            &["--insecure-diagnostics"],
+        )
+        .await;
     management.listens("capi-system", "core", server(None, &plain).await);
     load::sample(&management.client()).await;
     let mut asked = management.asked();
     asked.sort();
     asked.dedup();
     let token = format!("token of {SYSTEM}/nephele-load-load for null");
-    assert_eq!(asked, ["capi-system/core".to_owned(), format!("{SYSTEM}/manager"), token]);
+    assert_eq!(
+        asked,
+        ["capi-system/core".to_owned(), format!("{SYSTEM}/manager"), token]
+    );
     assert!(heard.lock().iter().all(|request| request.contains(TOKEN)));
     assert!(!plain.lock().is_empty() && plain.lock().iter().all(|request| !request.contains(TOKEN)));
     assert_eq!(impostors.lock().clone(), [""; 0]);
@@ -203,7 +244,10 @@ async fn a_pod_with_another_certificate_than_the_published_one_gets_no_token() {
     let manager = manager(&management).await.expect("the manager");
     let error = manager.ask(&ask()).await.err().expect("refused");
     let message = nephele_controller::chain(error.as_ref());
-    assert!(message.contains("not the one that the manager publishes in its lease"), "{message}");
+    assert!(
+        message.contains("not the one that the manager publishes in its lease"),
+        "{message}"
+    );
     assert_eq!(heard.lock().clone(), [""; 0]);
 }
 
@@ -217,12 +261,17 @@ async fn a_manager_that_tells_nothing_in_its_lease_is_refused_before_an_account_
     };
     let message = refused(&management).await;
     assert!(
-        message.contains(&format!("no pod of the manager in namespace {SYSTEM} holds its lease")),
+        message.contains(&format!(
+            "no pod of the manager in namespace {SYSTEM} holds its lease"
+        )),
         "{message}"
     );
     let lease = json!({"metadata": {"name": LEADER_ELECTION_ID}, "spec": {"holderIdentity": "manager"}});
     management.create_in::<Lease>(SYSTEM, lease).await;
     let message = refused(&management).await;
-    assert!(message.contains("publishes no certificate for its diagnostics"), "{message}");
+    assert!(
+        message.contains("publishes no certificate for its diagnostics"),
+        "{message}"
+    );
     assert_eq!(management.asked(), [""; 0]);
 }

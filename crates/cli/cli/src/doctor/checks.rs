@@ -21,14 +21,30 @@ pub(super) struct Finding {
 }
 
 fn finding(problem: impl Into<String>, mend: impl Into<String>) -> Finding {
-    Finding { problem: problem.into(), mend: mend.into() }
+    Finding {
+        problem: problem.into(),
+        mend: mend.into(),
+    }
 }
 
 /// Everything that is wrong, the causes before their effects.
 pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
-    let checks: [fn(&Snapshot) -> Vec<Finding>; 9] =
-        [kubernetes, clock, nodes, cluster_api, feature_gates, manager, kinds, rights, webhooks];
-    checks.iter().flat_map(|check| check(snapshot)).chain(waiting(snapshot)).collect()
+    let checks: [fn(&Snapshot) -> Vec<Finding>; 9] = [
+        kubernetes,
+        clock,
+        nodes,
+        cluster_api,
+        feature_gates,
+        manager,
+        kinds,
+        rights,
+        webhooks,
+    ];
+    checks
+        .iter()
+        .flat_map(|check| check(snapshot))
+        .chain(waiting(snapshot))
+        .collect()
 }
 
 fn kubernetes(snapshot: &Snapshot) -> Vec<Finding> {
@@ -49,7 +65,10 @@ fn clock(snapshot: &Snapshot) -> Vec<Finding> {
     }
     let direction = if ahead.is_positive() { "ahead of" } else { "behind" };
     vec![finding(
-        format!("the clock of the API server is {} s {direction} this machine's", ahead.abs().as_secs()),
+        format!(
+            "the clock of the API server is {} s {direction} this machine's",
+            ahead.abs().as_secs()
+        ),
         "synchronize both clocks, with chrony or systemd-timesyncd: certificates and leases depend on them",
     )]
 }
@@ -72,8 +91,15 @@ fn cluster_api(snapshot: &Snapshot) -> Vec<Finding> {
     let init = "run `CLUSTER_TOPOLOGY=true clusterctl init`";
     let mut findings = Vec::new();
     for needed in NEEDED {
-        let Some(manager) = snapshot.managers.iter().find(|manager| manager.provider == needed) else {
-            findings.push(finding(format!("Cluster API's provider {needed} is not installed"), init));
+        let Some(manager) = snapshot
+            .managers
+            .iter()
+            .find(|manager| manager.provider == needed)
+        else {
+            findings.push(finding(
+                format!("Cluster API's provider {needed} is not installed"),
+                init,
+            ));
             continue;
         };
         if !manager.is_available {
@@ -93,7 +119,10 @@ fn cluster_api(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn feature_gates(snapshot: &Snapshot) -> Vec<Finding> {
-    let core = snapshot.managers.iter().find(|manager| manager.provider == NEEDED[0]);
+    let core = snapshot
+        .managers
+        .iter()
+        .find(|manager| manager.provider == NEEDED[0]);
     let Some(core) = core.filter(|core| core.gate("ClusterTopology") != Some(true)) else {
         return Vec::new();
     };
@@ -108,17 +137,32 @@ fn feature_gates(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn manager(snapshot: &Snapshot) -> Vec<Finding> {
-    let ours: Vec<_> = snapshot.managers.iter().filter(|manager| manager.is_ours()).collect();
-    let mut findings: Vec<_> =
-        ours.iter().filter(|manager| !manager.is_available).map(|manager| not_available(manager)).collect();
+    let ours: Vec<_> = snapshot
+        .managers
+        .iter()
+        .filter(|manager| manager.is_ours())
+        .collect();
+    let mut findings: Vec<_> = ours
+        .iter()
+        .filter(|manager| !manager.is_available)
+        .map(|manager| not_available(manager))
+        .collect();
     match ours.as_slice() {
-        [] => findings.push(finding("Nephele's manager is not installed", "run `nephele install`")),
+        [] => findings.push(finding(
+            "Nephele's manager is not installed",
+            "run `nephele install`",
+        )),
         [_] => {}
         several if overlap(several) => {
-            let names: Vec<_> =
-                several.iter().map(|manager| format!("{}/{}", manager.namespace, manager.name)).collect();
+            let names: Vec<_> = several
+                .iter()
+                .map(|manager| format!("{}/{}", manager.namespace, manager.name))
+                .collect();
             findings.push(finding(
-                format!("several managers reconcile the same objects: {}", names.join(", ")),
+                format!(
+                    "several managers reconcile the same objects: {}",
+                    names.join(", ")
+                ),
                 "remove all but one, or give each its own --namespace or --watch-filter",
             ));
         }
@@ -135,10 +179,13 @@ fn overlap(managers: &[&Manager]) -> bool {
     };
     managers.iter().enumerate().any(|(index, one)| {
         let one = scope(one);
-        managers[index + 1..].iter().map(|other| scope(other)).any(|other| {
-            (one.0.is_empty() || other.0.is_empty() || one.0 == other.0)
-                && (one.1.is_empty() || other.1.is_empty() || one.1 == other.1)
-        })
+        managers[index + 1..]
+            .iter()
+            .map(|other| scope(other))
+            .any(|other| {
+                (one.0.is_empty() || other.0.is_empty() || one.0 == other.0)
+                    && (one.1.is_empty() || other.1.is_empty() || one.1 == other.1)
+            })
     })
 }
 
@@ -158,9 +205,18 @@ fn not_available(manager: &Manager) -> Finding {
     } else if trouble.contains("Unschedulable") {
         "mend the nodes or their taints: `kubectl get nodes` shows which are ready".to_owned()
     } else {
-        format!("see `kubectl -n {} logs deployment/{}`", manager.namespace, manager.name)
+        format!(
+            "see `kubectl -n {} logs deployment/{}`",
+            manager.namespace, manager.name
+        )
     };
-    finding(format!("the manager {}/{} is not available: {trouble}", manager.namespace, manager.name), mend)
+    finding(
+        format!(
+            "the manager {}/{} is not available: {trouble}",
+            manager.namespace, manager.name
+        ),
+        mend,
+    )
 }
 
 fn kinds(snapshot: &Snapshot) -> Vec<Finding> {
@@ -172,7 +228,10 @@ fn kinds(snapshot: &Snapshot) -> Vec<Finding> {
     for definition in &snapshot.definitions {
         if definition.provider != expected(&definition.name) {
             findings.push(finding(
-                format!("{} belongs to the provider {:?}", definition.name, definition.provider),
+                format!(
+                    "{} belongs to the provider {:?}",
+                    definition.name, definition.provider
+                ),
                 "remove that provider first: two providers cannot share a kind",
             ));
         } else if !definition.is_current {
@@ -190,14 +249,21 @@ fn rights(snapshot: &Snapshot) -> Vec<Finding> {
         return Vec::new();
     }
     vec![finding(
-        format!("the manager's account may not {}", snapshot.missing_rights.join(", ")),
+        format!(
+            "the manager's account may not {}",
+            snapshot.missing_rights.join(", ")
+        ),
         "restore its roles with `nephele install`, `helm upgrade` or `clusterctl upgrade apply`",
     )]
 }
 
 fn webhooks(snapshot: &Snapshot) -> Vec<Finding> {
     // A manager that does not run answers nothing, which is a finding already.
-    if !snapshot.managers.iter().any(|manager| manager.is_ours() && manager.is_available) {
+    if !snapshot
+        .managers
+        .iter()
+        .any(|manager| manager.is_ours() && manager.is_available)
+    {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -43,13 +43,17 @@ const PRESSURES: [&str; 3] = ["DiskPressure", "MemoryPressure", "PIDPressure"];
 /// When the management cluster does not answer, or does not let us read.
 pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot> {
     let client = management.client();
-    let version = client.apiserver_version().await.context("failed to read the version of the API server")?;
+    let version = client
+        .apiserver_version()
+        .await
+        .context("failed to read the version of the API server")?;
     let kinds = nephele_api::crds();
     let managers = managers(client).await?;
     let definitions = definitions(client, &kinds).await?;
     let ours = managers.iter().find(|manager| manager.is_ours());
     let with_ipam = ours.is_some_and(|ours| {
-        ours.flag("roles").is_none_or(|roles| roles.split(',').any(|role| role == "ipam"))
+        ours.flag("roles")
+            .is_none_or(|roles| roles.split(',').any(|role| role == "ipam"))
     });
     Ok(Snapshot {
         kubernetes_minor: version
@@ -66,7 +70,10 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
         },
         pressures: pressures(client).await?,
         waiting: waiting(management).await?,
-        definitions: definitions.iter().map(|found| definition(found, &kinds)).collect(),
+        definitions: definitions
+            .iter()
+            .map(|found| definition(found, &kinds))
+            .collect(),
         managers,
     })
 }
@@ -78,33 +85,62 @@ where
 {
     let params = ListParams::default().labels(labels);
     let listed = Api::<K>::all(client.clone()).list(&params).await;
-    Ok(listed.with_context(|| format!("failed to list the objects of kind {}", K::kind(&())))?.items)
+    Ok(listed
+        .with_context(|| format!("failed to list the objects of kind {}", K::kind(&())))?
+        .items)
 }
 
 /// The difference between the time in an answer of the API server and ours.
 async fn clock_ahead(client: &Client) -> anyhow::Result<SignedDuration> {
-    let request = Request::get("/version").body(Body::empty()).context("failed to make a request")?;
-    let answer = client.send(request).await.context("failed to ask the API server for its time")?;
+    let request = Request::get("/version")
+        .body(Body::empty())
+        .context("failed to make a request")?;
+    let answer = client
+        .send(request)
+        .await
+        .context("failed to ask the API server for its time")?;
     let ours = Timestamp::now();
-    let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
-    let theirs = date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp());
+    let date = answer
+        .headers()
+        .get(http::header::DATE)
+        .and_then(|date| date.to_str().ok());
+    let theirs = date
+        .and_then(|date| rfc2822::parse(date).ok())
+        .map(|date| date.timestamp());
     Ok(theirs.map_or(SignedDuration::ZERO, |theirs| theirs.duration_since(ours)))
 }
 
 async fn managers(client: &Client) -> anyhow::Result<Vec<Manager>> {
     let deployments: Vec<Deployment> = list(client, PROVIDER).await?;
     let pods: Vec<Pod> = list(client, PROVIDER).await?;
-    Ok(deployments.iter().map(|deployment| manager(deployment, &pods)).collect())
+    Ok(deployments
+        .iter()
+        .map(|deployment| manager(deployment, &pods))
+        .collect())
 }
 
 fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
     let namespace = deployment.namespace().unwrap_or_default();
     let provider = deployment.labels().get(PROVIDER).cloned().unwrap_or_default();
-    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let pod = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref());
     let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
-    let container = containers.iter().find(|container| container.name == "manager").or(containers.first());
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let container = containers
+        .iter()
+        .find(|container| container.name == "manager")
+        .or(containers.first());
+    let wanted = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    let available = deployment
+        .status
+        .as_ref()
+        .and_then(|status| status.available_replicas)
+        .unwrap_or(0);
     let is_available = available >= wanted.min(1);
     let mine = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -113,13 +149,25 @@ fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
             // Pods that were evicted stay; they have a successor.
             && !matches!(phase, Some("Failed" | "Succeeded"))
     };
-    let newest = pods.iter().filter(mine).max_by_key(|pod| pod.creation_timestamp());
-    let trouble = newest.map(state_of_pod).or_else(|| why_no_pods(deployment)).filter(|_| !is_available);
+    let newest = pods
+        .iter()
+        .filter(mine)
+        .max_by_key(|pod| pod.creation_timestamp());
+    let trouble = newest
+        .map(state_of_pod)
+        .or_else(|| why_no_pods(deployment))
+        .filter(|_| !is_available);
     Manager {
         name: deployment.name_any(),
-        image: container.and_then(|container| container.image.clone()).unwrap_or_default(),
-        args: container.and_then(|container| container.args.clone()).unwrap_or_default(),
-        account: pod.and_then(|pod| pod.service_account_name.clone()).unwrap_or_else(|| "default".to_owned()),
+        image: container
+            .and_then(|container| container.image.clone())
+            .unwrap_or_default(),
+        args: container
+            .and_then(|container| container.args.clone())
+            .unwrap_or_default(),
+        account: pod
+            .and_then(|pod| pod.service_account_name.clone())
+            .unwrap_or_else(|| "default".to_owned()),
         is_available,
         trouble,
         namespace,
@@ -139,7 +187,12 @@ async fn definitions(
 
 fn definition(found: &CustomResourceDefinition, ours: &[CustomResourceDefinition]) -> Definition {
     let versions = |definition: &CustomResourceDefinition| -> Vec<String> {
-        definition.spec.versions.iter().map(|version| version.name.clone()).collect()
+        definition
+            .spec
+            .versions
+            .iter()
+            .map(|version| version.name.clone())
+            .collect()
     };
     let name = found.name_any();
     let ours = ours.iter().find(|ours| ours.name_any() == name);
@@ -157,23 +210,35 @@ async fn without_authority(
     definitions: &[CustomResourceDefinition],
 ) -> anyhow::Result<Vec<String>> {
     let conversions = definitions.iter().filter(|definition| {
-        let conversion =
-            definition.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref());
+        let conversion = definition
+            .spec
+            .conversion
+            .as_ref()
+            .and_then(|conversion| conversion.webhook.as_ref());
         conversion.is_some_and(|webhook| {
-            webhook.client_config.as_ref().is_none_or(|config| config.ca_bundle.is_none())
+            webhook
+                .client_config
+                .as_ref()
+                .is_none_or(|config| config.ca_bundle.is_none())
         })
     });
     let mut names: Vec<_> = conversions.map(kube::ResourceExt::name_any).collect();
     let ours = format!("{PROVIDER} in (infrastructure-in-memory, ipam-in-cluster)");
     for configuration in list::<ValidatingWebhookConfiguration>(client, &ours).await? {
         let webhooks = configuration.webhooks.iter().flatten();
-        if webhooks.clone().any(|webhook| webhook.client_config.ca_bundle.is_none()) {
+        if webhooks
+            .clone()
+            .any(|webhook| webhook.client_config.ca_bundle.is_none())
+        {
             names.push(configuration.name_any());
         }
     }
     for configuration in list::<MutatingWebhookConfiguration>(client, &ours).await? {
         let webhooks = configuration.webhooks.iter().flatten();
-        if webhooks.clone().any(|webhook| webhook.client_config.ca_bundle.is_none()) {
+        if webhooks
+            .clone()
+            .any(|webhook| webhook.client_config.ca_bundle.is_none())
+        {
             names.push(configuration.name_any());
         }
     }
@@ -193,12 +258,18 @@ async fn webhooks(management: &Management, with_ipam: bool) -> Option<String> {
 /// The rights that the manager's account does not have, of those in its roles.
 async fn missing_rights(client: &Client, manager: &Manager, with_ipam: bool) -> anyhow::Result<Vec<String>> {
     let namespace = manager.flag("namespace").unwrap_or_default();
-    let wanted = Wanted { image: String::new(), on_nodes: false, ipam: with_ipam };
+    let wanted = Wanted {
+        image: String::new(),
+        on_nodes: false,
+        ipam: with_ipam,
+    };
     let questions: Vec<_> = objects(&wanted, &|_| None)?
         .iter()
         .filter(|object| {
             object["kind"] == "ClusterRole"
-                && object["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("manager"))
+                && object["metadata"]["name"]
+                    .as_str()
+                    .is_some_and(|name| name.ends_with("manager"))
         })
         .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default())
         .flat_map(|rule| questions(&rule, namespace))
@@ -218,20 +289,29 @@ async fn missing_rights(client: &Client, manager: &Manager, with_ipam: bool) -> 
             resource_attributes: Some(attributes),
             ..SubjectAccessReviewSpec::default()
         };
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let review = SubjectAccessReview {
+            spec,
+            ..SubjectAccessReview::default()
+        };
         let answer = reviews.create(&PostParams::default(), &review).await;
         let answer = answer.context("failed to ask for the rights of the manager's account")?;
         Ok((!answer.status.is_some_and(|status| status.allowed)).then_some(name))
     };
-    let answers: Vec<_> =
-        stream::iter(questions.into_iter().map(ask)).buffered(REVIEWS_AT_ONCE).try_collect().await?;
+    let answers: Vec<_> = stream::iter(questions.into_iter().map(ask))
+        .buffered(REVIEWS_AT_ONCE)
+        .try_collect()
+        .await?;
     Ok(answers.into_iter().flatten().collect())
 }
 
 /// The questions whether an account has what a rule grants.
 fn questions(rule: &Value, namespace: &str) -> Vec<ResourceAttributes> {
     let texts = |field: &str| -> Vec<String> {
-        let texts = rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let texts = rule[field]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     };
     let mut questions = Vec::new();
@@ -239,7 +319,9 @@ fn questions(rule: &Value, namespace: &str) -> Vec<ResourceAttributes> {
         for resource in texts("resources") {
             let (resource, part) = resource
                 .split_once('/')
-                .map_or((resource.as_str(), None), |(resource, part)| (resource, Some(part.to_owned())));
+                .map_or((resource.as_str(), None), |(resource, part)| {
+                    (resource, Some(part.to_owned()))
+                });
             for verb in texts("verbs") {
                 questions.push(ResourceAttributes {
                     group: Some(group.clone()),
@@ -258,10 +340,18 @@ fn questions(rule: &Value, namespace: &str) -> Vec<ResourceAttributes> {
 /// A right as `kubectl auth can-i` writes it.
 fn right(attributes: &ResourceAttributes) -> String {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let part = attributes.subresource.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
+    let part = attributes
+        .subresource
+        .as_ref()
+        .map(|part| format!("/{part}"))
+        .unwrap_or_default();
     let group = attributes.group.as_ref().filter(|group| !group.is_empty());
     let group = group.map(|group| format!(".{group}")).unwrap_or_default();
-    format!("{} {}{part}{group}", text(&attributes.verb), text(&attributes.resource))
+    format!(
+        "{} {}{part}{group}",
+        text(&attributes.verb),
+        text(&attributes.resource)
+    )
 }
 
 async fn pressures(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
@@ -284,12 +374,18 @@ async fn waiting(management: &Management) -> anyhow::Result<Vec<Waiting>> {
     let mut waiting = Vec::new();
     for kind in ["InMemoryCluster", "InMemoryMachine"] {
         let gvk = kube::api::GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
-        let Some((resource, _)) = management.kind(&gvk).await? else { continue };
+        let Some((resource, _)) = management.kind(&gvk).await? else {
+            continue;
+        };
         let listed = management.all(&resource).list(&ListParams::default()).await;
         let listed = listed.with_context(|| format!("failed to list the objects of kind {kind}"))?;
         waiting.extend(listed.iter().filter_map(|object| {
             let name = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
-            Some(Waiting { kind: kind.to_owned(), name, message: stuck(object)? })
+            Some(Waiting {
+                kind: kind.to_owned(),
+                name,
+                message: stuck(object)?,
+            })
         }));
     }
     Ok(waiting)
@@ -300,11 +396,20 @@ fn stuck(object: &DynamicObject) -> Option<String> {
     let conditions = object.data.pointer("/status/conditions")?.clone();
     let conditions: Vec<Condition> = serde_json::from_value(conditions).ok()?;
     let is_stuck = |condition: &&Condition| {
-        let under_way =
-            ["WaitingFor", "NotReady", "NotPaused", "Paused", "Deleting", "NotUpToDate", "NotUpdating"];
+        let under_way = [
+            "WaitingFor",
+            "NotReady",
+            "NotPaused",
+            "Paused",
+            "Deleting",
+            "NotUpToDate",
+            "NotUpdating",
+        ];
         condition.status == conditions::FALSE
             && !["Ready", "Paused", "Deleting", "Updating"].contains(&condition.type_.as_str())
-            && !under_way.iter().any(|reason| condition.reason.starts_with(reason))
+            && !under_way
+                .iter()
+                .any(|reason| condition.reason.starts_with(reason))
     };
     let condition = conditions.iter().find(is_stuck)?;
     Some(format!("{}: {}", condition.reason, condition.message))

@@ -71,8 +71,14 @@ impl Manager {
 
     /// Whether a feature gate is on; `None` if the flag does not name it.
     pub(super) fn gate(&self, name: &str) -> Option<bool> {
-        let gates = self.flag("feature-gates")?.split(',').filter_map(|gate| gate.split_once('='));
-        gates.filter(|(gate, _)| *gate == name).map(|(_, value)| value == "true").next_back()
+        let gates = self
+            .flag("feature-gates")?
+            .split(',')
+            .filter_map(|gate| gate.split_once('='));
+        gates
+            .filter(|(gate, _)| *gate == name)
+            .map(|(_, value)| value == "true")
+            .next_back()
     }
 
     /// The minor version of Cluster API 1 in the tag of its image.

@@ -5,14 +5,22 @@
 
 use std::collections::BTreeMap;
 
-use nephele_api::core::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
-use nephele_api::{infrastructure, ipam};
+use nephele_api::{
+    core::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP},
+    infrastructure, ipam,
+};
 use nephele_apiserver::Conversion;
 use nephele_controller::chain;
 use serde_json::Value;
 
 /// The groups whose kinds have several versions.
-const GROUPS: [&str; 5] = [GROUP, CONTROL_PLANE_GROUP, BOOTSTRAP_GROUP, infrastructure::GROUP, ipam::GROUP];
+const GROUPS: [&str; 5] = [
+    GROUP,
+    CONTROL_PLANE_GROUP,
+    BOOTSTRAP_GROUP,
+    infrastructure::GROUP,
+    ipam::GROUP,
+];
 
 /// How objects are converted, by group.
 pub(super) fn conversions() -> BTreeMap<String, Conversion> {

@@ -1,9 +1,11 @@
 //! A folder of files: kubeconfigs, a log and a journal. Only their owner can read them.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{ErrorKind, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use tracing_subscriber::EnvFilter;
@@ -21,12 +23,17 @@ pub(crate) struct Folder {
 impl Folder {
     /// The requested folder, or a new one for temporary files, whose name begins with `prefix`.
     pub(crate) fn open(wanted: Option<&Path>, prefix: &str) -> anyhow::Result<Self> {
-        let Some(path) = wanted else { return Self::temporary(prefix) };
+        let Some(path) = wanted else {
+            return Self::temporary(prefix);
+        };
         let path =
             std::path::absolute(path).with_context(|| format!("failed to resolve {}", path.display()))?;
         let created = DirBuilder::new().mode(0o700).recursive(true).create(&path);
         created.with_context(|| format!("failed to create {}", path.display()))?;
-        Ok(Self { path, is_temporary: false })
+        Ok(Self {
+            path,
+            is_temporary: false,
+        })
     }
 
     /// A folder that did not exist before, so that no other user has put anything into it.
@@ -35,14 +42,22 @@ impl Folder {
         for number in 0..NAMES_MAX {
             let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self { path, is_temporary: true }),
+                Ok(()) => {
+                    return Ok(Self {
+                        path,
+                        is_temporary: true,
+                    });
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     return Err(error).with_context(|| format!("failed to create {}", path.display()));
                 }
             }
         }
-        bail!("failed to find a name for a new folder in {}; remove old folders there", base.display())
+        bail!(
+            "failed to find a name for a new folder in {}; remove old folders there",
+            base.display()
+        )
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -91,8 +106,13 @@ impl Folder {
         let entries =
             fs::read_dir(&self.path).with_context(|| format!("failed to list {}", self.path.display()))?;
         for entry in entries {
-            let path = entry.with_context(|| format!("failed to list {}", self.path.display()))?.path();
-            if path.extension().is_some_and(|extension| extension == "kubeconfig") {
+            let path = entry
+                .with_context(|| format!("failed to list {}", self.path.display()))?
+                .path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "kubeconfig")
+            {
                 Self::remove(&path)?;
             }
         }
@@ -101,7 +121,12 @@ impl Folder {
 }
 
 fn create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// Sets up logging to a file, because the output of the process is for other things. `RUST_LOG` overrides the
@@ -116,7 +141,10 @@ pub(crate) fn log_to(path: &Path, directives: &str) -> anyhow::Result<()> {
         .with_ansi(false)
         .with_env_filter(filter)
         .with_writer(std::sync::Mutex::new(file));
-    subscriber.try_init().map_err(anyhow::Error::from_boxed).context("failed to set up logging")
+    subscriber
+        .try_init()
+        .map_err(anyhow::Error::from_boxed)
+        .context("failed to set up logging")
 }
 
 #[cfg(test)]
@@ -137,7 +165,11 @@ mod tests {
         first.write("a.kubeconfig", "two").expect("replaced");
         assert_eq!(fs::read_to_string(&file).expect("readable"), "two");
         assert_eq!((mode(first.root()), mode(&file)), (0o700, 0o600));
-        assert_eq!(fs::read_dir(first.root()).expect("a folder").count(), 1, "no draft is left");
+        assert_eq!(
+            fs::read_dir(first.root()).expect("a folder").count(),
+            1,
+            "no draft is left"
+        );
         let path = first.root().to_owned();
         first.discard().expect("removed");
         assert!(!path.exists());

@@ -1,14 +1,15 @@
 //! The embedded management API: Nephele's API server with the kinds of Cluster API and of Nephele. The manager calls it
 //! within the process, and `kubectl` calls it over TLS.
 
-use std::convert::Infallible;
-use std::net::{IpAddr, TcpListener};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    net::{IpAddr, TcpListener},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::Context as _;
-use axum::Router;
-use axum::body::Body;
+use axum::{Router, body::Body};
 use http::{Request, Response};
 use jiff::SignedDuration;
 use kube::{Client, ResourceExt as _};
@@ -16,8 +17,7 @@ use nephele_apiserver::{ApiServer, Authentication, Key, Settings, Store, StoreOp
 use nephele_controller::{Clock, Credentials, kubeconfig};
 use nephele_listen::{Limits, Peer, session_of};
 use nephele_pki::{Authority, KeyAlgorithm, Leaf, LeafRequest, parse_client};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,9 @@ impl Management {
         let server = server(name, clock)?;
         let listener = TcpListener::bind((loopback(), 0));
         let listener = listener.context("failed to listen for the management API")?;
-        let address = listener.local_addr().context("failed to read the address of the management API")?;
+        let address = listener
+            .local_addr()
+            .context("failed to read the address of the management API")?;
         let url = format!("https://{address}");
         let (tls, kubeconfig) = credentials(name, &url, address.ip(), clock)?;
         let served = server.clone();
@@ -87,8 +89,19 @@ impl Management {
                 async move { answer(&server, &routes, request.map(Body::new)).await }
             })
         };
-        tokio::spawn(nephele_listen::serve(listener, move || Some(tls.clone()), LIMITS, session, stop));
-        Ok(Self { client: in_process(server), server: url, kubeconfig, routes })
+        tokio::spawn(nephele_listen::serve(
+            listener,
+            move || Some(tls.clone()),
+            LIMITS,
+            session,
+            stop,
+        ));
+        Ok(Self {
+            client: in_process(server),
+            server: url,
+            kubeconfig,
+            routes,
+        })
     }
 
     /// Answers the paths of a manager's cloud from now on, for clients with a certificate.
@@ -100,8 +113,15 @@ impl Management {
 /// The answer of the API server, or of the manager for its own paths.
 async fn answer(server: &ApiServer, routes: &Routes, request: Request<Body>) -> Response<Body> {
     let is_known = request.extensions().get::<UserInfo>().is_some();
-    match routes.get().filter(|_| is_known && ROUTES.contains(&request.uri().path())) {
-        Some(routes) => routes.clone().oneshot(request).await.unwrap_or_else(|never| match never {}),
+    match routes
+        .get()
+        .filter(|_| is_known && ROUTES.contains(&request.uri().path()))
+    {
+        Some(routes) => routes
+            .clone()
+            .oneshot(request)
+            .await
+            .unwrap_or_else(|never| match never {}),
         None => server.handle(request).await,
     }
 }
@@ -125,7 +145,11 @@ pub(super) fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
             .with_context(|| format!("failed to define {name}"))?;
     }
     let settings = Settings {
-        version: Version { major: "1".into(), minor: "36".into(), git_version: GIT_VERSION.into() },
+        version: Version {
+            major: "1".into(),
+            minor: "36".into(),
+            git_version: GIT_VERSION.into(),
+        },
         authentication: Authentication::Required,
         clock: clock.clone(),
         observer: None,
@@ -135,7 +159,10 @@ pub(super) fn server(name: &str, clock: &Clock) -> anyhow::Result<ApiServer> {
 
 /// A client that calls the server without a socket.
 pub(super) fn in_process(server: ApiServer) -> Client {
-    let user = UserInfo { name: "nephele".to_owned(), groups: vec!["system:masters".to_owned()] };
+    let user = UserInfo {
+        name: "nephele".to_owned(),
+        groups: vec!["system:masters".to_owned()],
+    };
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let server = server.clone();
         let user = user.clone();
@@ -163,7 +190,11 @@ fn credentials(
     let request = |common_name: &str, organizations: Vec<String>, server_auth: bool| LeafRequest {
         common_name: common_name.to_owned(),
         organizations,
-        dns_names: if server_auth { vec!["localhost".to_owned()] } else { Vec::new() },
+        dns_names: if server_auth {
+            vec!["localhost".to_owned()]
+        } else {
+            Vec::new()
+        },
         ip_addresses: if server_auth { vec![address] } else { Vec::new() },
         server_auth,
         client_auth: !server_auth,
@@ -172,17 +203,35 @@ fn credentials(
         identity: common_name.to_owned(),
     };
     let server = authority.issue(&request("kube-apiserver", Vec::new(), true))?;
-    let admin = authority.issue(&request("kubernetes-admin", vec!["system:masters".to_owned()], false))?;
-    let proof = Credentials::Certificate { certificate: &admin.certificate_pem(), key: &admin.key_pem() };
-    let kubeconfig = kubeconfig(name, &format!("{name}-admin"), url, &authority.certificate_pem(), proof);
-    Ok((acceptor(&authority, &server)?, serde_yaml_ng::to_string(&kubeconfig)?))
+    let admin = authority.issue(&request(
+        "kubernetes-admin",
+        vec!["system:masters".to_owned()],
+        false,
+    ))?;
+    let proof = Credentials::Certificate {
+        certificate: &admin.certificate_pem(),
+        key: &admin.key_pem(),
+    };
+    let kubeconfig = kubeconfig(
+        name,
+        &format!("{name}-admin"),
+        url,
+        &authority.certificate_pem(),
+        proof,
+    );
+    Ok((
+        acceptor(&authority, &server)?,
+        serde_yaml_ng::to_string(&kubeconfig)?,
+    ))
 }
 
 fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
     // Clients without a certificate get 401, as from any API server.
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build()?;
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
+        .allow_unauthenticated()
+        .build()?;
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
     let key = PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into());
     let mut config = ServerConfig::builder()
@@ -195,7 +244,10 @@ fn acceptor(authority: &Authority, leaf: &Leaf) -> anyhow::Result<TlsAcceptor> {
 /// The user in a verified certificate.
 fn user(certificate: &CertificateDer<'_>) -> Option<UserInfo> {
     let identity = parse_client(certificate).ok()?;
-    Some(UserInfo { name: identity.common_name, groups: identity.organizations })
+    Some(UserInfo {
+        name: identity.common_name,
+        groups: identity.organizations,
+    })
 }
 
 #[cfg(test)]

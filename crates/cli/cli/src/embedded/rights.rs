@@ -1,13 +1,13 @@
 //! The manager uses each right of its roles: a recorded run against the files in `config`.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use http::{Method, Request, Uri};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+};
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use parking_lot::Mutex;
@@ -37,16 +37,28 @@ const ROLES: [&str; 4] = [
 
 /// Rights that no request of this run shows, by a part of them, with the reason.
 const UNSEEN: [(&str, &str); 13] = [
-    ("/finalizers.", "the API server asks for it when an owner reference blocks a deletion"),
+    (
+        "/finalizers.",
+        "the API server asks for it when an owner reference blocks a deletion",
+    ),
     ("reviews.", "only diagnostics with authentication review callers"),
-    ("patch events.", "an Event that happens again is counted, which takes minutes"),
-    ("delete inmemorymachines.", "a pool deletes those for which Cluster API has made no Machine"),
+    (
+        "patch events.",
+        "an Event that happens again is counted, which takes minutes",
+    ),
+    (
+        "delete inmemorymachines.",
+        "a pool deletes those for which Cluster API has made no Machine",
+    ),
     (
         "get kubeadmcontrolplanes.",
         "the stand-in plays no KubeadmControlPlane, for which Secrets are prepared",
     ),
     ("create secrets.", "as above"),
-    ("get ipaddressclaims/status.", "Cluster API's contract of IPAM providers lists it"),
+    (
+        "get ipaddressclaims/status.",
+        "Cluster API's contract of IPAM providers lists it",
+    ),
     ("update ipaddressclaims.", "as above"),
     ("update ipaddressclaims/status.", "as above"),
     ("update ipaddresses.", "as above"),
@@ -134,13 +146,22 @@ fn granted() -> Rights {
     let roles = documents.map(|document| Value::deserialize(document).expect("YAML"));
     let rules = roles.flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
     let texts = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|text| Some(text.as_str()?.to_owned()))
+            .collect()
     };
     let mut rights = Rights::new();
     for rule in rules {
         for group in texts(&rule["apiGroups"]) {
             for resource in texts(&rule["resources"]) {
-                rights.extend(texts(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}.{group}")));
+                rights.extend(
+                    texts(&rule["verbs"])
+                        .iter()
+                        .map(|verb| format!("{verb} {resource}.{group}")),
+                );
             }
         }
     }
@@ -187,21 +208,29 @@ fn recording(inner: &Client, used: &Arc<Mutex<Rights>>) -> Client {
 }
 
 async fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
-    Kinds::new(client.clone()).api(object).await.expect("an answer").expect("a served kind")
+    Kinds::new(client.clone())
+        .api(object)
+        .await
+        .expect("an answer")
+        .expect("a served kind")
 }
 
 async fn create_all(client: &Client, text: &str) {
     for document in Deserializer::from_str(text) {
         let mut object = Value::deserialize(document).expect("YAML");
         let is_namespaced = object["kind"].as_str().is_some_and(|kind| {
-            !["Global", "ClusterFault", "CloudExtensionConfig"].iter().any(|scoped| kind.starts_with(scoped))
+            !["Global", "ClusterFault", "CloudExtensionConfig"]
+                .iter()
+                .any(|scoped| kind.starts_with(scoped))
         });
         if is_namespaced {
             object["metadata"]["namespace"] = json!(NAMESPACE);
         }
         let api = api(client, &object).await;
         let object = serde_json::from_value(object).expect("an object");
-        api.create(&PostParams::default(), &object).await.expect("created");
+        api.create(&PostParams::default(), &object)
+            .await
+            .expect("created");
     }
 }
 
@@ -212,7 +241,9 @@ async fn delete_all(client: &Client, group: &str, version: &str, kind: &str) {
     });
     let api = api(client, &object).await;
     for object in api.list(&ListParams::default()).await.expect("listed") {
-        api.delete(&object.name_any(), &DeleteParams::default()).await.expect("deleted");
+        api.delete(&object.name_any(), &DeleteParams::default())
+            .await
+            .expect("deleted");
     }
 }
 
@@ -233,20 +264,28 @@ async fn the_manager_uses_each_right_that_its_roles_give_and_no_other() {
         has_stand_in: true,
     };
     let client = &management.client;
-    let _routes = tasks.add_manager(recording(client, &used), settings).expect("it starts");
+    let _routes = tasks
+        .add_manager(recording(client, &used), settings)
+        .expect("it starts");
     tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     for name in [NAMESPACE, "workshop", "quota-system"] {
         let labels = json!({"example.com/workshop": (name == "workshop").to_string()});
         let namespace = serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}}));
         let namespaces = Api::<Namespace>::all(client.clone());
-        namespaces.create(&PostParams::default(), &namespace.expect("valid")).await.expect("created");
+        namespaces
+            .create(&PostParams::default(), &namespace.expect("valid"))
+            .await
+            .expect("created");
     }
     let authority: Secret = serde_json::from_value(json!({
         "metadata": {"name": "quota-webhook-certificate"}, "stringData": {"ca.crt": "an authority"},
     }))
     .expect("a Secret");
     let secrets = Api::<Secret>::namespaced(client.clone(), "quota-system");
-    secrets.create(&PostParams::default(), &authority).await.expect("created");
+    secrets
+        .create(&PostParams::default(), &authority)
+        .await
+        .expect("created");
     for text in [
         config!("samples/cluster_fault.yaml"),
         config!("samples/cloud_extension_config.yaml"),
@@ -265,7 +304,12 @@ async fn the_manager_uses_each_right_that_its_roles_give_and_no_other() {
             let listed = right.strip_prefix("get ").map(|kind| format!("list {kind}"));
             used.contains(right) || listed.is_some_and(|listed| used.contains(&listed))
         };
-        granted.iter().filter(is_seen).filter(|right| !is_used(right)).cloned().collect()
+        granted
+            .iter()
+            .filter(is_seen)
+            .filter(|right| !is_used(right))
+            .cloned()
+            .collect()
     };
     // Each step uses what the one before has made. What a step leaves unused is for the next one.
     for step in 0..3 {
@@ -278,14 +322,20 @@ async fn the_manager_uses_each_right_that_its_roles_give_and_no_other() {
                     {"class": "default-worker", "name": "pool", "replicas": 1}]}}}});
                 let params = PatchParams::default();
                 let clusters = api(client, &cluster).await;
-                clusters.patch("demo", &params, &Patch::Merge(&smaller)).await.expect("scaled");
+                clusters
+                    .patch("demo", &params, &Patch::Merge(&smaller))
+                    .await
+                    .expect("scaled");
                 // The Fault of the ClusterFault is restored.
                 let faults = json!({"apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "Fault",
                     "metadata": {"namespace": "workshop"}});
                 let faults = api(client, &faults).await;
                 let changed = Patch::Merge(json!({"spec": {"budget": {"count": 9}}}));
                 for fault in faults.list(&ListParams::default()).await.expect("listed") {
-                    faults.patch(&fault.name_any(), &params, &changed).await.expect("changed");
+                    faults
+                        .patch(&fault.name_any(), &params, &changed)
+                        .await
+                        .expect("changed");
                 }
             }
             _ => {

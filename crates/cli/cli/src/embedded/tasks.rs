@@ -1,10 +1,6 @@
 //! The manager and the stand-in, as tasks of this process.
 
-use std::future::poll_fn;
-use std::path::PathBuf;
-use std::pin::Pin;
-use std::task::Poll;
-use std::time::Duration;
+use std::{future::poll_fn, path::PathBuf, pin::Pin, task::Poll, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use axum::Router;
@@ -12,8 +8,7 @@ use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
 use nephele_manager::{Config, Manager, Options};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::loopback::loopback;
@@ -58,7 +53,10 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// No tasks yet; those that are added end with `stop`.
     pub(crate) fn new(stop: CancellationToken) -> Self {
-        Self { stop, running: Vec::new() }
+        Self {
+            stop,
+            running: Vec::new(),
+        }
     }
 
     /// Starts a manager whose workload clusters are on the loopback interface. Returns the routes of its cloud.
@@ -67,7 +65,13 @@ impl Tasks {
         client: Client,
         settings: ManagerSettings,
     ) -> anyhow::Result<Router> {
-        let ManagerSettings { port_range, journal, name, webhooks, has_stand_in } = settings;
+        let ManagerSettings {
+            port_range,
+            journal,
+            name,
+            webhooks,
+            has_stand_in,
+        } = settings;
         let address = loopback().to_string();
         let mut options = Options {
             diagnostics_address: String::new(),
@@ -90,11 +94,18 @@ impl Tasks {
         // The only manager option that a user sets.
         let config =
             Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
-        let config = if has_stand_in { config.with_stand_in() } else { config };
+        let config = if has_stand_in {
+            config.with_stand_in()
+        } else {
+            config
+        };
         let manager = Manager::build(config, client).context("failed to build the manager")?;
         let stop = self.stop.clone();
         let routes = manager.cloud_routes();
-        self.add("manager", tokio::spawn(async move { Ok(manager.run(stop).await?) }));
+        self.add(
+            "manager",
+            tokio::spawn(async move { Ok(manager.run(stop).await?) }),
+        );
         Ok(routes)
     }
 

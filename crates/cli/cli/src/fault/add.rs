@@ -1,26 +1,27 @@
 //! `nephele fault add`.
 
-use std::fmt::Debug;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fmt::Debug, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::api::PostParams;
-use kube::runtime::wait::await_condition;
-use kube::{Api, CustomResourceExt as _, Resource, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, FaultStatus};
-use nephele_api::conditions;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use kube::{
+    Api, CustomResourceExt as _, Resource, ResourceExt as _, api::PostParams, runtime::wait::await_condition,
+};
+use nephele_api::{
+    cloud::v1alpha1::{ClusterFault, Fault, FaultStatus},
+    conditions,
+};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::selector;
-use crate::access::AccessArgs;
-use crate::exit::{Exit, Problem};
-use crate::manifests::BOUNDS;
-use crate::output::print;
+use crate::{
+    access::AccessArgs,
+    exit::{Exit, Problem},
+    manifests::BOUNDS,
+    output::print,
+};
 
 /// How long it may take until a new Fault is in force.
 const IN_FORCE_MAX: Duration = Duration::from_secs(30);
@@ -137,7 +138,15 @@ struct BudgetArgs {
 
 /// Creates the Fault, and waits until it is in force.
 pub(super) async fn run(args: AddArgs) -> anyhow::Result<ExitCode> {
-    let AddArgs { effect, access, namespaces, name, matches, budget, dry_run } = args;
+    let AddArgs {
+        effect,
+        access,
+        namespaces,
+        name,
+        matches,
+        budget,
+        dry_run,
+    } = args;
     let is_one = namespaces.is_one();
     let fault = fault(effect, name, namespaces, matches, budget);
     if dry_run {
@@ -178,7 +187,13 @@ fn fault(
         machines,
         clusters,
     } = matches;
-    let BudgetArgs { probability, skip, count, lasts, schedule } = budget;
+    let BudgetArgs {
+        probability,
+        skip,
+        count,
+        lasts,
+        schedule,
+    } = budget;
     let matches = json!({
         "operations": operations, "callers": callers, "names": names, "pools": pools, "zones": zones,
         "regions": regions, "instanceTypes": instance_types, "markets": markets, "machineSelector": machines,
@@ -188,8 +203,16 @@ fn fault(
         "probability": probability, "skip": skip, "count": count, "for": lasts, "schedule": schedule,
     });
     let mut spec = Map::from_iter([("effect".to_owned(), effect)]);
-    let resource = if namespaces.is_one() { Fault::api_resource() } else { ClusterFault::api_resource() };
-    spec.extend(namespaces.namespace_selector.map(|selector| ("namespaceSelector".to_owned(), selector)));
+    let resource = if namespaces.is_one() {
+        Fault::api_resource()
+    } else {
+        ClusterFault::api_resource()
+    };
+    spec.extend(
+        namespaces
+            .namespace_selector
+            .map(|selector| ("namespaceSelector".to_owned(), selector)),
+    );
     for (field, value) in [("match", matches), ("budget", budget)] {
         let set = without_unset(value);
         spec.extend((!set.is_empty()).then(|| (field.to_owned(), Value::Object(set))));
@@ -203,7 +226,9 @@ fn fault(
 
 /// The fields that a flag has set.
 fn without_unset(value: Value) -> Map<String, Value> {
-    let Value::Object(fields) = value else { return Map::new() };
+    let Value::Object(fields) = value else {
+        return Map::new();
+    };
     let is_set = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
     fields.into_iter().filter(|(_, value)| is_set(value)).collect()
 }
@@ -220,7 +245,10 @@ fn effect_of(text: &str) -> Result<NamedEffect, String> {
     if !effects().contains(&name) {
         return Err(wrong(format!("there is no effect {name}")));
     }
-    Ok(NamedEffect { name, effect: Value::Object(effect) })
+    Ok(NamedEffect {
+        name,
+        effect: Value::Object(effect),
+    })
 }
 
 /// Reads a schedule.
@@ -246,7 +274,12 @@ fn fields_of(field: &str) -> Vec<String> {
     let definition = serde_json::to_value(Fault::crd()).unwrap_or_default();
     let spec = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
     let fields = spec.and_then(|spec| spec.pointer(&format!("/{field}/properties")));
-    fields.and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect()
+    fields
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::keys)
+        .cloned()
+        .collect()
 }
 
 /// What a Fault that is in force does.
@@ -275,11 +308,20 @@ where
         )
     })?;
     let kind = K::kind(&());
-    let created = api.create(&PostParams::default(), &wanted).await.map_err(|error| {
-        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-        let what = format!("create a {kind}{place}");
-        Problem::request(&what, &format!("create {}.cloud.nephele.dev", K::plural(&())), error)
-    })?;
+    let created = api
+        .create(&PostParams::default(), &wanted)
+        .await
+        .map_err(|error| {
+            let place = namespace
+                .map(|namespace| format!(" in namespace {namespace}"))
+                .unwrap_or_default();
+            let what = format!("create a {kind}{place}");
+            Problem::request(
+                &what,
+                &format!("create {}.cloud.nephele.dev", K::plural(&())),
+                error,
+            )
+        })?;
     let name = created.name_any();
     let folder = namespace.map(|namespace| format!("{namespace}/"));
     let called = format!("{kind} {}{name}", folder.unwrap_or_default());
@@ -290,8 +332,11 @@ where
         let message = format!("{called} is not in force after {limit}; does a manager run?");
         Problem::new(Exit::Failed, message)
     };
-    let InForce { phase, told, message } =
-        waited.map_err(|_| late())??.as_ref().and_then(in_force).ok_or_else(late)?;
+    let InForce { phase, told, message } = waited
+        .map_err(|_| late())??
+        .as_ref()
+        .and_then(in_force)
+        .ok_or_else(late)?;
     if phase == "Invalid" {
         return Err(Problem::new(Exit::Failed, format!("{called} is invalid: {message}")).into());
     }
@@ -300,11 +345,21 @@ where
 
 /// What a Fault does, if its status describes the current spec.
 fn in_force(fault: &Fault) -> Option<InForce> {
-    let FaultStatus { phase, matched, hits, conditions, .. } = fault.status.clone()?;
+    let FaultStatus {
+        phase,
+        matched,
+        hits,
+        conditions,
+        ..
+    } = fault.status.clone()?;
     let ready = conditions::find(&conditions, conditions::types::READY)?;
     let is_current = ready.observed_generation == fault.metadata.generation && !phase.is_empty();
     let told = format!(": {}", counted(matched, hits));
-    is_current.then(|| InForce { phase, told, message: ready.message.clone() })
+    is_current.then(|| InForce {
+        phase,
+        told,
+        message: ready.message.clone(),
+    })
 }
 
 /// What a ClusterFault does, if its status describes the current spec, and each namespace has its Fault or cannot have it.
@@ -322,8 +377,15 @@ fn in_force_everywhere(fault: &ClusterFault) -> Option<InForce> {
         message if ready.status == conditions::FALSE => format!("; {message}"),
         _ => String::new(),
     };
-    let told = format!(" in {namespaces}: {}{trouble}", counted(status.matched, status.hits));
-    (is_current && is_settled).then(|| InForce { phase: status.phase, told, message: ready.message.clone() })
+    let told = format!(
+        " in {namespaces}: {}{trouble}",
+        counted(status.matched, status.hits)
+    );
+    (is_current && is_settled).then(|| InForce {
+        phase: status.phase,
+        told,
+        message: ready.message.clone(),
+    })
 }
 
 fn counted(matched: Option<i64>, hits: Option<i64>) -> String {
@@ -352,7 +414,11 @@ mod tests {
             machines: Some(selector::parse("x=y").expect("a selector")),
             ..MatchArgs::default()
         };
-        let budget = BudgetArgs { count: Some(3), lasts: Some("10m".into()), ..BudgetArgs::default() };
+        let budget = BudgetArgs {
+            count: Some(3),
+            lasts: Some("10m".into()),
+            ..BudgetArgs::default()
+        };
         let one = NamespaceArgs::default;
         let made = fault(effect("fail: {reason: Throttled}"), None, one(), matches, budget);
         let labels = json!({ "matchExpressions": [{ "key": "x", "operator": "In", "values": ["y"] }] });
@@ -370,16 +436,31 @@ mod tests {
         let plain = |namespaces| {
             let name = Some("n".into());
             let effect = effect("notReady");
-            let made = fault(effect, name, namespaces, MatchArgs::default(), BudgetArgs::default());
+            let made = fault(
+                effect,
+                name,
+                namespaces,
+                MatchArgs::default(),
+                BudgetArgs::default(),
+            );
             assert_eq!(made["metadata"], json!({ "name": "n" }));
             (made["kind"].clone(), made["spec"].clone())
         };
         let effect = json!({ "notReady": {} });
         assert_eq!(plain(one()), (json!("Fault"), json!({ "effect": effect })));
-        let everywhere = NamespaceArgs { all_namespaces: true, namespace_selector: None };
-        assert_eq!(plain(everywhere), (json!("ClusterFault"), json!({ "effect": effect })));
+        let everywhere = NamespaceArgs {
+            all_namespaces: true,
+            namespace_selector: None,
+        };
+        assert_eq!(
+            plain(everywhere),
+            (json!("ClusterFault"), json!({ "effect": effect }))
+        );
         let namespace_selector = Some(selector::parse("x=y").expect("a selector"));
-        let selected = NamespaceArgs { all_namespaces: false, namespace_selector };
+        let selected = NamespaceArgs {
+            all_namespaces: false,
+            namespace_selector,
+        };
         let spec = json!({ "effect": effect, "namespaceSelector": labels });
         assert_eq!(plain(selected), (json!("ClusterFault"), spec));
     }
@@ -402,9 +483,16 @@ mod tests {
         let made = fault(effect("freeze"), None, NamespaceArgs::default(), matches, budget);
         for field in ["match", "budget"] {
             let set = made["spec"][field].as_object().expect("fields").keys();
-            assert_eq!(set.collect::<BTreeSet<_>>(), fields_of(field).iter().collect(), "{field}");
+            assert_eq!(
+                set.collect::<BTreeSet<_>>(),
+                fields_of(field).iter().collect(),
+                "{field}"
+            );
         }
-        assert_eq!(made["spec"]["budget"]["schedule"], json!({ "every": "10m", "for": "1m" }));
+        assert_eq!(
+            made["spec"]["budget"]["schedule"],
+            json!({ "every": "10m", "for": "1m" })
+        );
         for wrong in ["often", "{", "[1m]"] {
             assert!(schedule_of(wrong).is_err(), "{wrong}");
         }
@@ -413,8 +501,10 @@ mod tests {
     #[test]
     fn a_cluster_fault_is_in_force_when_each_namespace_has_it_or_cannot_have_it() {
         let fault = |phase: &str, ready: &str, message: &str, refused: &[&str]| -> ClusterFault {
-            let refused: Vec<_> =
-                refused.iter().map(|name| json!({ "namespace": name, "message": "full" })).collect();
+            let refused: Vec<_> = refused
+                .iter()
+                .map(|name| json!({ "namespace": name, "message": "full" }))
+                .collect();
             let ready = json!({
                 "type": "Ready", "status": ready, "reason": "R", "message": message,
                 "lastTransitionTime": "2026-03-04T05:06:07Z", "observedGeneration": 2,
@@ -434,7 +524,10 @@ mod tests {
         let refused = fault("Active", "False", "a is full", &["a"]);
         assert_eq!(told(&refused), Some(format!("{counts}; a is full")));
         let earlier = ClusterFault {
-            metadata: kube::core::ObjectMeta { generation: Some(3), ..refused.metadata.clone() },
+            metadata: kube::core::ObjectMeta {
+                generation: Some(3),
+                ..refused.metadata.clone()
+            },
             ..refused
         };
         assert_eq!(told(&earlier), None);
@@ -444,7 +537,10 @@ mod tests {
     fn what_is_not_one_effect_is_refused_with_the_list_of_effects() {
         for wrong in ["notready", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
             let told = effect_of(wrong).expect_err(wrong);
-            assert!(told.contains("; the effects are addresses, apiServer, "), "{told}");
+            assert!(
+                told.contains("; the effects are addresses, apiServer, "),
+                "{told}"
+            );
         }
     }
 

@@ -1,18 +1,23 @@
 //! `nephele fault heal`.
 
-use std::fmt::Debug;
-use std::process::ExitCode;
+use std::{fmt::Debug, process::ExitCode};
 
 use clap::Args;
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, Resource, ResourceExt as _};
-use nephele_api::cloud::CLUSTER_FAULT_LABEL;
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::{DeleteParams, ListParams},
+};
+use nephele_api::cloud::{
+    CLUSTER_FAULT_LABEL,
+    v1alpha1::{ClusterFault, Fault},
+};
 use serde::de::DeserializeOwned;
 
-use crate::access::AccessArgs;
-use crate::exit::{Exit, Problem};
-use crate::output::print;
+use crate::{
+    access::AccessArgs,
+    exit::{Exit, Problem},
+    output::print,
+};
 
 /// Which faults.
 #[derive(Debug, Args)]
@@ -32,7 +37,12 @@ pub(crate) struct HealArgs {
 
 /// Deletes the Faults.
 pub(super) async fn run(args: HealArgs) -> anyhow::Result<ExitCode> {
-    let HealArgs { names, all, all_namespaces, access } = args;
+    let HealArgs {
+        names,
+        all,
+        all_namespaces,
+        access,
+    } = args;
     let access = access.open().await?;
     let names = Some(names).filter(|_| !all);
     let (called, healed) = if all_namespaces {
@@ -40,7 +50,10 @@ pub(super) async fn run(args: HealArgs) -> anyhow::Result<ExitCode> {
         ("ClusterFault ".to_owned(), heal(&api, None, names).await?)
     } else {
         let api: Api<Fault> = Api::namespaced(access.client, &access.namespace);
-        (format!("Fault {}/", access.namespace), heal(&api, Some(&access.namespace), names).await?)
+        (
+            format!("Fault {}/", access.namespace),
+            heal(&api, Some(&access.namespace), names).await?,
+        )
     };
     for name in healed {
         print(&format!("{called}{name} is deleted\n"))?;
@@ -60,7 +73,9 @@ where
 {
     let kind = K::kind(&());
     let plural = K::plural(&());
-    let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+    let place = namespace
+        .map(|namespace| format!(" in namespace {namespace}"))
+        .unwrap_or_default();
     let is_all = names.is_none();
     let failed = |what: String, verb: &str, error| {
         Problem::request(&what, &format!("{verb} {plural}.cloud.nephele.dev"), error)
@@ -69,7 +84,11 @@ where
         None => {
             let listed = api.list(&ListParams::default()).await;
             let listed = listed.map_err(|error| failed(format!("list the {kind}s{place}"), "list", error))?;
-            listed.items.into_iter().filter(|fault| cluster_fault(fault).is_none()).collect()
+            listed
+                .items
+                .into_iter()
+                .filter(|fault| cluster_fault(fault).is_none())
+                .collect()
         }
         Some(names) => {
             let mut found = Vec::new();
@@ -109,8 +128,15 @@ where
 
 /// The ClusterFault that has made a Fault.
 fn cluster_fault<K: Resource<DynamicType = ()>>(fault: &K) -> Option<&str> {
-    let is_made = fault.owner_references().iter().any(|owner| owner.kind == ClusterFault::kind(&()));
-    fault.labels().get(CLUSTER_FAULT_LABEL).filter(|_| is_made).map(String::as_str)
+    let is_made = fault
+        .owner_references()
+        .iter()
+        .any(|owner| owner.kind == ClusterFault::kind(&()));
+    fault
+        .labels()
+        .get(CLUSTER_FAULT_LABEL)
+        .filter(|_| is_made)
+        .map(String::as_str)
 }
 
 #[cfg(test)]
@@ -126,7 +152,9 @@ mod tests {
         let management = ManagementApi::start();
         for name in ["a", "b", "c"] {
             let fault = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": { "effect": { "freeze": {} } } });
-            management.create(&serde_json::from_value::<Fault>(fault).expect("a Fault")).await;
+            management
+                .create(&serde_json::from_value::<Fault>(fault).expect("a Fault"))
+                .await;
         }
         let api: Api<Fault> = management.api();
         let named = |name: &str| Some(vec![name.to_owned()]);
@@ -134,7 +162,10 @@ mod tests {
         let healed = heal(&api, place, named("b")).await.expect("it is there");
         assert_eq!(healed, ["b"]);
         let exit = |error: anyhow::Error| error.downcast_ref::<Problem>().expect("a problem").exit;
-        assert_eq!(exit(heal(&api, place, named("b")).await.expect_err("it is gone")), Exit::NotFound);
+        assert_eq!(
+            exit(heal(&api, place, named("b")).await.expect_err("it is gone")),
+            Exit::NotFound
+        );
         assert_eq!(heal(&api, place, None).await.expect("they are there"), ["a", "c"]);
         assert_eq!(api.list(&ListParams::default()).await.expect("a list").items, []);
     }
@@ -145,7 +176,10 @@ mod tests {
         let cluster_faults: Api<ClusterFault> = Api::all(management.client());
         let object = json!({ "metadata": { "name": "all" }, "spec": { "effect": { "freeze": {} } } });
         let object = serde_json::from_value(object).expect("a ClusterFault");
-        let made = cluster_faults.create(&PostParams::default(), &object).await.expect("it is taken");
+        let made = cluster_faults
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("it is taken");
         let owner = json!({
             "apiVersion": "cloud.nephele.dev/v1alpha1", "kind": "ClusterFault", "name": "all", "uid": made.uid(),
         });
@@ -156,13 +190,31 @@ mod tests {
             },
             "spec": { "effect": { "freeze": {} } },
         });
-        management.create(&serde_json::from_value::<Fault>(fault).expect("a Fault")).await;
+        management
+            .create(&serde_json::from_value::<Fault>(fault).expect("a Fault"))
+            .await;
         let faults: Api<Fault> = management.api();
-        let refused = heal(&faults, Some("default"), Some(vec!["cluster-fault-all".to_owned()])).await;
+        let refused = heal(
+            &faults,
+            Some("default"),
+            Some(vec!["cluster-fault-all".to_owned()]),
+        )
+        .await;
         let message = refused.expect_err("it would be made again").to_string();
-        assert!(message.contains("nephele fault heal --all-namespaces all"), "{message}");
-        assert_eq!(heal(&faults, Some("default"), None).await.expect("none of its own"), [""; 0]);
-        assert_eq!(heal(&cluster_faults, None, None).await.expect("it is there"), ["all"]);
+        assert!(
+            message.contains("nephele fault heal --all-namespaces all"),
+            "{message}"
+        );
+        assert_eq!(
+            heal(&faults, Some("default"), None)
+                .await
+                .expect("none of its own"),
+            [""; 0]
+        );
+        assert_eq!(
+            heal(&cluster_faults, None, None).await.expect("it is there"),
+            ["all"]
+        );
         management.eventually_gone::<Fault>("cluster-fault-all").await;
     }
 }

@@ -35,7 +35,10 @@ struct Blob {
 
 impl Blob {
     fn new(content: Vec<u8>) -> Self {
-        let digest = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = Sha256::digest(&content)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Self { digest, content }
     }
 
@@ -84,7 +87,9 @@ pub(super) fn pack(program: &Program, repository: &str) -> anyhow::Result<Archiv
         ("index.json", index.to_string()),
         ("manifest.json", for_docker.to_string()),
     ];
-    let texts = texts.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes()));
+    let texts = texts
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), text.as_bytes()));
     let blobs = [&config, &manifest, &layer].map(|blob| (blob.path(), blob.content.as_slice()));
     let content = tar(0o644, texts.chain(blobs)).context("failed to pack the image")?;
     Ok(Archive { name, content })
@@ -95,7 +100,10 @@ fn layer(program: &Program) -> std::io::Result<Vec<u8>> {
     let libraries = program.libraries.iter();
     let libraries =
         libraries.map(|(path, content)| (path.to_string_lossy().into_owned(), content.as_slice()));
-    tar(0o755, std::iter::once((ENTRYPOINT.to_owned(), program.content.as_slice())).chain(libraries))
+    tar(
+        0o755,
+        std::iter::once((ENTRYPOINT.to_owned(), program.content.as_slice())).chain(libraries),
+    )
 }
 
 /// A tar file of files of the user root, with the same permissions.
@@ -134,7 +142,10 @@ mod tests {
         let read = |mut entry: tar::Entry<'_, &[u8]>| {
             let mut content = Vec::new();
             entry.read_to_end(&mut content).expect("a whole entry");
-            (entry.path().expect("a path").to_string_lossy().into_owned(), content)
+            (
+                entry.path().expect("a path").to_string_lossy().into_owned(),
+                content,
+            )
         };
         entries.map(|entry| read(entry.expect("an entry"))).collect()
     }
@@ -147,7 +158,10 @@ mod tests {
         let blob = |descriptor: &Value| {
             let digest = descriptor["digest"].as_str().expect("a digest");
             let content = &files[&digest.replace("sha256:", "blobs/sha256/")];
-            let actual: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+            let actual: String = Sha256::digest(content)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             assert_eq!(digest, format!("sha256:{actual}"));
             assert_eq!(descriptor["size"], content.len());
             content.clone()
@@ -160,14 +174,20 @@ mod tests {
         assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
         let expected = [("lib64/ld.so", "loader"), ("manager", "program")];
         let expected = expected.map(|(path, content)| (path.to_owned(), content.as_bytes().to_vec()));
-        assert_eq!(super::tests::files(&blob(&manifest["layers"][0])), expected.into());
+        assert_eq!(
+            super::tests::files(&blob(&manifest["layers"][0])),
+            expected.into()
+        );
     }
 
     #[test]
     fn the_same_program_is_the_same_image_and_another_program_has_another_name() {
         let [one, same] = [program(), program()].map(|program| pack(&program, "a").expect("packed"));
         assert!(one.content == same.content && one.name == same.name);
-        let other = Program { content: b"other".to_vec(), ..program() };
+        let other = Program {
+            content: b"other".to_vec(),
+            ..program()
+        };
         assert_ne!(pack(&other, "a").expect("packed").name, one.name);
     }
 }

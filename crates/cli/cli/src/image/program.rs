@@ -46,7 +46,11 @@ impl Program {
             Ok((path, content))
         };
         let libraries = paths.into_iter().map(read).collect::<anyhow::Result<_>>()?;
-        Ok(Self { architecture, content, libraries })
+        Ok(Self {
+            architecture,
+            content,
+            libraries,
+        })
     }
 
     /// The static program in a file.
@@ -57,7 +61,11 @@ impl Program {
             "{} is not static: build it with RUSTFLAGS=\"-C target-feature=+crt-static\" and --target",
             path.display()
         );
-        Ok(Self { architecture, content, libraries: Vec::new() })
+        Ok(Self {
+            architecture,
+            content,
+            libraries: Vec::new(),
+        })
     }
 }
 
@@ -79,7 +87,10 @@ fn inspect(content: &[u8]) -> anyhow::Result<(&'static str, Option<PathBuf>)> {
     };
     for segment in header.program_headers(endian, content)? {
         if let Some(interpreter) = segment.interpreter(endian, content)? {
-            return Ok((architecture, Some(PathBuf::from(std::str::from_utf8(interpreter)?))));
+            return Ok((
+                architecture,
+                Some(PathBuf::from(std::str::from_utf8(interpreter)?)),
+            ));
         }
     }
     Ok((architecture, None))
@@ -88,7 +99,10 @@ fn inspect(content: &[u8]) -> anyhow::Result<(&'static str, Option<PathBuf>)> {
 /// The shared libraries in the text of `/proc/self/maps`, whose sixth column is a path.
 fn libraries(maps: &str) -> BTreeSet<PathBuf> {
     let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
-    paths.filter(|path| path.starts_with('/') && path.contains(".so")).map(PathBuf::from).collect()
+    paths
+        .filter(|path| path.starts_with('/') && path.contains(".so"))
+        .map(PathBuf::from)
+        .collect()
 }
 
 #[cfg(test)]
@@ -104,13 +118,20 @@ mod tests {
 7f02-7f03 rw-p 00000000 00:00 0
 7ffc-7ffd rw-p 00000000 00:00 0    [stack]
 ";
-        assert_eq!(libraries(maps), BTreeSet::from([PathBuf::from("/usr/lib/x86_64-linux-gnu/libc.so.6")]));
+        assert_eq!(
+            libraries(maps),
+            BTreeSet::from([PathBuf::from("/usr/lib/x86_64-linux-gnu/libc.so.6")])
+        );
     }
 
     #[test]
     fn this_program_is_one_for_linux_and_a_text_is_none() {
         let program = Program::own().expect("a program for Linux");
-        assert!(["amd64", "arm64"].contains(&program.architecture), "{}", program.architecture);
+        assert!(
+            ["amd64", "arm64"].contains(&program.architecture),
+            "{}",
+            program.architecture
+        );
         assert!(inspect(b"#!/bin/sh\n").is_err());
     }
 }

@@ -1,16 +1,20 @@
 //! Everything about one object, in sections. Pure.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    api::core::v1::Event,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use nephele_api::cloud::v1alpha1::RefusedNamespace;
 use serde_json::Value;
 
-use super::found::{Found, Surroundings};
-use super::listing::Listing;
-use super::resource::Resource;
-use super::rows;
-use super::text::{age, or_dash};
+use super::{
+    found::{Found, Surroundings},
+    listing::Listing,
+    resource::Resource,
+    rows,
+    text::{age, or_dash},
+};
 use crate::columns::columns;
 
 /// How many events are shown.
@@ -83,9 +87,14 @@ pub(super) fn text(
 fn summary(listing: &Listing) -> String {
     let rows = listing.rows.iter().flat_map(|row| {
         let namespace = ("NAMESPACE", row.namespace.as_str());
-        let cells =
-            listing.columns.iter().map(|column| column.name).zip(row.cells.iter().map(String::as_str));
-        let known = std::iter::once(namespace).chain(cells).filter(|(_, cell)| !matches!(*cell, "" | "-"));
+        let cells = listing
+            .columns
+            .iter()
+            .map(|column| column.name)
+            .zip(row.cells.iter().map(String::as_str));
+        let known = std::iter::once(namespace)
+            .chain(cells)
+            .filter(|(_, cell)| !matches!(*cell, "" | "-"));
         known.map(|(name, cell)| vec![format!("{}:", capitalised(name)), cell.to_owned()])
     });
     columns(&rows.collect::<Vec<_>>())
@@ -96,7 +105,11 @@ fn capitalised(name: &str) -> String {
         "VM" => "VM".to_owned(),
         "APISERVER" => "API server".to_owned(),
         "PROVIDER ID" => "Provider ID".to_owned(),
-        _ => name.chars().take(1).chain(name.chars().skip(1).map(|c| c.to_ascii_lowercase())).collect(),
+        _ => name
+            .chars()
+            .take(1)
+            .chain(name.chars().skip(1).map(|c| c.to_ascii_lowercase()))
+            .collect(),
     }
 }
 
@@ -111,10 +124,19 @@ fn section(title: &str, rows: &[Vec<String>]) -> String {
 }
 
 fn table(listing: &Listing) -> Vec<Vec<String>> {
-    let narrow: Vec<_> = listing.columns.iter().enumerate().filter(|(_, column)| !column.wide).collect();
+    let narrow: Vec<_> = listing
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| !column.wide)
+        .collect();
     let headers = narrow.iter().map(|(_, column)| column.name.to_owned()).collect();
-    let rows =
-        listing.rows.iter().map(|row| narrow.iter().map(|(number, _)| row.cells[*number].clone()).collect());
+    let rows = listing.rows.iter().map(|row| {
+        narrow
+            .iter()
+            .map(|(number, _)| row.cells[*number].clone())
+            .collect()
+    });
     std::iter::once(headers).chain(rows).collect()
 }
 
@@ -131,12 +153,18 @@ fn conditions(object: &Value, now: Timestamp) -> Vec<Vec<String>> {
             line(&condition.message),
         ]
     });
-    std::iter::once(headers(["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"])).chain(rows).collect()
+    std::iter::once(headers(["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"]))
+        .chain(rows)
+        .collect()
 }
 
 fn claims(pool: &Value, around: &Surroundings, now: Timestamp) -> Vec<Vec<String>> {
     let rows = rows::waiting(pool, around).into_iter().map(|claim| {
-        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let conditions = claim
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let ready = nephele_api::conditions::find(conditions, nephele_api::conditions::types::READY);
         let metadata = &claim.metadata;
         vec![
@@ -147,15 +175,21 @@ fn claims(pool: &Value, around: &Surroundings, now: Timestamp) -> Vec<Vec<String
             line(ready.map_or("", |ready| &ready.message)),
         ]
     });
-    std::iter::once(headers(["NAMESPACE", "NAME", "AGE", "REASON", "MESSAGE"])).chain(rows).collect()
+    std::iter::once(headers(["NAMESPACE", "NAME", "AGE", "REASON", "MESSAGE"]))
+        .chain(rows)
+        .collect()
 }
 
 /// The namespaces that cannot have the Fault, and why.
 fn refusals(cluster_fault: &Value) -> Vec<Vec<String>> {
     let refused = cluster_fault["status"]["refused"].clone();
     let refused: Vec<RefusedNamespace> = serde_json::from_value(refused).unwrap_or_default();
-    let rows = refused.into_iter().map(|refused| vec![refused.namespace, line(&refused.message)]);
-    std::iter::once(headers(["NAMESPACE", "MESSAGE"])).chain(rows).collect()
+    let rows = refused
+        .into_iter()
+        .map(|refused| vec![refused.namespace, line(&refused.message)]);
+    std::iter::once(headers(["NAMESPACE", "MESSAGE"]))
+        .chain(rows)
+        .collect()
 }
 
 /// The last events, the newest at the end.
@@ -174,12 +208,17 @@ fn recent(events: &[Event], now: Timestamp) -> Vec<Vec<String>> {
             line(&text(&event.message)),
         ]
     });
-    std::iter::once(headers(["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"])).chain(rows).collect()
+    std::iter::once(headers(["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"]))
+        .chain(rows)
+        .collect()
 }
 
 /// Clients of the two event APIs write different fields.
 fn last_seen(event: &Event) -> Option<Time> {
-    let of_series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
+    let of_series = event
+        .series
+        .as_ref()
+        .and_then(|series| series.last_observed_time.as_ref());
     let micro = of_series.or(event.event_time.as_ref()).map(|time| Time(time.0));
     let seen = event.last_timestamp.clone().or(micro);
     seen.or_else(|| event.metadata.creation_timestamp.clone())

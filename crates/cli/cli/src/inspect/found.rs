@@ -29,5 +29,8 @@ impl Found {
 }
 
 pub(super) fn parsed<T: DeserializeOwned>(objects: &[Value]) -> Vec<T> {
-    objects.iter().filter_map(|object| serde_json::from_value(object.clone()).ok()).collect()
+    objects
+        .iter()
+        .filter_map(|object| serde_json::from_value(object.clone()).ok())
+        .collect()
 }

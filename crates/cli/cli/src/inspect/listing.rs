@@ -26,13 +26,19 @@ pub(super) struct Row {
 /// Columns of every format, and those of the wide one.
 pub(super) fn columns(narrow: &[&'static str], wide: &[&'static str]) -> Vec<Column> {
     let of = |names: &[&'static str], wide| {
-        names.iter().map(move |name| Column { name, wide }).collect::<Vec<_>>()
+        names
+            .iter()
+            .map(move |name| Column { name, wide })
+            .collect::<Vec<_>>()
     };
     [of(narrow, false), of(wide, true)].concat()
 }
 
 pub(super) fn row(metadata: &ObjectMeta, cells: Vec<String>) -> Row {
-    Row { namespace: metadata.namespace.clone().unwrap_or_default(), cells }
+    Row {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        cells,
+    }
 }
 
 /// The status of a condition, as one word.

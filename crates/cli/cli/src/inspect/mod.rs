@@ -21,15 +21,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
-use tokio_util::sync::CancellationToken;
-
-use crate::access::AccessArgs;
-use crate::output::print;
-
 use listing::Listing;
 use output::Format;
 use read::Reader;
 use resource::Resource;
+use tokio_util::sync::CancellationToken;
+
+use crate::{access::AccessArgs, output::print};
 
 /// The flags of `get`.
 #[derive(Debug, Args)]
@@ -63,7 +61,13 @@ pub(crate) struct DescribeArgs {
 
 /// Prints a list of objects, or one.
 pub(crate) async fn get(args: GetArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
-    let GetArgs { resource, name, access, all_namespaces, output } = args;
+    let GetArgs {
+        resource,
+        name,
+        access,
+        all_namespaces,
+        output,
+    } = args;
     let printed = shutdown.run_until_cancelled(async {
         let access = access.open().await?;
         let scope = (!all_namespaces).then(|| access.namespace.clone());
@@ -86,7 +90,11 @@ pub(crate) async fn get(args: GetArgs, shutdown: CancellationToken) -> anyhow::R
 
 /// Prints everything about one object.
 pub(crate) async fn describe(args: DescribeArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
-    let DescribeArgs { resource, name, access } = args;
+    let DescribeArgs {
+        resource,
+        name,
+        access,
+    } = args;
     let printed = shutdown.run_until_cancelled(async {
         let access = access.open().await?;
         let scope = Some(access.namespace.clone());
@@ -95,7 +103,13 @@ pub(crate) async fn describe(args: DescribeArgs, shutdown: CancellationToken) ->
         let surroundings = reader.surroundings(resource).await?;
         let related = describe::related(&found, &surroundings);
         let events = reader.events(&related).await?;
-        print(&describe::text(&found, &surroundings, &related, &events, Timestamp::now()))
+        print(&describe::text(
+            &found,
+            &surroundings,
+            &related,
+            &events,
+            Timestamp::now(),
+        ))
     });
     printed.await.unwrap_or(Ok(())).map(|()| ExitCode::SUCCESS)
 }

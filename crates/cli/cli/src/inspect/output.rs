@@ -3,8 +3,7 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::found::Found;
-use super::listing::Listing;
+use super::{found::Found, listing::Listing};
 use crate::columns::columns;
 
 /// How objects are printed.
@@ -45,8 +44,15 @@ fn table(listing: &Listing, with_namespace: bool, wide: bool) -> Vec<Vec<String>
         let columns = columns.filter(|(_, column)| wide || !column.wide);
         columns.map(|(cell, _)| cell.clone()).collect::<Vec<_>>()
     };
-    let headers: Vec<_> = listing.columns.iter().map(|column| column.name.to_owned()).collect();
-    let rows = listing.rows.iter().map(|row| (row.namespace.as_str(), row.cells.as_slice()));
+    let headers: Vec<_> = listing
+        .columns
+        .iter()
+        .map(|column| column.name.to_owned())
+        .collect();
+    let rows = listing
+        .rows
+        .iter()
+        .map(|row| (row.namespace.as_str(), row.cells.as_slice()));
     let rows = std::iter::once(("NAMESPACE", headers.as_slice())).chain(rows);
     rows.map(|(namespace, cells)| {
         let namespace = with_namespace.then(|| namespace.to_owned());
@@ -66,6 +72,13 @@ fn document(found: &Found, one: bool) -> Value {
 fn name(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let version = text(&object["apiVersion"]);
-    let group = version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
-    format!("{}{group}/{}\n", text(&object["kind"]).to_lowercase(), text(&object["metadata"]["name"]))
+    let group = version
+        .split_once('/')
+        .map(|(group, _)| format!(".{group}"))
+        .unwrap_or_default();
+    format!(
+        "{}{group}/{}\n",
+        text(&object["kind"]).to_lowercase(),
+        text(&object["metadata"]["name"])
+    )
 }

@@ -1,17 +1,19 @@
 //! Reads objects of the management cluster.
 
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
-use kube::core::DynamicObject;
+use kube::{Api, api::ListParams, core::DynamicObject};
 use nephele_api::{core, infrastructure, ipam};
 use serde_json::Value;
 
-use super::describe::Related;
-use super::found::{Found, Surroundings};
-use super::resource::{Resource, is_of_no_namespace};
-use crate::access::Access;
-use crate::exit::{Exit, Problem};
+use super::{
+    describe::Related,
+    found::{Found, Surroundings},
+    resource::{Resource, is_of_no_namespace},
+};
+use crate::{
+    access::Access,
+    exit::{Exit, Problem},
+};
 
 /// Reads objects in one namespace, or in all.
 pub(super) struct Reader {
@@ -40,9 +42,14 @@ impl Reader {
         match (missing, name) {
             (Some(error), None) if objects.is_empty() => Err(error),
             (_, Some(name)) if objects.is_empty() => {
-                let place = self.scope_of(resource).map(|namespace| format!(" in namespace {namespace}"));
-                let message =
-                    format!("there is no {} {name}{}", resource.singular(), place.unwrap_or_default());
+                let place = self
+                    .scope_of(resource)
+                    .map(|namespace| format!(" in namespace {namespace}"));
+                let message = format!(
+                    "there is no {} {name}{}",
+                    resource.singular(),
+                    place.unwrap_or_default()
+                );
                 Err(Problem::new(Exit::NotFound, message).into())
             }
             _ => Ok(Found { resource, objects }),
@@ -86,11 +93,16 @@ impl Reader {
             // Events about an object without a namespace are in this one.
             let namespace = object.namespace().unwrap_or("default");
             let api = Api::<Event>::namespaced(self.access.client.clone(), namespace);
-            let listed = api.list(&ListParams::default().fields(&format!("involvedObject.uid={uid}"))).await;
+            let listed = api
+                .list(&ListParams::default().fields(&format!("involvedObject.uid={uid}")))
+                .await;
             let permission = format!("list events in namespace {namespace}");
             let listed = listed.map_err(|error| Problem::request("read the events", &permission, error))?;
             events.extend(
-                listed.items.into_iter().filter(|event| event.involved_object.uid.as_deref() == Some(uid)),
+                listed
+                    .items
+                    .into_iter()
+                    .filter(|event| event.involved_object.uid.as_deref() == Some(uid)),
             );
         }
         Ok(events)
@@ -114,21 +126,32 @@ impl Reader {
     async fn list(&self, group: &str, kind: &str, name: Option<&str>) -> anyhow::Result<Vec<Value>> {
         let resource = self.access.kind(group, kind).await?;
         let global = is_of_no_namespace(kind);
-        let api = self.access.api(&resource, self.scope.as_deref().filter(|_| !global));
+        let api = self
+            .access
+            .api(&resource, self.scope.as_deref().filter(|_| !global));
         let what = format!("read {}.{group}", resource.plural);
         let place = match &self.scope {
             Some(namespace) if !global => format!("in namespace {namespace}"),
             _ => "in all namespaces".to_owned(),
         };
         let failed = |verb: &str, error| {
-            Problem::request(&what, &format!("{verb} {}.{group} {place}", resource.plural), error)
+            Problem::request(
+                &what,
+                &format!("{verb} {}.{group} {place}", resource.plural),
+                error,
+            )
         };
         let objects: Vec<DynamicObject> = match name {
             Some(name) => {
                 let found = api.get_opt(name).await.map_err(|error| failed("get", error))?;
                 found.into_iter().collect()
             }
-            None => api.list(&ListParams::default()).await.map_err(|error| failed("list", error))?.items,
+            None => {
+                api.list(&ListParams::default())
+                    .await
+                    .map_err(|error| failed("list", error))?
+                    .items
+            }
         };
         let version = (resource.api_version.as_str(), resource.kind.as_str());
         Ok(objects.into_iter().map(|object| value(object, version)).collect())

@@ -1,8 +1,7 @@
 //! What can be shown, and of which kinds it is.
 
 use clap::ValueEnum;
-use nephele_api::ipam::PoolKind;
-use nephele_api::{cloud, core, ipam};
+use nephele_api::{cloud, core, ipam, ipam::PoolKind};
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,14 +7,15 @@ mod faults;
 mod machines;
 mod pools;
 
-use jiff::Timestamp;
-
-use super::found::{Found, Surroundings};
-use super::listing::Listing;
-use super::resource::Resource;
-
 pub(super) use clusters::machines_of;
+use jiff::Timestamp;
 pub(super) use pools::waiting;
+
+use super::{
+    found::{Found, Surroundings},
+    listing::Listing,
+    resource::Resource,
+};
 
 pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> Listing {
     match found.resource {

@@ -1,17 +1,19 @@
 //! The objects of a small cluster, as tables and texts.
 
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::PostParams;
-use kube::core::DynamicObject;
+use kube::{Api, api::PostParams, core::DynamicObject};
 use nephele_testkit::ManagementApi;
 use serde_json::{Value, json};
 
-use super::found::{Found, Surroundings};
-use super::output::render;
-use super::*;
-use crate::access::Access;
-use crate::exit::{Exit, Problem};
+use super::{
+    found::{Found, Surroundings},
+    output::render,
+    *,
+};
+use crate::{
+    access::Access,
+    exit::{Exit, Problem},
+};
 
 const MADE: &str = "2026-03-04T05:06:07Z";
 
@@ -68,14 +70,21 @@ fn machine(name: &str, control_plane: bool, phase: &str) -> Value {
 }
 
 fn simulated_machine(name: &str, stages: &[(&str, &str, &str)]) -> Value {
-    let conditions: Vec<_> =
-        stages.iter().map(|(kind, status, reason)| condition(kind, status, reason, "")).collect();
+    let conditions: Vec<_> = stages
+        .iter()
+        .map(|(kind, status, reason)| condition(kind, status, reason, ""))
+        .collect();
     let rest = json!({
         "spec": {"instanceType": "medium"},
         "status": {"failureDomain": "north-1a", "conditions": conditions,
                    "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalIP", "address": "fd00::1"}]},
     });
-    object("infrastructure.cluster.x-k8s.io/v1beta2", "InMemoryMachine", name, &rest)
+    object(
+        "infrastructure.cluster.x-k8s.io/v1beta2",
+        "InMemoryMachine",
+        name,
+        &rest,
+    )
 }
 
 fn pool() -> Value {
@@ -97,12 +106,24 @@ fn around() -> Surroundings {
         ("VMProvisioned", "False", "WaitingForStartupTimeout"),
         ("NodeProvisioned", "False", "WaitingForVMProvisioned"),
     ];
-    let all = ["VMProvisioned", "NodeProvisioned", "EtcdProvisioned", "APIServerProvisioned"].map(up);
+    let all = [
+        "VMProvisioned",
+        "NodeProvisioned",
+        "EtcdProvisioned",
+        "APIServerProvisioned",
+    ]
+    .map(up);
     let mut settled = claim("settled", "v4");
     settled["status"] = json!({"addressRef": {"name": "settled"}});
     Surroundings {
-        machines: vec![machine("cp-0", true, "Running"), machine("md-0", false, "Provisioning")],
-        simulated_machines: vec![simulated_machine("cp-0", &all), simulated_machine("md-0", &booting)],
+        machines: vec![
+            machine("cp-0", true, "Running"),
+            machine("md-0", false, "Provisioning"),
+        ],
+        simulated_machines: vec![
+            simulated_machine("cp-0", &all),
+            simulated_machine("md-0", &booting),
+        ],
         simulated_clusters: vec![object(
             "infrastructure.cluster.x-k8s.io/v1beta2",
             "InMemoryCluster",
@@ -129,7 +150,10 @@ demo   Provisioned   False       nephele-workload.nephele-system.svc:20000   1/2
 "
     );
     let wide = show(Format::Wide, Resource::Clusters, vec![cluster()]);
-    assert!(wide.contains("InMemoryCluster   * ControlPlaneAvailable: * waits\n"), "{wide}");
+    assert!(
+        wide.contains("InMemoryCluster   * ControlPlaneAvailable: * waits\n"),
+        "{wide}"
+    );
 }
 
 #[test]
@@ -202,11 +226,17 @@ full     fail             -        0         0      0          2m
 
 #[test]
 fn other_formats_have_the_objects_as_they_are() {
-    assert_eq!(show(Format::Name, Resource::Clusters, vec![cluster()]), "cluster.cluster.x-k8s.io/demo\n");
+    assert_eq!(
+        show(Format::Name, Resource::Clusters, vec![cluster()]),
+        "cluster.cluster.x-k8s.io/demo\n"
+    );
     let list: Value =
         serde_json::from_str(&show(Format::Json, Resource::Clusters, vec![cluster()])).expect("JSON");
     assert_eq!((&list["kind"], &list["items"][0]), (&json!("List"), &cluster()));
-    let found = Found { resource: Resource::Clusters, objects: vec![cluster()] };
+    let found = Found {
+        resource: Resource::Clusters,
+        objects: vec![cluster()],
+    };
     let one = render(Format::Yaml, &found, &Listing::default(), false, true).expect("YAML");
     assert_eq!(serde_yaml_ng::from_str::<Value>(&one).expect("YAML"), cluster());
 }
@@ -218,7 +248,10 @@ fn empty_table_has_no_header() {
 
 #[test]
 fn description_has_conditions_machines_and_the_last_events() {
-    let found = Found { resource: Resource::Clusters, objects: vec![cluster()] };
+    let found = Found {
+        resource: Resource::Clusters,
+        objects: vec![cluster()],
+    };
     let around = around();
     let related = describe::related(&found, &around);
     let event = |number: i32| -> Event {
@@ -284,60 +317,128 @@ NAME   EFFECT           PHASE    NAMESPACES   MATCHED   HITS   REFUSED   AGE
 down   apiServer.down   Active   3            9         7      1         2m
 "
     );
-    let found = Found { resource: Resource::ClusterFaults, objects: vec![object] };
-    let text =
-        describe::text(&found, &Surroundings::default(), &describe::related(&found, &around()), &[], now());
+    let found = Found {
+        resource: Resource::ClusterFaults,
+        objects: vec![object],
+    };
+    let text = describe::text(
+        &found,
+        &Surroundings::default(),
+        &describe::related(&found, &around()),
+        &[],
+        now(),
+    );
     let section = "Refused by namespaces:\n  NAMESPACE   MESSAGE\n  team-3      exceeded quota\n";
     assert!(text.contains(section), "{text}");
 }
 
 #[test]
 fn description_of_a_pool_lists_the_claims_that_wait() {
-    let found = Found { resource: Resource::Pools, objects: vec![pool()] };
-    let text = describe::text(&found, &around(), &describe::related(&found, &around()), &[], now());
+    let found = Found {
+        resource: Resource::Pools,
+        objects: vec![pool()],
+    };
+    let text = describe::text(
+        &found,
+        &around(),
+        &describe::related(&found, &around()),
+        &[],
+        now(),
+    );
     assert!(
         text.contains("Waiting claims:\n  NAMESPACE   NAME    AGE   REASON   MESSAGE\n  default     waits"),
         "{text}"
     );
-    assert!(!text.contains("settled") && !text.contains("of-another"), "{text}");
+    assert!(
+        !text.contains("settled") && !text.contains("of-another"),
+        "{text}"
+    );
 }
 
 async fn create(access: &Access, object: Value) {
-    let (group, _) =
-        object["apiVersion"].as_str().and_then(|version| version.split_once('/')).expect("a group");
-    let resource = access.kind(group, object["kind"].as_str().expect("a kind")).await.expect("it is served");
+    let (group, _) = object["apiVersion"]
+        .as_str()
+        .and_then(|version| version.split_once('/'))
+        .expect("a group");
+    let resource = access
+        .kind(group, object["kind"].as_str().expect("a kind"))
+        .await
+        .expect("it is served");
     let api: Api<DynamicObject> = Api::namespaced_with(access.client.clone(), "default", &resource);
     let object: DynamicObject = serde_json::from_value(object).expect("an object");
-    api.create(&PostParams::default(), &object).await.expect("created");
+    api.create(&PostParams::default(), &object)
+        .await
+        .expect("created");
 }
 
 #[tokio::test]
 async fn objects_are_read_from_the_management_cluster() {
     let api = ManagementApi::start();
-    let access = Access { client: api.client(), namespace: "default".to_owned() };
+    let access = Access {
+        client: api.client(),
+        namespace: "default".to_owned(),
+    };
     let around = around();
-    for object in
-        [&[cluster(), pool()], &around.machines[..], &around.simulated_machines, &around.claims].concat()
+    for object in [
+        &[cluster(), pool()],
+        &around.machines[..],
+        &around.simulated_machines,
+        &around.claims,
+    ]
+    .concat()
     {
         create(&access, object).await;
     }
     let reader = Reader::new(access.clone(), Some("default".to_owned()));
-    let found = reader.find(Resource::Clusters, Some("demo")).await.expect("found");
-    let listing = rows::listing(&found, &reader.surroundings(Resource::Clusters).await.expect("read"), now());
-    assert_eq!((listing.rows.len(), listing.rows[0].cells[4].as_str()), (1, "0/2"));
-    assert_eq!(reader.find(Resource::Machines, None).await.expect("found").objects.len(), 2);
+    let found = reader
+        .find(Resource::Clusters, Some("demo"))
+        .await
+        .expect("found");
+    let listing = rows::listing(
+        &found,
+        &reader.surroundings(Resource::Clusters).await.expect("read"),
+        now(),
+    );
+    assert_eq!(
+        (listing.rows.len(), listing.rows[0].cells[4].as_str()),
+        (1, "0/2")
+    );
+    assert_eq!(
+        reader
+            .find(Resource::Machines, None)
+            .await
+            .expect("found")
+            .objects
+            .len(),
+        2
+    );
     let pools = reader.find(Resource::Pools, None).await.expect("found");
     assert_eq!(pools.objects[0]["kind"], "InClusterIPPool");
     let around = reader.surroundings(Resource::Pools).await.expect("read");
     assert_eq!(around.claims.len(), 3);
-    assert_eq!(reader.events(&describe::related(&pools, &around)).await.expect("read"), []);
+    assert_eq!(
+        reader
+            .events(&describe::related(&pools, &around))
+            .await
+            .expect("read"),
+        []
+    );
 
     let exit = async |reader: &Reader, name| {
-        let error = reader.find(Resource::Clusters, Some(name)).await.expect_err("a failure");
+        let error = reader
+            .find(Resource::Clusters, Some(name))
+            .await
+            .expect_err("a failure");
         error.downcast_ref::<Problem>().expect("a problem").exit
     };
     assert_eq!(exit(&reader, "none").await, Exit::NotFound);
     let forbidden = api.forbidding(|_, path| path.ends_with("/clusters/demo"));
-    let reader = Reader::new(Access { client: forbidden, ..access }, Some("default".to_owned()));
+    let reader = Reader::new(
+        Access {
+            client: forbidden,
+            ..access
+        },
+        Some("default".to_owned()),
+    );
     assert_eq!(exit(&reader, "demo").await, Exit::Forbidden);
 }

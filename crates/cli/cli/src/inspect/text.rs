@@ -5,7 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The time since then, in one or two units, as kubectl shows it.
 pub(super) fn age(since: Option<&Time>, now: Timestamp) -> String {
-    let Some(since) = since else { return "<unknown>".to_owned() };
+    let Some(since) = since else {
+        return "<unknown>".to_owned();
+    };
     let seconds = now.as_second().saturating_sub(since.0.as_second()).max(0);
     let minutes = seconds / 60;
     let hours = seconds / 3600;
@@ -24,7 +26,11 @@ pub(super) fn age(since: Option<&Time>, now: Timestamp) -> String {
 
 /// The text, or what stands for none.
 pub(super) fn or_dash(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -35,11 +41,24 @@ mod tests {
     fn age_is_that_of_kubectl() {
         let now: Timestamp = "2026-03-04T00:00:00Z".parse().expect("a time");
         let of = |seconds: i64| age(Some(&Time(now - jiff::SignedDuration::from_secs(seconds))), now);
-        let ages = [(5, "5s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (600, "10m"), (7_300, "121m")];
+        let ages = [
+            (5, "5s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (7_300, "121m"),
+        ];
         for (seconds, text) in ages {
             assert_eq!(of(seconds), text);
         }
-        let ages = [(10_860, "3h1m"), (90_000, "25h"), (176_400, "2d1h"), (864_000, "10d"), (-5, "0s")];
+        let ages = [
+            (10_860, "3h1m"),
+            (90_000, "25h"),
+            (176_400, "2d1h"),
+            (864_000, "10d"),
+            (-5, "0s"),
+        ];
         for (seconds, text) in ages {
             assert_eq!(of(seconds), text);
         }

@@ -43,7 +43,10 @@ pub(super) fn roles(found: &Found) -> anyhow::Result<Roles> {
         ),
         (None, Owner::None | Owner::Us) => None,
     };
-    Ok(Roles { ipam: note.is_none(), note })
+    Ok(Roles {
+        ipam: note.is_none(),
+        note,
+    })
 }
 
 #[cfg(test)]
@@ -51,19 +54,42 @@ mod tests {
     use super::*;
 
     fn found() -> Found {
-        Found { cluster_api: true, providers: Vec::new(), pools: Owner::None }
+        Found {
+            cluster_api: true,
+            providers: Vec::new(),
+            pools: Owner::None,
+        }
     }
 
     fn with_provider(name: &str) -> Found {
-        Found { providers: vec![(name.to_owned(), "there".to_owned())], ..found() }
+        Found {
+            providers: vec![(name.to_owned(), "there".to_owned())],
+            ..found()
+        }
     }
 
     #[test]
     fn the_manager_has_both_roles_unless_another_ipam_provider_is_there() {
-        let both = Roles { ipam: true, note: None };
+        let both = Roles {
+            ipam: true,
+            note: None,
+        };
         assert_eq!(roles(&found()).expect("roles"), both);
-        assert_eq!(roles(&Found { pools: Owner::Us, ..found() }).expect("roles"), both);
-        for found in [with_provider(IPAM), Found { pools: Owner::Others, ..found() }] {
+        assert_eq!(
+            roles(&Found {
+                pools: Owner::Us,
+                ..found()
+            })
+            .expect("roles"),
+            both
+        );
+        for found in [
+            with_provider(IPAM),
+            Found {
+                pools: Owner::Others,
+                ..found()
+            },
+        ] {
             let roles = roles(&found).expect("roles");
             assert!(!roles.ipam && roles.note.is_some(), "{roles:?}");
         }
@@ -72,7 +98,13 @@ mod tests {
     #[test]
     fn nothing_is_installed_without_cluster_api_or_over_what_clusterctl_looks_after() {
         let message = |found: &Found| roles(found).expect_err("refused").to_string();
-        assert!(message(&Found { cluster_api: false, ..found() }).contains("clusterctl init"));
+        assert!(
+            message(&Found {
+                cluster_api: false,
+                ..found()
+            })
+            .contains("clusterctl init")
+        );
         assert!(message(&with_provider(INFRASTRUCTURE)).contains("clusterctl delete"));
     }
 }

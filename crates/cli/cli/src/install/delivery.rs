@@ -35,13 +35,19 @@ impl FromStr for Destination {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, value) = text.split_once(':').map_or((text, None), |(kind, value)| (kind, Some(value)));
+        let (kind, value) = text
+            .split_once(':')
+            .map_or((text, None), |(kind, value)| (kind, Some(value)));
         match (kind, value) {
-            ("kind", cluster) => Ok(Self::Kind { cluster: cluster.unwrap_or("kind").to_owned() }),
-            ("containerd", socket) => Ok(Self::Containerd { socket: socket.map(PathBuf::from) }),
-            ("registry", Some(repository)) if repository.contains('/') => {
-                Ok(Self::Registry { repository: repository.to_owned() })
-            }
+            ("kind", cluster) => Ok(Self::Kind {
+                cluster: cluster.unwrap_or("kind").to_owned(),
+            }),
+            ("containerd", socket) => Ok(Self::Containerd {
+                socket: socket.map(PathBuf::from),
+            }),
+            ("registry", Some(repository)) if repository.contains('/') => Ok(Self::Registry {
+                repository: repository.to_owned(),
+            }),
             _ => Err("expected kind[:CLUSTER], containerd[:SOCKET] or registry:HOST/REPOSITORY".to_owned()),
         }
     }
@@ -51,12 +57,17 @@ impl Destination {
     /// The destination for a context of a kubeconfig, if its name says that it is one of kind.
     pub(super) fn of_context(context: &str) -> Option<Self> {
         let cluster = context.strip_prefix(KIND_CONTEXT)?;
-        Some(Self::Kind { cluster: cluster.to_owned() })
+        Some(Self::Kind {
+            cluster: cluster.to_owned(),
+        })
     }
 
     /// Gives the nodes the image, or lets them pull it. Returns the name by which they have it.
     pub(super) fn deliver(&self, image: &Archive) -> anyhow::Result<Delivered> {
-        let loaded = Delivered { name: image.name.clone(), is_on_nodes: true };
+        let loaded = Delivered {
+            name: image.name.clone(),
+            is_on_nodes: true,
+        };
         match self {
             Self::Kind { cluster } => {
                 // kind reads the archive once per node, so it needs a file.
@@ -73,7 +84,10 @@ impl Destination {
                 let name = format!("{repository}:{tag}");
                 let archive = InFile::write(image)?;
                 push(&PUSHERS, &archive.file, &name)?;
-                Ok(Delivered { name, is_on_nodes: false })
+                Ok(Delivered {
+                    name,
+                    is_on_nodes: false,
+                })
             }
         }
     }
@@ -99,7 +113,10 @@ impl InFile {
         let file = folder.path().join("nephele.tar");
         std::fs::write(&file, &image.content)
             .with_context(|| format!("failed to write {}", file.display()))?;
-        Ok(Self { file, _folder: folder })
+        Ok(Self {
+            file,
+            _folder: folder,
+        })
     }
 }
 
@@ -120,7 +137,9 @@ impl Pusher {
                 if ["localhost", "127.0.0.1"].contains(&host(name)) {
                     skopeo.arg("--dest-tls-verify=false");
                 }
-                skopeo.arg(format!("oci-archive:{}", file.display())).arg(format!("docker://{name}"));
+                skopeo
+                    .arg(format!("oci-archive:{}", file.display()))
+                    .arg(format!("docker://{name}"));
                 skopeo
             }
             Self::Crane => {
@@ -154,7 +173,9 @@ fn push(pushers: &[Pusher], file: &Path, name: &str) -> anyhow::Result<()> {
 
 fn kind(cluster: &str, file: &Path) -> Command {
     let mut kind = Command::new("kind");
-    kind.args(["load", "image-archive"]).arg(file).args(["--name", cluster]);
+    kind.args(["load", "image-archive"])
+        .arg(file)
+        .args(["--name", cluster]);
     kind
 }
 
@@ -163,7 +184,14 @@ fn containerd(socket: Option<&Path>) -> Command {
     if let Some(socket) = socket {
         ctr.arg("--address").arg(socket);
     }
-    ctr.args(["--namespace", CONTAINERD_NAMESPACE, "images", "import", "--local", "-"]);
+    ctr.args([
+        "--namespace",
+        CONTAINERD_NAMESPACE,
+        "images",
+        "import",
+        "--local",
+        "-",
+    ]);
     ctr
 }
 
@@ -175,14 +203,23 @@ struct NotInstalled(String);
 /// Runs a program with this input, and fails with what it says.
 fn run(command: &mut Command, input: &[u8]) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let spawned = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = match spawned {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(NotInstalled(program)),
         spawned => spawned.with_context(|| format!("failed to start {program}"))?,
     };
     // A program that fails early does not read all of its input; its own message says why.
-    let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input));
-    let output = child.wait_with_output().with_context(|| format!("failed to run {program}"))?;
+    let written = child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut stdin| stdin.write_all(input));
+    let output = child
+        .wait_with_output()
+        .with_context(|| format!("failed to run {program}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{program} failed: {}", said.trim());
     written.with_context(|| format!("failed to send the image to {program}"))
@@ -194,14 +231,22 @@ mod tests {
 
     #[test]
     fn destinations_are_read_and_a_context_of_kind_names_its_cluster() {
-        let kind = |cluster: &str| Destination::Kind { cluster: cluster.to_owned() };
+        let kind = |cluster: &str| Destination::Kind {
+            cluster: cluster.to_owned(),
+        };
         assert_eq!("kind".parse(), Ok(kind("kind")));
         assert_eq!("kind:lab".parse(), Ok(kind("lab")));
         assert_eq!("containerd".parse(), Ok(Destination::Containerd { socket: None }));
         let socket = Some(PathBuf::from("/run/c.sock"));
-        assert_eq!("containerd:/run/c.sock".parse(), Ok(Destination::Containerd { socket }));
+        assert_eq!(
+            "containerd:/run/c.sock".parse(),
+            Ok(Destination::Containerd { socket })
+        );
         let repository = "registry.example:5000/lab/nephele".to_owned();
-        assert_eq!(format!("registry:{repository}").parse(), Ok(Destination::Registry { repository }));
+        assert_eq!(
+            format!("registry:{repository}").parse(),
+            Ok(Destination::Registry { repository })
+        );
         for wrong in ["docker", "registry", "registry:", "registry:nephele"] {
             assert!(wrong.parse::<Destination>().is_err(), "{wrong}");
         }
@@ -213,7 +258,11 @@ mod tests {
     fn only_a_registry_of_this_machine_may_have_no_certificate() {
         let words = |pusher: Pusher, name: &str| {
             let command = pusher.command(Path::new("/a.tar"), name);
-            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            command
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(
             words(Pusher::Skopeo, "registry.example/nephele:1"),
@@ -223,13 +272,21 @@ mod tests {
             words(Pusher::Skopeo, "localhost:5000/nephele:1"),
             "copy --quiet --dest-tls-verify=false oci-archive:/a.tar docker://localhost:5000/nephele:1"
         );
-        assert_eq!(words(Pusher::Crane, "localhost:5000/nephele:1"), "push /a.tar localhost:5000/nephele:1");
+        assert_eq!(
+            words(Pusher::Crane, "localhost:5000/nephele:1"),
+            "push /a.tar localhost:5000/nephele:1"
+        );
     }
 
     #[test]
     fn without_a_program_that_pushes_the_error_names_them() {
         let error = push(&[], Path::new("/a.tar"), "registry.example/nephele:1").expect_err("none is there");
-        assert!(error.to_string().starts_with("neither skopeo nor crane is installed"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("neither skopeo nor crane is installed"),
+            "{error}"
+        );
     }
 
     #[test]

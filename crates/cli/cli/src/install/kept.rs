@@ -2,14 +2,21 @@
 //! so the API server fails to read their objects in any version but the stored one.
 
 use anyhow::Context as _;
-use k8s_openapi::api::core::v1::{Secret, Service};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
-use kube::{Api, Client, ResourceExt as _};
+use k8s_openapi::{
+    api::core::v1::{Secret, Service},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
 use serde_json::{Value, json};
 
 /// The Secrets in which a manager keeps the certificate of its webhooks, one for each first role.
-const CERTIFICATES: [&str; 2] = ["nephele-webhook-certificate", "capi-ipam-in-cluster-webhook-certificate"];
+const CERTIFICATES: [&str; 2] = [
+    "nephele-webhook-certificate",
+    "capi-ipam-in-cluster-webhook-certificate",
+];
 /// The label of what a manager made itself.
 const MADE_BY_MANAGER: (&str, &str) = ("app.kubernetes.io/managed-by", "nephele");
 
@@ -33,15 +40,22 @@ pub(super) async fn mend(client: &Client) -> anyhow::Result<Mended> {
         let name = ours.name_any();
         let found = definitions.get_opt(&name).await;
         let found = found.with_context(|| format!("failed to read the definition {name}"))?;
-        let Some((namespace, service)) = found.as_ref().and_then(service) else { continue };
+        let Some((namespace, service)) = found.as_ref().and_then(service) else {
+            continue;
+        };
         let services = Api::<Service>::namespaced(client.clone(), &namespace);
         let there = services.get_opt(&service).await;
-        if there.with_context(|| format!("failed to read Service {namespace}/{service}"))?.is_some() {
+        if there
+            .with_context(|| format!("failed to read Service {namespace}/{service}"))?
+            .is_some()
+        {
             continue;
         }
         // A manager that was installed meanwhile has changed the definition.
         let patch = without_conversion(found.and_then(|found| found.resource_version()).as_deref());
-        let patched = definitions.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        let patched = definitions
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await;
         patched.with_context(|| format!("failed to change the definition {name}"))?;
         mended.definitions.push(name);
         for secret in CERTIFICATES {
@@ -71,13 +85,28 @@ fn without_conversion(resource_version: Option<&str>) -> Value {
 async fn forget(client: &Client, namespace: &str, name: &str) -> anyhow::Result<bool> {
     let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
     let failed = |what: &str| format!("failed to {what} Secret {namespace}/{name}");
-    let Some(secret) = secrets.get_opt(name).await.with_context(|| failed("read"))? else { return Ok(false) };
-    if secret.labels().get(MADE_BY_MANAGER.0).is_none_or(|value| value != MADE_BY_MANAGER.1) {
+    let Some(secret) = secrets.get_opt(name).await.with_context(|| failed("read"))? else {
+        return Ok(false);
+    };
+    if secret
+        .labels()
+        .get(MADE_BY_MANAGER.0)
+        .is_none_or(|value| value != MADE_BY_MANAGER.1)
+    {
         return Ok(false);
     }
-    let preconditions = Preconditions { uid: secret.uid(), resource_version: secret.resource_version() };
-    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    secrets.delete(name, &params).await.with_context(|| failed("delete"))?;
+    let preconditions = Preconditions {
+        uid: secret.uid(),
+        resource_version: secret.resource_version(),
+    };
+    let params = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    secrets
+        .delete(name, &params)
+        .await
+        .with_context(|| failed("delete"))?;
     Ok(true)
 }
 
@@ -94,7 +123,9 @@ mod tests {
         K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
     {
         let object = serde_json::from_value(object).expect("an object");
-        api.create(&PostParams::default(), &object).await.expect("created");
+        api.create(&PostParams::default(), &object)
+            .await
+            .expect("created");
     }
 
     #[tokio::test]
@@ -107,27 +138,55 @@ mod tests {
         create(&secrets, certificate("nephele")).await;
         let services = Api::<Service>::namespaced(client.clone(), "nephele-system");
         let name = "nephele-webhook-service";
-        create(&services, json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 443}]}})).await;
-        let pools =
-            |names: Vec<String>| names.iter().all(|name| name.ends_with("pools.ipam.cluster.x-k8s.io"));
+        create(
+            &services,
+            json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 443}]}}),
+        )
+        .await;
+        let pools = |names: Vec<String>| {
+            names
+                .iter()
+                .all(|name| name.ends_with("pools.ipam.cluster.x-k8s.io"))
+        };
 
         // The Service of pools is that of another provider, and is gone.
         let first = mend(&client).await.expect("mended");
-        assert!(!first.definitions.is_empty() && pools(first.definitions), "{:?}", first.secrets);
+        assert!(
+            !first.definitions.is_empty() && pools(first.definitions),
+            "{:?}",
+            first.secrets
+        );
         assert_eq!(mend(&client).await.expect("mended"), Mended::default());
 
-        services.delete(name, &DeleteParams::default()).await.expect("deleted");
+        services
+            .delete(name, &DeleteParams::default())
+            .await
+            .expect("deleted");
         let second = mend(&client).await.expect("mended");
-        let converted = nephele_api::crds().into_iter().filter(|one| one.spec.conversion.is_some());
-        let converted = converted.map(|one| one.name_any()).filter(|name| !name.contains(".ipam."));
+        let converted = nephele_api::crds()
+            .into_iter()
+            .filter(|one| one.spec.conversion.is_some());
+        let converted = converted
+            .map(|one| one.name_any())
+            .filter(|name| !name.contains(".ipam."));
         assert_eq!(second.definitions, converted.collect::<Vec<_>>());
         assert_eq!(second.secrets, ["nephele-system/nephele-webhook-certificate"]);
         let definitions = Api::<CustomResourceDefinition>::all(client.clone());
         for name in second.definitions {
-            let conversion = definitions.get(&name).await.expect("it stays").spec.conversion.expect("one");
+            let conversion = definitions
+                .get(&name)
+                .await
+                .expect("it stays")
+                .spec
+                .conversion
+                .expect("one");
             assert_eq!((conversion.strategy.as_str(), conversion.webhook), ("None", None));
         }
         create(&secrets, certificate("another")).await;
-        assert!(!forget(&client, "nephele-system", CERTIFICATES[0]).await.expect("an answer"));
+        assert!(
+            !forget(&client, "nephele-system", CERTIFICATES[0])
+                .await
+                .expect("an answer")
+        );
     }
 }

@@ -22,18 +22,26 @@ enum Clearing {
 
 /// Makes way for an object that is about to be applied.
 pub(super) async fn clear(management: &Management, wanted: &Value) -> anyhow::Result<()> {
-    let Some((api, clearing)) = look(management, wanted).await? else { return Ok(()) };
+    let Some((api, clearing)) = look(management, wanted).await? else {
+        return Ok(());
+    };
     let kind = wanted["kind"].as_str().unwrap_or_default();
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
     match clearing {
         Clearing::Nothing => Ok(()),
         Clearing::Delete => {
             let deleted = api.delete(name, &DeleteParams::default()).await;
-            deleted.map(drop).with_context(|| format!("failed to delete {kind} {name}"))
+            deleted
+                .map(drop)
+                .with_context(|| format!("failed to delete {kind} {name}"))
         }
         Clearing::Change(patch) => {
-            let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-            patched.map(drop).with_context(|| format!("failed to change {kind} {name}"))
+            let patched = api
+                .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await;
+            patched
+                .map(drop)
+                .with_context(|| format!("failed to change {kind} {name}"))
         }
     }
 }
@@ -54,8 +62,13 @@ async fn look(
         return Ok(None);
     }
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-    let Some(api) = management.api(wanted).await? else { return Ok(None) };
-    let found = api.get_opt(name).await.with_context(|| format!("failed to read {kind} {name}"))?;
+    let Some(api) = management.api(wanted).await? else {
+        return Ok(None);
+    };
+    let found = api
+        .get_opt(name)
+        .await
+        .with_context(|| format!("failed to read {kind} {name}"))?;
     Ok(found.map(|found| (api, clearing(&found.data, wanted))))
 }
 
@@ -95,7 +108,10 @@ mod tests {
         assert_eq!(clearing(&of_url, &wanted), Clearing::Change(changed));
         let configuration = |client: Value| json!({"webhooks": [{"clientConfig": client}]});
         let wanted = configuration(json!({"service": service}));
-        assert_eq!(clearing(&configuration(json!({"service": service})), &wanted), Clearing::Nothing);
+        assert_eq!(
+            clearing(&configuration(json!({"service": service})), &wanted),
+            Clearing::Nothing
+        );
         assert_eq!(
             clearing(&configuration(json!({"url": "https://127.0.0.1:1"})), &wanted),
             Clearing::Delete

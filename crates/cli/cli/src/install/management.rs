@@ -62,13 +62,19 @@ impl Management {
         asked.map_err(|error| {
             Problem::request("read the version of the API server", "read /version", error)
         })?;
-        Ok(Self { kinds: Kinds::new(client.clone()), client })
+        Ok(Self {
+            kinds: Kinds::new(client.clone()),
+            client,
+        })
     }
 
     /// The management cluster of a test.
     #[cfg(test)]
     pub(super) fn of(client: Client) -> Self {
-        Self { kinds: Kinds::new(client.clone()), client }
+        Self {
+            kinds: Kinds::new(client.clone()),
+            client,
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -101,7 +107,9 @@ impl Management {
         Ok(Found {
             cluster_api: clusters.is_some(),
             providers: self.providers().await?,
-            pools: pools.map_or(Owner::None, |pools| if is_ours(&pools) { Owner::Us } else { Owner::Others }),
+            pools: pools.map_or(Owner::None, |pools| {
+                if is_ours(&pools) { Owner::Us } else { Owner::Others }
+            }),
         })
     }
 
@@ -141,8 +149,13 @@ impl Management {
     pub(super) async fn rehearse(&self, object: &Value) -> anyhow::Result<()> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let kind = object["kind"].as_str().unwrap_or_default();
-        let Some(api) = self.api(object).await? else { return Ok(()) };
-        let params = PatchParams { dry_run: true, ..PatchParams::apply(FIELD_MANAGER).force() };
+        let Some(api) = self.api(object).await? else {
+            return Ok(());
+        };
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::apply(FIELD_MANAGER).force()
+        };
         match api.patch(name, &params, &Patch::Apply(object)).await {
             Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status) => Ok(()),
             Err(error) => Err(Problem::request(
@@ -165,7 +178,11 @@ impl Management {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let applied = api.patch(name, &params, &Patch::Apply(object)).await;
         applied.map_err(|error| {
-            Problem::request(&format!("apply {kind} {name}"), &format!("create and patch {kind}"), error)
+            Problem::request(
+                &format!("apply {kind} {name}"),
+                &format!("create and patch {kind}"),
+                error,
+            )
         })?;
         Ok(())
     }

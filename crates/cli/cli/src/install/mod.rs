@@ -25,8 +25,7 @@ use self::{
     management::Management,
     objects::{NAMESPACE, Wanted, objects},
 };
-use crate::access::TargetArgs;
-use crate::image;
+use crate::{access::TargetArgs, image};
 
 /// The flags of `nephele install`.
 #[derive(Debug, clap::Args)]
@@ -56,16 +55,30 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("The manager is not an IPAM provider: {note}.");
     }
     let wanted = match args.image {
-        Some(image) => Wanted { image, on_nodes: false, ipam: roles.ipam },
+        Some(image) => Wanted {
+            image,
+            on_nodes: false,
+            ipam: roles.ipam,
+        },
         None => {
             let destination = destination(args.load, args.target.context())?;
             let image = image::make(args.program.as_deref())?;
-            println!("Delivering the image {} ({} MB)", image.name, image.content.len() / 1_000_000);
+            println!(
+                "Delivering the image {} ({} MB)",
+                image.name,
+                image.content.len() / 1_000_000
+            );
             let delivered = destination.deliver(&image)?;
-            Wanted { image: delivered.name, on_nodes: delivered.is_on_nodes, ipam: roles.ipam }
+            Wanted {
+                image: delivered.name,
+                on_nodes: delivered.is_on_nodes,
+                ipam: roles.ipam,
+            }
         }
     };
-    let objects = objects(&wanted, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
+    let objects = objects(&wanted, &|name| {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    })?;
     println!("Applying {} objects", objects.len());
     apply(&management, &objects).await?;
     println!("Waiting until the manager is ready");
@@ -88,7 +101,10 @@ async fn apply(management: &Management, objects: &[Value]) -> anyhow::Result<()>
             management.apply(object).await
         };
         applied.await.with_context(|| {
-            format!("{number} of {} objects are applied; run the command again to continue", objects.len())
+            format!(
+                "{number} of {} objects are applied; run the command again to continue",
+                objects.len()
+            )
         })?;
     }
     Ok(())
@@ -142,7 +158,11 @@ mod tests {
 
     /// The names of the ConfigMaps that are there.
     async fn maps(api: &ManagementApi) -> Vec<String> {
-        let list = api.api::<ConfigMap>().list(&ListParams::default()).await.expect("a list");
+        let list = api
+            .api::<ConfigMap>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         list.items.iter().map(ResourceExt::name_any).collect()
     }
 
@@ -152,14 +172,20 @@ mod tests {
         let asked = Arc::new(AtomicUsize::new(0));
         for (passed, expected, there) in [
             (0, "failed to apply ConfigMap b; nothing was changed", vec![]),
-            (1, "1 of 2 objects are applied; run the command again to continue", vec!["a".to_owned()]),
+            (
+                1,
+                "1 of 2 objects are applied; run the command again to continue",
+                vec!["a".to_owned()],
+            ),
         ] {
             asked.store(0, Ordering::Relaxed);
             let count = asked.clone();
             let client = api.forbidding(move |method, path| {
                 method == "PATCH" && path.ends_with("/b") && count.fetch_add(1, Ordering::Relaxed) >= passed
             });
-            let error = apply(&Management::of(client), &[map("a"), map("b")]).await.expect_err("refused");
+            let error = apply(&Management::of(client), &[map("a"), map("b")])
+                .await
+                .expect_err("refused");
             assert!(error.to_string().starts_with(expected), "{error:#}");
             assert_eq!(maps(&api).await, there);
         }
@@ -168,9 +194,17 @@ mod tests {
     #[test]
     fn nodes_of_kind_get_the_image_without_being_asked_and_others_need_a_destination() {
         let containerd = Destination::Containerd { socket: None };
-        assert_eq!(destination(Some(containerd.clone()), None).expect("chosen"), containerd);
+        assert_eq!(
+            destination(Some(containerd.clone()), None).expect("chosen"),
+            containerd
+        );
         let kind = destination(None, Some("kind-lab".to_owned())).expect("kind");
-        assert_eq!(kind, Destination::Kind { cluster: "lab".to_owned() });
+        assert_eq!(
+            kind,
+            Destination::Kind {
+                cluster: "lab".to_owned()
+            }
+        );
         assert!(destination(None, Some("prod".to_owned())).is_err());
     }
 }

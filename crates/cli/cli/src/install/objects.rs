@@ -2,11 +2,10 @@
 //! provider, too. Pure.
 
 use anyhow::Context as _;
+use nephele_components::{Role, render, with_variables};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use serde_yaml_ng::Deserializer;
-
-use nephele_components::{Role, render, with_variables};
 
 /// The namespace of the manager.
 pub(crate) const NAMESPACE: &str = "nephele-system";
@@ -18,8 +17,10 @@ pub(crate) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "nephele
 const ACCOUNT: &str = "nephele-manager";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 /// The parts of the IPAM provider's names that differ when its objects are those of the manager of all roles.
-const IPAM_NAMES: [(&str, &str); 2] =
-    [("capi-ipam-in-cluster-system-", "nephele-system-ipam-"), ("capi-ipam-in-cluster-", "nephele-ipam-")];
+const IPAM_NAMES: [(&str, &str); 2] = [
+    ("capi-ipam-in-cluster-system-", "nephele-system-ipam-"),
+    ("capi-ipam-in-cluster-", "nephele-ipam-"),
+];
 /// Permissions that managers of both roles have already.
 const IPAM_SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
 
@@ -71,7 +72,9 @@ fn documents(
 }
 
 fn set_up(deployment: &mut Value, wanted: &Wanted) {
-    let Some(container) = deployment.pointer_mut(CONTAINER) else { return };
+    let Some(container) = deployment.pointer_mut(CONTAINER) else {
+        return;
+    };
     if wanted.on_nodes {
         container["imagePullPolicy"] = json!("Never");
     }
@@ -85,8 +88,10 @@ fn set_up(deployment: &mut Value, wanted: &Wanted) {
 /// Whether an object of the IPAM provider has no counterpart among those of the infrastructure provider.
 fn is_not_the_managers(object: &Value) -> bool {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    !matches!(object["kind"].as_str(), Some("Namespace" | "ServiceAccount" | "Deployment"))
-        && !IPAM_SHARED.iter().any(|shared| name.ends_with(shared))
+    !matches!(
+        object["kind"].as_str(),
+        Some("Namespace" | "ServiceAccount" | "Deployment")
+    ) && !IPAM_SHARED.iter().any(|shared| name.ends_with(shared))
 }
 
 /// An object of the IPAM provider as one of the manager with both roles. Services and webhook configurations keep their
@@ -123,7 +128,11 @@ fn of_the_manager(mut object: Value) -> Value {
 
 /// The items of a list in an object, if the object has it.
 fn list<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
-    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+    object
+        .get_mut(field)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
 }
 
 fn rank(kind: &str) -> u8 {
@@ -144,7 +153,11 @@ mod tests {
     use super::*;
 
     fn of(ipam: bool) -> Vec<Value> {
-        let wanted = Wanted { image: "localhost/nephele:1".into(), on_nodes: true, ipam };
+        let wanted = Wanted {
+            image: "localhost/nephele:1".into(),
+            on_nodes: true,
+            ipam,
+        };
         objects(&wanted, &|_| None).expect("components")
     }
 
@@ -152,7 +165,12 @@ mod tests {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let id = |object: &Value| {
             let metadata = &object["metadata"];
-            format!("{} {} {}", text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
+            format!(
+                "{} {} {}",
+                text(&object["kind"]),
+                text(&metadata["namespace"]),
+                text(&metadata["name"])
+            )
         };
         objects.iter().map(id).collect()
     }
@@ -206,7 +224,10 @@ mod tests {
     #[test]
     fn the_manager_has_both_roles_and_its_image_is_not_pulled() {
         let objects = of(true);
-        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").expect("a manager");
+        let deployment = objects
+            .iter()
+            .find(|object| object["kind"] == "Deployment")
+            .expect("a manager");
         let container = deployment.pointer(CONTAINER).expect("a container");
         assert_eq!(container["image"], "localhost/nephele:1");
         assert_eq!(container["imagePullPolicy"], "Never");
@@ -218,11 +239,17 @@ mod tests {
     fn every_binding_binds_a_role_that_is_there_to_the_manager() {
         let objects = of(true);
         let ids = ids(&objects);
-        for binding in objects.iter().filter(|o| o["kind"].as_str().is_some_and(|k| k.ends_with("Binding"))) {
+        for binding in objects
+            .iter()
+            .filter(|o| o["kind"].as_str().is_some_and(|k| k.ends_with("Binding")))
+        {
             let namespace = binding["metadata"]["namespace"].as_str().unwrap_or("-");
             let kind = binding["roleRef"]["kind"].as_str().expect("a kind");
             let namespace = if kind == "ClusterRole" { "-" } else { namespace };
-            let role = format!("{kind} {namespace} {}", binding["roleRef"]["name"].as_str().expect("a name"));
+            let role = format!(
+                "{kind} {namespace} {}",
+                binding["roleRef"]["name"].as_str().expect("a name")
+            );
             assert!(ids.contains(&role), "{role}");
             assert_eq!(
                 binding["subjects"],

@@ -25,12 +25,19 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(super) async fn wait(management: &Management, ipam: bool, limit: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + limit;
     let deployments: Api<Deployment> = Api::namespaced(management.client().clone(), NAMESPACE);
-    match timeout_at(deadline, await_condition(deployments, DEPLOYMENT, is_rolled_out())).await {
+    match timeout_at(
+        deadline,
+        await_condition(deployments, DEPLOYMENT, is_rolled_out()),
+    )
+    .await
+    {
         Ok(result) => drop(result.context("failed to watch the manager's Deployment")?),
         Err(_) => bail!(
             "the manager is not ready after {} s: {}",
             limit.as_secs(),
-            why_not(management).await.unwrap_or_else(|error| nephele_controller::chain(error.as_ref()))
+            why_not(management)
+                .await
+                .unwrap_or_else(|error| nephele_controller::chain(error.as_ref()))
         ),
     }
     reached(management.kinds(), ipam, NAMESPACE, deadline).await.context(
@@ -60,13 +67,25 @@ pub(crate) async fn reached(
 /// Whether all pods of a Deployment are of its newest generation and available.
 fn is_rolled_out() -> impl Condition<Deployment> {
     |deployment: Option<&Deployment>| {
-        let Some(deployment) = deployment else { return false };
-        let Some(status) = &deployment.status else { return false };
-        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let Some(deployment) = deployment else {
+            return false;
+        };
+        let Some(status) = &deployment.status else {
+            return false;
+        };
+        let wanted = deployment
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1);
         status.observed_generation == deployment.metadata.generation
-            && [status.replicas, status.updated_replicas, status.available_replicas]
-                .iter()
-                .all(|number| number.unwrap_or(0) == wanted)
+            && [
+                status.replicas,
+                status.updated_replicas,
+                status.available_replicas,
+            ]
+            .iter()
+            .all(|number| number.unwrap_or(0) == wanted)
     }
 }
 
@@ -93,16 +112,28 @@ pub(crate) fn probes(ipam: bool, namespace: &str) -> Vec<Value> {
 
 /// Has the API server create an object without keeping it.
 pub(crate) async fn probe(kinds: &Kinds, object: &Value) -> anyhow::Result<()> {
-    let api = kinds.api(object).await?.context("the API server does not serve our kinds yet")?;
+    let api = kinds
+        .api(object)
+        .await?
+        .context("the API server does not serve our kinds yet")?;
     let object: DynamicObject = serde_json::from_value(object.clone())?;
-    api.create(&PostParams { dry_run: true, ..PostParams::default() }, &object).await?;
+    api.create(
+        &PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        },
+        &object,
+    )
+    .await?;
     Ok(())
 }
 
 /// What keeps the manager's pods from being ready, as the kubelet and the scheduler tell it.
 async fn why_not(management: &Management) -> anyhow::Result<String> {
     let pods: Api<Pod> = Api::namespaced(management.client().clone(), NAMESPACE);
-    let pods = pods.list(&ListParams::default().labels("control-plane=controller-manager")).await?;
+    let pods = pods
+        .list(&ListParams::default().labels("control-plane=controller-manager"))
+        .await?;
     let mut text = String::new();
     for pod in &pods {
         write!(text, "pod {}: {}. ", pod.name_any(), state_of_pod(pod))?;
@@ -110,7 +141,9 @@ async fn why_not(management: &Management) -> anyhow::Result<String> {
     if text.is_empty() {
         let deployments: Api<Deployment> = Api::namespaced(management.client().clone(), NAMESPACE);
         let deployment = deployments.get(DEPLOYMENT).await?;
-        let reason = why_no_pods(&deployment).map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = why_no_pods(&deployment)
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
         write!(text, "it has no pods{reason}. ")?;
     }
     write!(
@@ -131,7 +164,9 @@ pub(crate) fn why_no_pods(deployment: &Deployment) -> Option<String> {
 
 /// The state of a pod in one line.
 pub(crate) fn state_of_pod(pod: &Pod) -> String {
-    let Some(status) = &pod.status else { return "no status yet".to_owned() };
+    let Some(status) = &pod.status else {
+        return "no status yet".to_owned();
+    };
     let because = |reason: Option<&String>, message: Option<&String>| {
         // The message of a container that ended is the end of its log: the last line says why.
         let message = message.and_then(|message| message.lines().rfind(|line| !line.trim().is_empty()));
@@ -140,17 +175,27 @@ pub(crate) fn state_of_pod(pod: &Pod) -> String {
     };
     for container in status.container_statuses.iter().flatten() {
         let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
-        let ended = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+        let ended = container
+            .last_state
+            .as_ref()
+            .and_then(|state| state.terminated.as_ref());
         match (waiting, ended) {
             (Some(waiting), Some(ended)) => {
                 let waiting = because(waiting.reason.as_ref(), None);
-                return format!("{waiting} after {}", because(ended.reason.as_ref(), ended.message.as_ref()));
+                return format!(
+                    "{waiting} after {}",
+                    because(ended.reason.as_ref(), ended.message.as_ref())
+                );
             }
             (Some(waiting), None) => return because(waiting.reason.as_ref(), waiting.message.as_ref()),
             (None, _) => {}
         }
     }
-    let unmet = status.conditions.iter().flatten().find(|condition| condition.status != "True");
+    let unmet = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.status != "True");
     unmet.map_or_else(
         || status.phase.clone().unwrap_or_default(),
         |condition| {
@@ -198,13 +243,22 @@ mod tests {
             json!({"containerStatuses": [{"name": "manager", "image": "", "imageID": "", "ready": false,
                 "restartCount": 0, "state": state, "lastState": last}]})
         };
-        assert_eq!(state_of_pod(&pod(container(waiting, json!({})))), "ErrImageNeverPull: not on the node");
+        assert_eq!(
+            state_of_pod(&pod(container(waiting, json!({})))),
+            "ErrImageNeverPull: not on the node"
+        );
         let crashed =
             json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "a line before\nno lease\n"}});
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-        assert_eq!(state_of_pod(&pod(container(waiting, crashed))), "CrashLoopBackOff after Error: no lease");
+        assert_eq!(
+            state_of_pod(&pod(container(waiting, crashed))),
+            "CrashLoopBackOff after Error: no lease"
+        );
         let unmet = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": "0/1 nodes"}]});
-        assert_eq!(state_of_pod(&pod(unmet)), "PodScheduled is False: Unschedulable: 0/1 nodes");
+        assert_eq!(
+            state_of_pod(&pod(unmet)),
+            "PodScheduled is False: Unschedulable: 0/1 nodes"
+        );
     }
 }

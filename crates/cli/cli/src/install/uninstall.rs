@@ -36,7 +36,11 @@ pub(crate) struct Args {
 /// Removes the installation.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let management = Management::open(&args.target).await?;
-    let wanted = Wanted { image: String::new(), on_nodes: false, ipam: true };
+    let wanted = Wanted {
+        image: String::new(),
+        on_nodes: false,
+        ipam: true,
+    };
     let mut installed = Vec::new();
     for object in objects(&wanted, &|_| None)? {
         if let Some(api) = management.api(&object).await?
@@ -55,8 +59,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     rehearse(&installed).await?;
     let deadline = Instant::now() + args.time_limit;
     // The definitions go first, while the manager can still release what their objects hold. The namespace goes last.
-    let (definitions, others): (Vec<_>, Vec<_>) =
-        installed.into_iter().partition(|(_, object)| object["kind"] == "CustomResourceDefinition");
+    let (definitions, others): (Vec<_>, Vec<_>) = installed
+        .into_iter()
+        .partition(|(_, object)| object["kind"] == "CustomResourceDefinition");
     delete(&definitions, deadline).await?;
     let reversed: Vec<_> = others.into_iter().rev().collect();
     delete(&reversed, deadline).await?;
@@ -67,8 +72,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn is_ours(api: &Api<DynamicObject>, object: &Value) -> anyhow::Result<bool> {
     let name = name(object);
-    let found =
-        api.get_opt(name).await.with_context(|| format!("failed to read {} {name}", object["kind"]))?;
+    let found = api
+        .get_opt(name)
+        .await
+        .with_context(|| format!("failed to read {} {name}", object["kind"]))?;
     Ok(found.is_some_and(|found| found.labels().get(LABEL.0).is_some_and(|value| value == LABEL.1)))
 }
 
@@ -90,7 +97,9 @@ async fn refuse_if_used(management: &Management, has_pools: bool) -> anyhow::Res
     let ours = |held: &&Held| held.group != ipam::GROUP || has_pools;
     for held in HELD.iter().filter(ours) {
         let kind = held.kind;
-        let Some(resource) = served(management, held).await? else { continue };
+        let Some(resource) = served(management, held).await? else {
+            continue;
+        };
         let objects = management.all(&resource).list(&ListParams::default()).await;
         let objects = objects.with_context(|| format!("failed to list the objects of kind {kind}"))?;
         let holds = |object: &&DynamicObject| object.finalizers().iter().any(|name| name == held.finalizer);
@@ -118,18 +127,28 @@ async fn served(management: &Management, held: &Held) -> anyhow::Result<Option<A
 }
 
 fn full_name(object: &DynamicObject) -> String {
-    let namespace = object.namespace().map(|namespace| namespace + "/").unwrap_or_default();
+    let namespace = object
+        .namespace()
+        .map(|namespace| namespace + "/")
+        .unwrap_or_default();
     namespace + &object.name_any()
 }
 
 /// Asks by a dry run whether all objects can be deleted, before the first one is.
 async fn rehearse(objects: &[(Api<DynamicObject>, Value)]) -> anyhow::Result<()> {
     for (api, object) in objects {
-        let params = DeleteParams { dry_run: true, ..DeleteParams::background() };
+        let params = DeleteParams {
+            dry_run: true,
+            ..DeleteParams::background()
+        };
         match api.delete(name(object), &params).await {
             Err(kube::Error::Api(status)) if status.code == 404 || is_without_dry_run(&status) => {}
             asked => drop(asked.with_context(|| {
-                format!("failed to delete {} {}; nothing was deleted", kind(object), name(object))
+                format!(
+                    "failed to delete {} {}; nothing was deleted",
+                    kind(object),
+                    name(object)
+                )
             })?),
         }
     }
@@ -146,7 +165,11 @@ async fn delete(objects: &[(Api<DynamicObject>, Value)], deadline: Instant) -> a
             Err(kube::Error::Api(status)) if status.code == 404 => uids.push(String::new()),
             Err(error) => {
                 return Err(error).with_context(|| {
-                    format!("failed to delete {} {}: run the command again", kind(object), name(object))
+                    format!(
+                        "failed to delete {} {}: run the command again",
+                        kind(object),
+                        name(object)
+                    )
                 });
             }
         }
@@ -155,7 +178,11 @@ async fn delete(objects: &[(Api<DynamicObject>, Value)], deadline: Instant) -> a
         let gone = await_condition(api.clone(), name(object), is_deleted(uid));
         match timeout_at(deadline, gone).await {
             Ok(result) => drop(result.context("failed to watch the deletion")?),
-            Err(_) => bail!("{} {} is not gone yet: run the command again", kind(object), name(object)),
+            Err(_) => bail!(
+                "{} {} is not gone yet: run the command again",
+                kind(object),
+                name(object)
+            ),
         }
     }
     Ok(())
@@ -189,19 +216,39 @@ mod tests {
             let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
             let map = serde_json::from_value(object.clone()).expect("a ConfigMap");
             maps.create(&PostParams::default(), &map).await.expect("created");
-            objects.push((management.api(&object).await.expect("an answer").expect("a served kind"), object));
+            objects.push((
+                management
+                    .api(&object)
+                    .await
+                    .expect("an answer")
+                    .expect("a served kind"),
+                object,
+            ));
         }
         let error = rehearse(&objects).await.expect_err("refused");
-        assert_eq!(error.to_string(), "failed to delete ConfigMap b; nothing was deleted");
-        assert!(maps.get_opt("a").await.expect("an answer").is_some(), "a dry run deletes nothing");
+        assert_eq!(
+            error.to_string(),
+            "failed to delete ConfigMap b; nothing was deleted"
+        );
+        assert!(
+            maps.get_opt("a").await.expect("an answer").is_some(),
+            "a dry run deletes nothing"
+        );
     }
 
     #[tokio::test]
     async fn an_object_of_any_kind_with_a_finalizer_of_the_manager_holds_up_the_uninstallation() {
         for held in HELD {
             let management = Management::of(ManagementApi::start().client());
-            for (name, finalizers) in [("free", vec!["example.org/theirs"]), ("held", vec![held.finalizer])] {
-                assert!(refuse_if_used(&management, true).await.is_ok(), "{} before {name}", held.kind);
+            for (name, finalizers) in [
+                ("free", vec!["example.org/theirs"]),
+                ("held", vec![held.finalizer]),
+            ] {
+                assert!(
+                    refuse_if_used(&management, true).await.is_ok(),
+                    "{} before {name}",
+                    held.kind
+                );
                 let namespace = (!held.kind.starts_with("Global")).then_some("default");
                 let object = json!({
                     "apiVersion": format!("{}/{}", held.group, held.versions[0]),
@@ -209,15 +256,32 @@ mod tests {
                     "metadata": {"name": name, "namespace": namespace, "finalizers": finalizers},
                     "spec": {},
                 });
-                let api = management.api(&object).await.expect("an answer").expect("a served kind");
+                let api = management
+                    .api(&object)
+                    .await
+                    .expect("an answer")
+                    .expect("a served kind");
                 let object = serde_json::from_value(object).expect("an object");
-                api.create(&PostParams::default(), &object).await.expect("created");
+                api.create(&PostParams::default(), &object)
+                    .await
+                    .expect("created");
             }
-            let refused = refuse_if_used(&management, true).await.expect_err("refused").to_string();
-            assert!(refused.starts_with(&format!("there are objects of kind {} (", held.kind)), "{refused}");
+            let refused = refuse_if_used(&management, true)
+                .await
+                .expect_err("refused")
+                .to_string();
+            assert!(
+                refused.starts_with(&format!("there are objects of kind {} (", held.kind)),
+                "{refused}"
+            );
             // Pools, claims and addresses can be another provider's.
             let is_ours = held.group != ipam::GROUP;
-            assert_eq!(refuse_if_used(&management, false).await.is_err(), is_ours, "{}", held.kind);
+            assert_eq!(
+                refuse_if_used(&management, false).await.is_err(),
+                is_ours,
+                "{}",
+                held.kind
+            );
         }
     }
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use kube::Client;
 
-use crate::diagnostics::{AccountFor, Manager, TokenArgs};
-use crate::provider::ProviderArgs;
+use crate::{
+    diagnostics::{AccountFor, Manager, TokenArgs},
+    provider::ProviderArgs,
+};
 
 /// The label of what the command creates.
 const LABEL: &str = "nephele.dev/journal";

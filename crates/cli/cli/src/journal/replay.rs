@@ -1,9 +1,11 @@
 //! `nephele journal replay`: makes the calls of a journal again.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -45,8 +47,15 @@ fn replay(path: &Path) -> anyhow::Result<String> {
             Line::State(_) | Line::Record(_) => None,
         };
     }
-    let there = replay.engine().with_context(|| format!("{} is empty", path.display()))?.resources().count();
-    let mut text = format!("{} records played, {there} resources in the end", replay.records());
+    let there = replay
+        .engine()
+        .with_context(|| format!("{} is empty", path.display()))?
+        .resources()
+        .count();
+    let mut text = format!(
+        "{} records played, {there} resources in the end",
+        replay.records()
+    );
     if replay.gaps() > 0 {
         text += &format!(", {} times after records that were not kept", replay.gaps());
     }
@@ -74,16 +83,29 @@ mod tests {
         };
         let mut engine = Engine::new(Config::default(), Seed::new("seed"));
         let mut lines = vec![Line::State(engine.state())];
-        for (request, at) in
-            [(Request::Create(ResourceSpec::new(id.clone())), 1000), (Request::Delete(id), 2000)]
-        {
+        for (request, at) in [
+            (Request::Create(ResourceSpec::new(id.clone())), 1000),
+            (Request::Delete(id), 2000),
+        ] {
             let at = SimTime::from_millis(at);
-            engine.apply(Operation { caller: "infra".into(), request, at });
+            engine.apply(Operation {
+                caller: "infra".into(),
+                request,
+                at,
+            });
         }
         engine.poll(SimTime::from_millis(3000));
-        lines.extend(engine.journal().since(1).map(|entry| Line::Record((**entry).clone())));
+        lines.extend(
+            engine
+                .journal()
+                .since(1)
+                .map(|entry| Line::Record((**entry).clone())),
+        );
         lines.push(Line::digest(&engine));
-        lines.iter().map(|line| serde_json::to_string(line).expect("it can be written")).collect()
+        lines
+            .iter()
+            .map(|line| serde_json::to_string(line).expect("it can be written"))
+            .collect()
     }
 
     fn replayed(name: &str, text: &str) -> String {
@@ -104,7 +126,10 @@ mod tests {
         let lines = journal();
         let text = replayed("whole", &lines.join("\n"));
         let (said, digest) = text.rsplit_once(' ').expect("it ends with the digest");
-        assert_eq!(said, "3 records played, 0 resources in the end: the same as in the journal, digest");
+        assert_eq!(
+            said,
+            "3 records played, 0 resources in the end: the same as in the journal, digest"
+        );
         assert_eq!(digest.len(), 64);
 
         let cut = lines[..3].join("\n") + "\n{\"Record\":{\"seq";

@@ -1,9 +1,11 @@
 //! `nephele journal show`: the lines of the journal, from the manager or from a file.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -15,10 +17,12 @@ use nephele_engine::Line;
 use tokio_util::sync::CancellationToken;
 
 use super::{account, story};
-use crate::access::AccessArgs;
-use crate::diagnostics::{Ask, TokenArgs};
-use crate::output::print;
-use crate::provider::ProviderArgs;
+use crate::{
+    access::AccessArgs,
+    diagnostics::{Ask, TokenArgs},
+    output::print,
+    provider::ProviderArgs,
+};
 
 pub(super) const AFTER_HELP: &str = "\
 The manager remembers the last 4,096 records since its start. Calls that only read, or that change
@@ -175,7 +179,10 @@ async fn show_lines(
             shown += length + 1;
         }
         rest.drain(..shown);
-        anyhow::ensure!(rest.len() <= LINE_MAX, "a line of the journal is longer than {LINE_MAX} bytes");
+        anyhow::ensure!(
+            rest.len() <= LINE_MAX,
+            "a line of the journal is longer than {LINE_MAX} bytes"
+        );
     }
     Ok(())
 }
@@ -187,10 +194,16 @@ mod tests {
     #[test]
     fn the_filter_becomes_the_parameters_of_the_request() {
         let some = |text: &str| Some(text.to_owned());
-        let filter =
-            JournalFilter { namespace: some("default"), machine: some("a&b=c"), ..JournalFilter::default() };
+        let filter = JournalFilter {
+            namespace: some("default"),
+            machine: some("a&b=c"),
+            ..JournalFilter::default()
+        };
         let asked = path(&filter, true).expect("a path");
         assert_eq!(asked, "/journal?machine=a%26b%3Dc&namespace=default&follow=true");
-        assert_eq!(path(&JournalFilter::default(), false).expect("a path"), "/journal?follow=false");
+        assert_eq!(
+            path(&JournalFilter::default(), false).expect("a path"),
+            "/journal?follow=false"
+        );
     }
 }

@@ -5,11 +5,27 @@ use nephele_cloud::JournalLine;
 /// The line for people: when, where, what.
 pub(super) fn text(line: &JournalLine) -> String {
     let JournalLine {
-        time, namespace, cluster, kind, name, operation, caller, outcome, event, message, ..
+        time,
+        namespace,
+        cluster,
+        kind,
+        name,
+        operation,
+        caller,
+        outcome,
+        event,
+        message,
+        ..
     } = line;
-    let place = [namespace, cluster].map(String::as_str).into_iter().filter(|part| !part.is_empty());
+    let place = [namespace, cluster]
+        .map(String::as_str)
+        .into_iter()
+        .filter(|part| !part.is_empty());
     let place = place.collect::<Vec<_>>().join("/");
-    let object = [kind, name].map(String::as_str).into_iter().filter(|part| !part.is_empty());
+    let object = [kind, name]
+        .map(String::as_str)
+        .into_iter()
+        .filter(|part| !part.is_empty());
     let object = object.collect::<Vec<_>>().join(" ");
     let what = match (operation.is_empty(), outcome.as_str()) {
         (true, _) => event.clone(),
@@ -21,7 +37,11 @@ pub(super) fn text(line: &JournalLine) -> String {
         (true, Some(fault)) if !message.contains(&format!("(Fault {fault})")) => format!(" (Fault {fault})"),
         _ => String::new(),
     };
-    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let message = if message.is_empty() {
+        String::new()
+    } else {
+        format!(": {message}")
+    };
     let time = time.strftime("%H:%M:%S%.3f");
     format!("{time}  {place:<20}  {object:<32}  {what}{message}{hit}\n")
 }
@@ -57,13 +77,21 @@ mod tests {
         let lines = [
             call("Accepted", ""),
             call("QuotaExceeded", "quota of 3 instances is used up"),
-            JournalLine { faults: vec!["slow".into()], hit: true, ..call("Delayed", "ask again in 2s") },
+            JournalLine {
+                faults: vec!["slow".into()],
+                hit: true,
+                ..call("Delayed", "ask again in 2s")
+            },
             JournalLine {
                 faults: vec!["out".into()],
                 hit: true,
                 ..call("InternalError", "internal error (Fault out)")
             },
-            JournalLine { event: "StageReached".into(), message: "vm".into(), ..machine() },
+            JournalLine {
+                event: "StageReached".into(),
+                message: "vm".into(),
+                ..machine()
+            },
             JournalLine {
                 cluster: String::new(),
                 kind: "Fault".into(),

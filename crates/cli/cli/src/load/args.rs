@@ -1,17 +1,16 @@
 //! The flags, and what they mean once they are checked.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::bail;
 use clap::ValueEnum as _;
 use jiff::Timestamp;
 
-use super::plan::Shape;
-use super::record::MACHINES_MAX;
-use super::report::Settings;
-use crate::access::TargetArgs;
-use crate::template::Flavor;
+use super::{plan::Shape, record::MACHINES_MAX, report::Settings};
+use crate::{access::TargetArgs, template::Flavor};
 
 /// What the flags do not say.
 pub(crate) const AFTER_HELP: &str = "\
@@ -115,16 +114,31 @@ impl Args {
         }
         let reports = reports.into_iter().map(|path| Ok((path.clone(), format(&path)?)));
         let reports = reports.collect::<anyhow::Result<_>>()?;
-        Ok(Checked { shape, parallel: parallel.into(), time_limit, reports, keep })
+        Ok(Checked {
+            shape,
+            parallel: parallel.into(),
+            time_limit,
+            reports,
+            keep,
+        })
     }
 }
 
 impl Checked {
     /// What the report says about the run.
     pub(super) fn settings(&self, started: Timestamp, management: String) -> Settings {
-        let Shape { namespace, clusters, control_plane, workers, kubernetes_version, flavor, .. } =
-            self.shape.clone();
-        let flavor = flavor.to_possible_value().map(|value| value.get_name().to_owned());
+        let Shape {
+            namespace,
+            clusters,
+            control_plane,
+            workers,
+            kubernetes_version,
+            flavor,
+            ..
+        } = self.shape.clone();
+        let flavor = flavor
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned());
         Settings {
             started,
             nephele: nephele_manager::version().to_owned(),
@@ -144,7 +158,10 @@ fn format(path: &Path) -> anyhow::Result<Format> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => Ok(Format::Json),
         Some("html") => Ok(Format::Html),
-        _ => bail!("the report {} has neither the ending .json nor .html", path.display()),
+        _ => bail!(
+            "the report {} has neither the ending .json nor .html",
+            path.display()
+        ),
     }
 }
 
@@ -155,7 +172,9 @@ fn prefix(text: &str) -> Result<String, String> {
     if begins && text.len() <= PREFIX_MAX && text.chars().all(is_allowed) && !text.ends_with('-') {
         return Ok(text.to_owned());
     }
-    Err(format!("expected a name of lower case letters, digits and hyphens, {PREFIX_MAX} characters at most"))
+    Err(format!(
+        "expected a name of lower case letters, digits and hyphens, {PREFIX_MAX} characters at most"
+    ))
 }
 
 /// A version, with the `v` that Cluster API wants.

@@ -8,9 +8,11 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::management::Management;
-use super::plan::Shape;
-use super::record::{Observation, Seen};
+use super::{
+    management::Management,
+    plan::Shape,
+    record::{Observation, Seen},
+};
 use crate::exit::Problem;
 
 /// A busy management cluster answers some requests with an error that passes: its webhooks time out.
@@ -36,8 +38,14 @@ pub(super) async fn shared(management: &Management, shape: &Shape) -> anyhow::Re
     for class in objects.iter().filter(|object| object["kind"] == "ClusterClass") {
         let api = management.api(class).await?;
         while Instant::now() < deadline {
-            let current = api.get(name(class)).await.context("failed to read the ClusterClass")?;
-            let seen = current.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
+            let current = api
+                .get(name(class))
+                .await
+                .context("failed to read the ClusterClass")?;
+            let seen = current
+                .data
+                .pointer("/status/observedGeneration")
+                .and_then(Value::as_i64);
             if seen.is_some() && seen == current.metadata.generation {
                 break;
             }
@@ -62,9 +70,15 @@ pub(super) fn clusters<'a>(
         for object in &objects {
             create(management, object).await?;
         }
-        Ok(Observation { at, what: Seen::Sent { cluster } })
+        Ok(Observation {
+            at,
+            what: Seen::Sent { cluster },
+        })
     };
-    stream::iter(shape.names()).take_until(stop.cancelled_owned()).map(create_one).buffer_unordered(parallel)
+    stream::iter(shape.names())
+        .take_until(stop.cancelled_owned())
+        .map(create_one)
+        .buffer_unordered(parallel)
 }
 
 async fn create(management: &Management, object: &Value) -> anyhow::Result<()> {

@@ -1,20 +1,26 @@
 //! Watches the Clusters of a run and their Machines, and yields what is seen.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _, stream};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher as watch};
-use kube::{Api, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::labels;
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use kube::{
+    Api, ResourceExt as _,
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event, watcher as watch},
+    },
+};
+use nephele_api::{
+    core::{Cluster, Machine},
+    labels,
+};
 use tokio::time::Instant;
 
-use super::management::Management;
-use super::plan::{LABEL, Shape};
-use super::record::{Observation, Seen};
+use super::{
+    management::Management,
+    plan::{LABEL, Shape},
+    record::{Observation, Seen},
+};
 
 /// What the watches yield: an observation, or that a watch failed and starts again.
 pub(super) type Followed = Result<Observation, watcher::Error>;
@@ -25,7 +31,10 @@ pub(super) fn run(
     shape: &Shape,
     start: Instant,
 ) -> impl Stream<Item = Followed> + use<> {
-    stream::select(clusters(management, shape, start), machines(management, shape, start))
+    stream::select(
+        clusters(management, shape, start),
+        machines(management, shape, start),
+    )
 }
 
 fn clusters(management: &Management, shape: &Shape, start: Instant) -> BoxStream<'static, Followed> {
@@ -34,10 +43,15 @@ fn clusters(management: &Management, shape: &Shape, start: Instant) -> BoxStream
     let seen = move |event: Event<Cluster>| {
         let what = match event {
             Event::Apply(cluster) | Event::InitApply(cluster) => Seen::cluster(cluster.name_any(), &cluster),
-            Event::Delete(cluster) => Seen::Gone { cluster: cluster.name_any() },
+            Event::Delete(cluster) => Seen::Gone {
+                cluster: cluster.name_any(),
+            },
             Event::Init | Event::InitDone => return None,
         };
-        Some(Observation { at: start.elapsed(), what })
+        Some(Observation {
+            at: start.elapsed(),
+            what,
+        })
     };
     observations(watch(api, config).default_backoff(), seen)
 }
@@ -48,7 +62,10 @@ fn machines(management: &Management, shape: &Shape, start: Instant) -> BoxStream
     let ours: Arc<BTreeSet<_>> = Arc::new(shape.names().into_iter().collect());
     let seen = move |event: Event<Machine>| match event {
         Event::Apply(machine) | Event::InitApply(machine) if ours.contains(&machine.spec.cluster_name) => {
-            Some(Observation { at: start.elapsed(), what: Seen::machine(machine.name_any(), &machine) })
+            Some(Observation {
+                at: start.elapsed(),
+                what: Seen::machine(machine.name_any(), &machine),
+            })
         }
         Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) | Event::Init | Event::InitDone => None,
     };
@@ -59,5 +76,7 @@ fn observations<K: Send + 'static>(
     events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
     seen: impl Fn(Event<K>) -> Option<Observation> + Send + 'static,
 ) -> BoxStream<'static, Followed> {
-    events.filter_map(move |event| std::future::ready(event.map(&seen).transpose())).boxed()
+    events
+        .filter_map(move |event| std::future::ready(event.map(&seen).transpose()))
+        .boxed()
 }

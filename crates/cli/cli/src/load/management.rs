@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use kube::api::{DynamicObject, GroupVersionKind, PostParams};
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, GroupVersionKind, PostParams},
+};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::exit::{Exit, Problem};
-use crate::kinds::{Kinds, kind_of};
+use crate::{
+    exit::{Exit, Problem},
+    kinds::{Kinds, kind_of},
+};
 
 /// How long a request may take. A request without an answer must not keep a run from its end.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -22,7 +26,10 @@ pub(super) struct Management {
 
 impl Management {
     pub(super) fn new(client: Client) -> Self {
-        Self { kinds: Kinds::new(client.clone()), client }
+        Self {
+            kinds: Kinds::new(client.clone()),
+            client,
+        }
     }
 
     /// The API of the kind of an object, in the object's namespace.
@@ -43,7 +50,9 @@ impl Management {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
         match timeout(REQUEST_MAX, api.create(&PostParams::default(), &object)).await {
             Ok(created) => Ok(created.map(drop)),
-            Err(_) => Ok(Err(kube::Error::Service(anyhow!("no answer within {REQUEST_MAX:?}").into()))),
+            Err(_) => Ok(Err(kube::Error::Service(
+                anyhow!("no answer within {REQUEST_MAX:?}").into(),
+            ))),
         }
     }
 }
@@ -54,6 +63,10 @@ fn not_served(kind: &GroupVersionKind) -> Problem {
     } else {
         "install Cluster API with `clusterctl init`"
     };
-    let message = format!("the management cluster has no {} of {}; {mend}", kind.kind, kind.api_version());
+    let message = format!(
+        "the management cluster has no {} of {}; {mend}",
+        kind.kind,
+        kind.api_version()
+    );
     Problem::new(Exit::NotFound, message)
 }

@@ -1,17 +1,18 @@
 //! Creates the clusters and watches them until all are available.
 
-use std::pin::pin;
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::args::Checked;
-use super::management::Management;
-use super::progress::{Counts, Progress};
-use super::record::{ClusterStep, MachineStep, Record};
-use super::{create, follow};
+use super::{
+    args::Checked,
+    create, follow,
+    management::Management,
+    progress::{Counts, Progress},
+    record::{ClusterStep, MachineStep, Record},
+};
 
 /// How often progress is shown.
 const FRAME: Duration = Duration::from_millis(200);
@@ -122,7 +123,11 @@ async fn follow_all(
 fn counts(record: &Record, checked: &Checked) -> Counts {
     Counts {
         clusters: checked.shape.clusters,
-        created: record.clusters.values().filter(|times| times.sent.is_some()).count(),
+        created: record
+            .clusters
+            .values()
+            .filter(|times| times.sent.is_some())
+            .count(),
         initialized: record.clusters_at(ClusterStep::ControlPlaneInitialized),
         available: record.clusters_at(ClusterStep::Available),
         machines: checked.shape.machines(),

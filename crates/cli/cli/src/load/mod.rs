@@ -22,25 +22,28 @@ mod record;
 mod remove;
 mod report;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
-use tokio_util::sync::CancellationToken;
-
 pub(crate) use args::{AFTER_HELP, Args};
-#[cfg(test)]
-pub(crate) use controllers::sample;
-
-use crate::exit::{Exit, Problem};
-use crate::output::{print, print_error};
-use crate::process::INTERRUPTED;
 use args::{Checked, Format};
 use controllers::Sampler;
+#[cfg(test)]
+pub(crate) use controllers::sample;
+use jiff::Timestamp;
 use management::Management;
 use measure::{Ended, Measured};
 use report::Report;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    exit::{Exit, Problem},
+    output::{print, print_error},
+    process::INTERRUPTED,
+};
 
 /// Creates, measures, reports and deletes. Whatever happens after the first creation, the clusters are deleted.
 pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
@@ -52,10 +55,20 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
     let (sampler, notes) = Sampler::start(&management.client, &checked.shape.run, checked.time_limit).await;
     let measured = measure::run(&management, &checked, sampler.clock(), &shutdown).await;
     let (controllers, more) = sampler.finish().await;
-    let Measured { record, elapsed, ended, watch_failures } = measured;
+    let Measured {
+        record,
+        elapsed,
+        ended,
+        watch_failures,
+    } = measured;
     let names = checked.shape.names();
     let failure = failure(&ended, &checked, &record.missing(&names));
-    let mut report = Report::new(checked.settings(started, version), &record, elapsed, failure.clone());
+    let mut report = Report::new(
+        checked.settings(started, version),
+        &record,
+        elapsed,
+        failure.clone(),
+    );
     report.controllers = controllers;
     report.notes.extend(notes.into_iter().chain(more));
     if watch_failures > 0 {
@@ -66,13 +79,19 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
     // Before the deletion, which can take long and be interrupted.
     let mut written = print(&report::text(&report)).and_then(|()| write_all(&checked.reports, &report));
     let removed = if checked.keep {
-        print(&format!("The clusters are kept; {}\n", remove::advice(&checked.shape)))
+        print(&format!(
+            "The clusters are kept; {}\n",
+            remove::advice(&checked.shape)
+        ))
     } else {
         let removed = remove::all(&management, &checked.shape, checked.time_limit, &shutdown).await;
         removed.and_then(|took| {
             report.outcome.deletion_seconds = Some(percentiles::seconds(took));
             written = std::mem::replace(&mut written, Ok(())).and(write_all(&checked.reports, &report));
-            print(&format!("Everything that was created is gone after {:.1} s\n", took.as_secs_f64()))
+            print(&format!(
+                "Everything that was created is gone after {:.1} s\n",
+                took.as_secs_f64()
+            ))
         })
     };
     // The first failure is that of the program; the others are printed here.
@@ -86,7 +105,11 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
             }
         }
     }
-    let mut errors = outcomes.into_iter().filter_map(Result::err).collect::<Vec<_>>().into_iter();
+    let mut errors = outcomes
+        .into_iter()
+        .filter_map(Result::err)
+        .collect::<Vec<_>>()
+        .into_iter();
     let first = errors.next();
     errors.for_each(|error| print_error(&error));
     match first {
@@ -103,7 +126,10 @@ fn failure(ended: &Ended, checked: &Checked, missing: &[(String, String)]) -> Op
     let because = match ended {
         Ended::AllAvailable => return None,
         Ended::SomeGone => {
-            format!("{count} of {all} clusters were not available: {}", report::reasons(missing))
+            format!(
+                "{count} of {all} clusters were not available: {}",
+                report::reasons(missing)
+            )
         }
         Ended::OutOfTime => format!(
             "{count} of {all} clusters are not available within {} (--time-limit): {}",
@@ -119,7 +145,9 @@ fn failure(ended: &Ended, checked: &Checked, missing: &[(String, String)]) -> Op
 }
 
 fn write_all(reports: &[(PathBuf, Format)], report: &Report) -> anyhow::Result<()> {
-    reports.iter().try_for_each(|(path, format)| write(path, *format, report))
+    reports
+        .iter()
+        .try_for_each(|(path, format)| write(path, *format, report))
 }
 
 fn write(path: &Path, format: Format, report: &Report) -> anyhow::Result<()> {

@@ -20,7 +20,13 @@ impl Percentiles {
         times.sort_unstable();
         let max = times.last().copied()?;
         let at = |percent| seconds(nearest_rank(&times, percent));
-        Some(Self { count: times.len(), p50: at(50), p90: at(90), p99: at(99), max: seconds(max) })
+        Some(Self {
+            count: times.len(),
+            p50: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: seconds(max),
+        })
     }
 }
 
@@ -44,9 +50,21 @@ mod tests {
     #[test]
     fn percentiles_of_hundred_times_are_their_numbers() {
         let times = (1..=100).rev().map(Duration::from_secs).collect();
-        let expected = Percentiles { count: 100, p50: 50.0, p90: 90.0, p99: 99.0, max: 100.0 };
+        let expected = Percentiles {
+            count: 100,
+            p50: 50.0,
+            p90: 90.0,
+            p99: 99.0,
+            max: 100.0,
+        };
         assert_eq!(Percentiles::of(times), Some(expected));
-        let one = Percentiles { count: 1, p50: 2.5, p90: 2.5, p99: 2.5, max: 2.5 };
+        let one = Percentiles {
+            count: 1,
+            p50: 2.5,
+            p90: 2.5,
+            p99: 2.5,
+            max: 2.5,
+        };
         assert_eq!(Percentiles::of(vec![Duration::from_millis(2_500)]), Some(one));
         assert_eq!(Percentiles::of(Vec::new()), None);
     }

@@ -1,12 +1,12 @@
 //! The objects to create, from the program's own templates. Pure.
 
 use anyhow::Context as _;
+use nephele_components::with_variables;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use serde_yaml_ng::Deserializer;
 
 use crate::template::Flavor;
-use nephele_components::with_variables;
 
 /// The label of everything that a run creates; its value is the run's. `kubectl delete -l` finds what a run left.
 pub(super) const LABEL: &str = "nephele.dev/load";
@@ -28,7 +28,9 @@ impl Shape {
     /// The names of the Clusters, in the order of their creation.
     pub(super) fn names(&self) -> Vec<String> {
         let digits = self.clusters.to_string().len().max(3);
-        (1..=self.clusters).map(|number| format!("{}-{number:0digits$}", self.name_prefix)).collect()
+        (1..=self.clusters)
+            .map(|number| format!("{}-{number:0digits$}", self.name_prefix))
+            .collect()
     }
 
     /// The number of all machines.
@@ -38,7 +40,9 @@ impl Shape {
 
     /// The objects that all clusters share: a class of their own, so that the class of a user stays as it is.
     pub(super) fn shared(&self) -> anyhow::Result<Vec<Value>> {
-        let Some(class) = self.flavor.class() else { return Ok(Vec::new()) };
+        let Some(class) = self.flavor.class() else {
+            return Ok(Vec::new());
+        };
         let mut objects = documents(class)?;
         for object in &mut objects {
             rename(&mut object["metadata"]["name"], &self.name_prefix);
@@ -78,8 +82,13 @@ impl Shape {
 
 fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
     let documents = Deserializer::from_str(text).map(Value::deserialize);
-    let documents = documents.collect::<Result<Vec<_>, _>>().context("failed to read a template")?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+    let documents = documents
+        .collect::<Result<Vec<_>, _>>()
+        .context("failed to read a template")?;
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect())
 }
 
 /// Puts the prefix before the names in all references of a field, however deep they are.
@@ -95,7 +104,9 @@ fn rename_references(value: &mut Value, field: &str, prefix: &str) {
             }
         }
         Value::Array(values) => {
-            values.iter_mut().for_each(|value| rename_references(value, field, prefix));
+            values
+                .iter_mut()
+                .for_each(|value| rename_references(value, field, prefix));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
@@ -127,7 +138,11 @@ mod tests {
     #[test]
     fn names_have_at_least_three_digits_and_sort_by_number() {
         assert_eq!(shape(Flavor::Plain).names(), ["load-001", "load-002"]);
-        let many = Shape { clusters: 1_000, ..shape(Flavor::Plain) }.names();
+        let many = Shape {
+            clusters: 1_000,
+            ..shape(Flavor::Plain)
+        }
+        .names();
         assert_eq!((many[0].as_str(), many[999].as_str()), ("load-0001", "load-1000"));
         assert!(many.is_sorted());
     }
@@ -162,9 +177,14 @@ mod tests {
     #[test]
     fn class_of_a_run_refers_to_the_templates_of_the_run() {
         let objects = shape(Flavor::Scale).shared().expect("valid");
-        let mut names: Vec<_> =
-            objects.iter().map(|object| (&object["kind"], &object["metadata"]["name"])).collect();
-        assert_eq!(names.remove(0), (&json!("ClusterClass"), &json!("load-in-memory")));
+        let mut names: Vec<_> = objects
+            .iter()
+            .map(|object| (&object["kind"], &object["metadata"]["name"]))
+            .collect();
+        assert_eq!(
+            names.remove(0),
+            (&json!("ClusterClass"), &json!("load-in-memory"))
+        );
         let mut references = Vec::new();
         find_references(&objects[0], &mut references);
         assert!(references.len() >= 7);
@@ -196,7 +216,12 @@ mod tests {
                 let metadata = &object["metadata"];
                 assert_eq!(metadata["labels"][LABEL], "run-1", "{flavor:?}");
                 assert_eq!(metadata["namespace"], "team", "{flavor:?}");
-                assert!(metadata["name"].as_str().is_some_and(|name| name.starts_with("load-")), "{object}");
+                assert!(
+                    metadata["name"]
+                        .as_str()
+                        .is_some_and(|name| name.starts_with("load-")),
+                    "{object}"
+                );
             }
         }
     }

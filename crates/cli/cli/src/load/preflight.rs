@@ -1,13 +1,9 @@
 //! Refuses a run that cannot work, before anything is created.
 
-use kube::Api;
-use kube::api::ListParams;
+use kube::{Api, api::ListParams};
 use nephele_api::core::{Cluster, Machine};
 
-use super::create::variable;
-use super::management::Management;
-use super::names::listed;
-use super::plan::Shape;
+use super::{create::variable, management::Management, names::listed, plan::Shape};
 use crate::exit::{Exit, Problem};
 
 /// Looks whether the run can work. Returns the version of the API server.
@@ -19,7 +15,10 @@ pub(super) async fn check(management: &Management, shape: &Shape) -> anyhow::Res
     let names = shape.names();
     let first = names.first().map(String::as_str).unwrap_or_default();
     // Reads the templates, too.
-    let objects = shape.shared()?.into_iter().chain(shape.objects(first, &variable)?);
+    let objects = shape
+        .shared()?
+        .into_iter()
+        .chain(shape.objects(first, &variable)?);
     for object in objects {
         management.api(&object).await?;
     }
@@ -27,12 +26,23 @@ pub(super) async fn check(management: &Management, shape: &Shape) -> anyhow::Res
     let place = format!("in namespace {}", shape.namespace);
     let clusters = Api::<Cluster>::namespaced(client.clone(), &shape.namespace);
     let clusters = clusters.list(&ListParams::default()).await.map_err(|error| {
-        Problem::request("list Clusters", &format!("list and watch clusters {place}"), error)
+        Problem::request(
+            "list Clusters",
+            &format!("list and watch clusters {place}"),
+            error,
+        )
     })?;
     let machines = Api::<Machine>::namespaced(client.clone(), &shape.namespace);
-    machines.list(&ListParams::default().limit(1)).await.map_err(|error| {
-        Problem::request("list Machines", &format!("list and watch machines {place}"), error)
-    })?;
+    machines
+        .list(&ListParams::default().limit(1))
+        .await
+        .map_err(|error| {
+            Problem::request(
+                "list Machines",
+                &format!("list and watch machines {place}"),
+                error,
+            )
+        })?;
     let there = clusters.iter().map(kube::ResourceExt::name_any);
     let taken: Vec<_> = there.filter(|name| names.binary_search(name).is_ok()).collect();
     match taken_message(&taken, &place) {

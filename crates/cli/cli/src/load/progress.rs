@@ -1,7 +1,9 @@
 //! Shows how far a run is: a bar on a terminal, a line every few seconds elsewhere.
 
-use std::io::{IsTerminal as _, Write as _, stderr};
-use std::time::Duration;
+use std::{
+    io::{IsTerminal as _, Write as _, stderr},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -21,7 +23,14 @@ pub(super) struct Counts {
 
 impl Counts {
     fn text(&self) -> String {
-        let Self { clusters, created, initialized, available, machines, running } = self;
+        let Self {
+            clusters,
+            created,
+            initialized,
+            available,
+            machines,
+            running,
+        } = self;
         format!(
             "{available}/{clusters} available, {initialized} initialized, {created} created, \
              {running}/{machines} machines running"
@@ -79,8 +88,14 @@ mod tests {
 
     #[test]
     fn line_has_all_counts() {
-        let counts =
-            Counts { clusters: 20, created: 20, initialized: 12, available: 3, machines: 60, running: 31 };
+        let counts = Counts {
+            clusters: 20,
+            created: 20,
+            initialized: 12,
+            available: 3,
+            machines: 60,
+            running: 31,
+        };
         let expected = "3/20 available, 12 initialized, 20 created, 31/60 machines running";
         assert_eq!(counts.text(), expected);
     }

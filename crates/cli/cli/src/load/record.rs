@@ -1,10 +1,14 @@
 //! Folds what was seen of Clusters and Machines into times. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+};
 use nephele_fake_capi::{AVAILABLE, RUNNING};
 use serde::Serialize;
 
@@ -59,11 +63,18 @@ pub(super) enum Seen {
     /// We sent the request that creates the Cluster.
     Sent { cluster: String },
     /// The watch showed the Cluster.
-    Cluster { name: String, steps: BTreeSet<ClusterStep>, obstacle: String },
+    Cluster {
+        name: String,
+        steps: BTreeSet<ClusterStep>,
+        obstacle: String,
+    },
     /// The watch showed that the Cluster is gone.
     Gone { cluster: String },
     /// The watch showed a Machine.
-    Machine { name: String, steps: BTreeSet<MachineStep> },
+    Machine {
+        name: String,
+        steps: BTreeSet<MachineStep>,
+    },
 }
 
 impl Seen {
@@ -81,7 +92,9 @@ impl Seen {
         Self::Cluster {
             name,
             steps: ClusterStep::ALL.into_iter().filter(reached).collect(),
-            obstacle: obstacle.map(|condition| condition.message.clone()).unwrap_or_default(),
+            obstacle: obstacle
+                .map(|condition| condition.message.clone())
+                .unwrap_or_default(),
         }
     }
 
@@ -93,7 +106,10 @@ impl Seen {
                 MachineStep::Ready => conditions::is_true(&status.conditions, types::READY),
             })
         };
-        Self::Machine { name, steps: MachineStep::ALL.into_iter().filter(reached).collect() }
+        Self::Machine {
+            name,
+            steps: MachineStep::ALL.into_iter().filter(reached).collect(),
+        }
     }
 }
 
@@ -130,9 +146,15 @@ impl Record {
                 let times = self.clusters.entry(cluster).or_default();
                 times.sent = Some(times.sent.map_or(at, |sent| sent.min(at)));
             }
-            Seen::Cluster { name, steps, obstacle } => {
+            Seen::Cluster {
+                name,
+                steps,
+                obstacle,
+            } => {
                 let times = self.clusters.entry(name).or_default();
-                steps.into_iter().for_each(|step| keep_earliest(&mut times.reached, step, at));
+                steps
+                    .into_iter()
+                    .for_each(|step| keep_earliest(&mut times.reached, step, at));
                 times.obstacle = std::mem::take(&mut times.obstacle).max((at, obstacle));
             }
             Seen::Gone { cluster } => self.clusters.entry(cluster).or_default().is_gone = true,
@@ -140,22 +162,33 @@ impl Record {
                 if self.machines.len() >= MACHINES_MAX && !self.machines.contains_key(&name) {
                     return;
                 }
-                let new = MachineTimes { seen: at, ..MachineTimes::default() };
+                let new = MachineTimes {
+                    seen: at,
+                    ..MachineTimes::default()
+                };
                 let times = self.machines.entry(name).or_insert(new);
                 times.seen = times.seen.min(at);
-                steps.into_iter().for_each(|step| keep_earliest(&mut times.reached, step, at));
+                steps
+                    .into_iter()
+                    .for_each(|step| keep_earliest(&mut times.reached, step, at));
             }
         }
     }
 
     /// How many Clusters have reached a step.
     pub(super) fn clusters_at(&self, step: ClusterStep) -> usize {
-        self.clusters.values().filter(|times| times.reached.contains_key(&step)).count()
+        self.clusters
+            .values()
+            .filter(|times| times.reached.contains_key(&step))
+            .count()
     }
 
     /// How many Machines have reached a step.
     pub(super) fn machines_at(&self, step: MachineStep) -> usize {
-        self.machines.values().filter(|times| times.reached.contains_key(&step)).count()
+        self.machines
+            .values()
+            .filter(|times| times.reached.contains_key(&step))
+            .count()
     }
 
     /// Whether nothing more is to be expected of these Clusters: each was available, or was deleted.
@@ -172,11 +205,17 @@ impl Record {
         let reason = |name: &String| match self.clusters.get(name) {
             Some(times) if times.reached.contains_key(&ClusterStep::Available) => None,
             Some(ClusterTimes { is_gone: true, .. }) => Some("it was deleted".to_owned()),
-            Some(ClusterTimes { obstacle: (_, message), .. }) if !message.is_empty() => Some(message.clone()),
+            Some(ClusterTimes {
+                obstacle: (_, message),
+                ..
+            }) if !message.is_empty() => Some(message.clone()),
             Some(_) => Some("Cluster API has not reported on it; does its controller run?".to_owned()),
             None => Some("it was not created".to_owned()),
         };
-        names.iter().filter_map(|name| Some((name.clone(), reason(name)?))).collect()
+        names
+            .iter()
+            .filter_map(|name| Some((name.clone(), reason(name)?)))
+            .collect()
     }
 }
 

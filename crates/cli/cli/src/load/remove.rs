@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, ResourceExt as _};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams},
+};
 use nephele_api::core::Cluster;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::create::variable;
-use super::management::Management;
-use super::names::listed;
-use super::plan::{LABEL, Shape};
-use super::progress::{LINE_EVERY, line};
+use super::{
+    create::variable,
+    management::Management,
+    names::listed,
+    plan::{LABEL, Shape},
+    progress::{LINE_EVERY, line},
+};
 use crate::exit::{Exit, Problem};
 
 /// Deletions in flight.
@@ -37,13 +41,19 @@ pub(super) async fn all(
         clusters(management, shape, start + time_limit).await?;
         others(management, shape).await
     };
-    deleted.await.with_context(|| format!("failed to delete everything; {}", advice(shape)))?;
+    deleted
+        .await
+        .with_context(|| format!("failed to delete everything; {}", advice(shape)))?;
     Ok(start.elapsed())
 }
 
 /// How a user deletes what is left.
 pub(super) fn advice(shape: &Shape) -> String {
-    let kinds = if shape.flavor.class().is_some() { "clusters,clusterclasses" } else { "clusters" };
+    let kinds = if shape.flavor.class().is_some() {
+        "clusters,clusterclasses"
+    } else {
+        "clusters"
+    };
     format!(
         "delete them with `kubectl delete {kinds} --namespace {} -l {LABEL}={}`",
         shape.namespace, shape.run
@@ -57,7 +67,9 @@ async fn clusters(management: &Management, shape: &Shape, deadline: Instant) -> 
     let mut said = Instant::now();
     loop {
         let left = api.list(&ours).await;
-        let left = left.map_err(|error| Problem::request("list the Clusters", "list clusters", error))?.items;
+        let left = left
+            .map_err(|error| Problem::request("list the Clusters", "list clusters", error))?
+            .items;
         if left.is_empty() {
             return Ok(());
         }
@@ -66,10 +78,15 @@ async fn clusters(management: &Management, shape: &Shape, deadline: Instant) -> 
             bail!(Problem::new(Exit::Failed, left_message(&names)));
         }
         // One that does not begin to end is asked again.
-        let fresh: Vec<_> =
-            left.into_iter().filter(|one| one.metadata.deletion_timestamp.is_none()).collect();
+        let fresh: Vec<_> = left
+            .into_iter()
+            .filter(|one| one.metadata.deletion_timestamp.is_none())
+            .collect();
         let deletions = fresh.iter().map(|one| delete(&api, one));
-        stream::iter(deletions).buffer_unordered(PARALLEL).try_for_each(async |()| Ok(())).await?;
+        stream::iter(deletions)
+            .buffer_unordered(PARALLEL)
+            .try_for_each(async |()| Ok(()))
+            .await?;
         if said.elapsed() >= LINE_EVERY {
             said = Instant::now();
             line(&format!("{} clusters are being deleted", names.len()));
@@ -99,8 +116,13 @@ async fn others(management: &Management, shape: &Shape) -> anyhow::Result<()> {
             objects.extend(shape.objects(&name, &variable)?);
         }
     }
-    let deletions = objects.iter().map(|object| delete_other(management, shape, object));
-    stream::iter(deletions).buffer_unordered(PARALLEL).try_for_each(async |()| Ok(())).await
+    let deletions = objects
+        .iter()
+        .map(|object| delete_other(management, shape, object));
+    stream::iter(deletions)
+        .buffer_unordered(PARALLEL)
+        .try_for_each(async |()| Ok(()))
+        .await
 }
 
 /// Deletes an object if it is there and of this run.
@@ -108,9 +130,16 @@ async fn delete_other(management: &Management, shape: &Shape, object: &Value) ->
     let api = management.api(object).await?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let kind = object["kind"].as_str().unwrap_or_default();
-    let problem =
-        |error| Problem::request(&format!("delete {kind} {name}"), &format!("get and delete {kind}"), error);
-    let Some(found) = api.get_opt(name).await.map_err(problem)? else { return Ok(()) };
+    let problem = |error| {
+        Problem::request(
+            &format!("delete {kind} {name}"),
+            &format!("get and delete {kind}"),
+            error,
+        )
+    };
+    let Some(found) = api.get_opt(name).await.map_err(problem)? else {
+        return Ok(());
+    };
     if found.labels().get(LABEL) != Some(&shape.run) {
         return Ok(());
     }
@@ -121,5 +150,9 @@ async fn delete_other(management: &Management, shape: &Shape, object: &Value) ->
 }
 
 fn left_message(names: &[String]) -> String {
-    format!("{} clusters are not gone within the time limit: {}", names.len(), listed(names))
+    format!(
+        "{} clusters are not gone within the time limit: {}",
+        names.len(),
+        listed(names)
+    )
 }

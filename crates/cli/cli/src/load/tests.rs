@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use clap::Parser;
-use kube::api::{DynamicObject, ListParams, PostParams};
-use kube::{Api, Client};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams, PostParams},
+};
 use nephele_api::core::{Cluster, Machine};
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
@@ -38,21 +40,38 @@ impl TestApi {
         let stop = CancellationToken::new();
         let management = embedded::Management::start(name, &wall_clock(), stop.clone()).expect("it starts");
         let folder = Folder::open(None, "nephele-load-test").expect("a folder");
-        let kubeconfig = folder.write("kubeconfig", &management.kubeconfig).expect("written");
+        let kubeconfig = folder
+            .write("kubeconfig", &management.kubeconfig)
+            .expect("written");
         let kubeconfig = kubeconfig.to_str().expect("text").to_owned();
-        Self { client: management.client, folder, kubeconfig, stop }
+        Self {
+            client: management.client,
+            folder,
+            kubeconfig,
+            stop,
+        }
     }
 
     fn args(&self, arguments: &[&str]) -> Args {
-        let all: Vec<_> = ["--kubeconfig", &self.kubeconfig].iter().chain(arguments).copied().collect();
+        let all: Vec<_> = ["--kubeconfig", &self.kubeconfig]
+            .iter()
+            .chain(arguments)
+            .copied()
+            .collect();
         args(&all).expect("valid")
     }
 
     /// The names of everything that a run creates and that Cluster API makes of it.
     async fn left(&self) -> Vec<String> {
         let params = ListParams::default();
-        let clusters = Api::<Cluster>::all(self.client.clone()).list(&params).await.expect("listed");
-        let machines = Api::<Machine>::all(self.client.clone()).list(&params).await.expect("listed");
+        let clusters = Api::<Cluster>::all(self.client.clone())
+            .list(&params)
+            .await
+            .expect("listed");
+        let machines = Api::<Machine>::all(self.client.clone())
+            .list(&params)
+            .await
+            .expect("listed");
         let mut names: Vec<_> = clusters.iter().map(kube::ResourceExt::name_any).collect();
         names.extend(machines.iter().map(kube::ResourceExt::name_any));
         for (group, kind) in [
@@ -61,8 +80,12 @@ impl TestApi {
             ("controlplane.cluster.x-k8s.io", "KubeadmControlPlaneTemplate"),
         ] {
             let kind = kube::api::GroupVersionKind::gvk(group, "v1beta2", kind);
-            let (resource, _) = kube::discovery::pinned_kind(&self.client, &kind).await.expect("served");
-            let listed = Api::<DynamicObject>::all_with(self.client.clone(), &resource).list(&params).await;
+            let (resource, _) = kube::discovery::pinned_kind(&self.client, &kind)
+                .await
+                .expect("served");
+            let listed = Api::<DynamicObject>::all_with(self.client.clone(), &resource)
+                .list(&params)
+                .await;
             names.extend(listed.expect("listed").iter().map(kube::ResourceExt::name_any));
         }
         names
@@ -90,13 +113,24 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
         webhooks: None,
         has_stand_in: true,
     };
-    let _routes = tasks.add_manager(api.client.clone(), settings).expect("it starts");
+    let _routes = tasks
+        .add_manager(api.client.clone(), settings)
+        .expect("it starts");
     tasks.add_standin(api.client.clone(), PlannedClusters::new(Plan::default()));
     let (report, page) = (api.folder.path("report.json"), api.folder.path("report.html"));
     let flags = ["-n", "5", "--workers", "2", "--time-limit", "90s", "--report"];
-    let flags =
-        [&flags[..], &[report.to_str().expect("text"), "--report", page.to_str().expect("text")]].concat();
-    let code = run(api.args(&flags), CancellationToken::new()).await.expect("a success");
+    let flags = [
+        &flags[..],
+        &[
+            report.to_str().expect("text"),
+            "--report",
+            page.to_str().expect("text"),
+        ],
+    ]
+    .concat();
+    let code = run(api.args(&flags), CancellationToken::new())
+        .await
+        .expect("a success");
     assert!(is_code(code, 0));
 
     let report: Value = serde_json::from_slice(&std::fs::read(report).expect("a report")).expect("JSON");
@@ -127,7 +161,11 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_limit_leaves_nothing() {
     let api = TestApi::start("load-late");
-    let late = run(api.args(&["-n", "3", "--time-limit", "1s"]), CancellationToken::new()).await;
+    let late = run(
+        api.args(&["-n", "3", "--time-limit", "1s"]),
+        CancellationToken::new(),
+    )
+    .await;
     let message = format!("{:#}", late.expect_err("a failure"));
     let expected =
         "3 of 3 clusters are not available within 1s (--time-limit): load-001: Cluster API has not reported";
@@ -159,9 +197,19 @@ async fn taken_names_are_refused_before_anything_is_created() {
     let taken: Cluster =
         serde_json::from_value(json!({"metadata": {"name": "load-002"}, "spec": {}})).expect("a Cluster");
     let clusters = Api::<Cluster>::namespaced(api.client.clone(), "default");
-    clusters.create(&PostParams::default(), &taken).await.expect("created");
-    let refused = run(api.args(&["-n", "3"]), CancellationToken::new()).await.expect_err("refused");
-    assert!(refused.to_string().contains("exist already in namespace default: load-002;"), "{refused}");
+    clusters
+        .create(&PostParams::default(), &taken)
+        .await
+        .expect("created");
+    let refused = run(api.args(&["-n", "3"]), CancellationToken::new())
+        .await
+        .expect_err("refused");
+    assert!(
+        refused
+            .to_string()
+            .contains("exist already in namespace default: load-002;"),
+        "{refused}"
+    );
     assert_eq!(api.left().await, ["load-002"]);
     api.end();
 }
@@ -179,16 +227,41 @@ fn mistakes_in_flags_are_refused() {
     ] {
         assert!(args(mistake).is_err(), "{mistake:?}");
     }
-    let checked = |arguments: &[&str]| args(arguments).expect("valid").checked("team", Timestamp::UNIX_EPOCH);
-    let error = checked(&["-n", "10000", "--workers", "10"]).expect_err("too many").to_string();
-    assert!(error.starts_with("110000 machines are more than 100000"), "{error}");
-    let error = checked(&["-n", "1", "--report", "r.txt"]).expect_err("unknown").to_string();
+    let checked = |arguments: &[&str]| {
+        args(arguments)
+            .expect("valid")
+            .checked("team", Timestamp::UNIX_EPOCH)
+    };
+    let error = checked(&["-n", "10000", "--workers", "10"])
+        .expect_err("too many")
+        .to_string();
+    assert!(
+        error.starts_with("110000 machines are more than 100000"),
+        "{error}"
+    );
+    let error = checked(&["-n", "1", "--report", "r.txt"])
+        .expect_err("unknown")
+        .to_string();
     assert_eq!(error, "the report r.txt has neither the ending .json nor .html");
-    let valid =
-        checked(&["-n", "2", "--kubernetes-version", "1.36.3", "--report", "a.json", "--report", "b.html"]);
+    let valid = checked(&[
+        "-n",
+        "2",
+        "--kubernetes-version",
+        "1.36.3",
+        "--report",
+        "a.json",
+        "--report",
+        "b.html",
+    ]);
     let valid = valid.expect("valid");
     assert_eq!(valid.shape.kubernetes_version, "v1.36.3");
-    assert_eq!((valid.shape.namespace.as_str(), valid.shape.run.as_str()), ("team", "load-0"));
+    assert_eq!(
+        (valid.shape.namespace.as_str(), valid.shape.run.as_str()),
+        ("team", "load-0")
+    );
     let reports = [("a.json", Format::Json), ("b.html", Format::Html)];
-    assert_eq!(valid.reports, reports.map(|(path, format)| (PathBuf::from(path), format)));
+    assert_eq!(
+        valid.reports,
+        reports.map(|(path, format)| (PathBuf::from(path), format))
+    );
 }

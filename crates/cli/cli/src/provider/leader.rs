@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::ResourceExt as _;
 use nephele_manager::DIAGNOSTICS_CERTIFICATE;
 
@@ -58,18 +57,29 @@ pub(super) fn leader(
     }
     let mut elects = false;
     for &pod in &pods {
-        let Some(id) = ManagerPod::of(pod).lease.filter(|id| id.namespace == namespace) else { continue };
+        let Some(id) = ManagerPod::of(pod).lease.filter(|id| id.namespace == namespace) else {
+            continue;
+        };
         elects = true;
         let Some(lease) = leases.get(&id) else { continue };
-        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        let holder = lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.holder_identity.as_deref());
         if holder == Some(&*pod.name_any()) {
             let certificate = lease.annotations().get(DIAGNOSTICS_CERTIFICATE).cloned();
             let certificate = certificate.ok_or_else(|| NoLeader::NoCertificate(pod.name_any()))?;
-            return Ok(Leader { pod: pod.clone(), certificate: Some(certificate) });
+            return Ok(Leader {
+                pod: pod.clone(),
+                certificate: Some(certificate),
+            });
         }
     }
     match pods.as_slice() {
-        &[pod] if insecure && !elects => Ok(Leader { pod: pod.clone(), certificate: None }),
+        &[pod] if insecure && !elects => Ok(Leader {
+            pod: pod.clone(),
+            certificate: None,
+        }),
         _ if elects => Err(NoLeader::NotHeld(namespace.to_owned())),
         _ => Err(NoLeader::NoElection(namespace.to_owned())),
     }
@@ -102,13 +112,20 @@ mod tests {
     }
 
     fn id(namespace: &str, name: &str) -> LeaseId {
-        LeaseId { namespace: namespace.to_owned(), name: name.to_owned() }
+        LeaseId {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     /// The chosen pod and certificate, or why there is none.
     fn chosen(pods: &[Pod], leases: &BTreeMap<LeaseId, Lease>, insecure: bool) -> Result<String, NoLeader> {
         let leader = leader("system", pods, leases, insecure)?;
-        Ok(format!("{} {}", leader.pod.name_any(), leader.certificate.unwrap_or_default()))
+        Ok(format!(
+            "{} {}",
+            leader.pod.name_any(),
+            leader.certificate.unwrap_or_default()
+        ))
     }
 
     #[test]
@@ -116,20 +133,43 @@ mod tests {
         let pods = ["a", "b"].map(|name| pod("system", name, "Running", &["--leader-elect"]));
         let with = |lease: Lease| BTreeMap::from([(id("system", LEASE), lease)]);
         let system = || "system".to_owned();
-        assert_eq!(chosen(&pods, &with(lease("b", Some("print"))), false), Ok("b print".to_owned()));
+        assert_eq!(
+            chosen(&pods, &with(lease("b", Some("print"))), false),
+            Ok("b print".to_owned())
+        );
         assert_eq!(
             chosen(&pods, &with(lease("b", None)), true),
             Err(NoLeader::NoCertificate("b".to_owned()))
         );
-        assert_eq!(chosen(&pods, &with(lease("c", Some("print"))), true), Err(NoLeader::NotHeld(system())));
-        assert_eq!(chosen(&pods, &BTreeMap::new(), true), Err(NoLeader::NotHeld(system())));
-        assert_eq!(chosen(&[], &BTreeMap::new(), true), Err(NoLeader::NoPod(system())));
+        assert_eq!(
+            chosen(&pods, &with(lease("c", Some("print"))), true),
+            Err(NoLeader::NotHeld(system()))
+        );
+        assert_eq!(
+            chosen(&pods, &BTreeMap::new(), true),
+            Err(NoLeader::NotHeld(system()))
+        );
+        assert_eq!(
+            chosen(&[], &BTreeMap::new(), true),
+            Err(NoLeader::NoPod(system()))
+        );
         let alone = [pod("system", "a", "Running", &[])];
-        assert_eq!(chosen(&alone, &BTreeMap::new(), false), Err(NoLeader::NoElection(system())));
+        assert_eq!(
+            chosen(&alone, &BTreeMap::new(), false),
+            Err(NoLeader::NoElection(system()))
+        );
         assert_eq!(chosen(&alone, &BTreeMap::new(), true), Ok("a ".to_owned()));
-        let elsewhere = [pod("system", "a", "Running", &["--leader-elect", "--leader-election-id=ada/x"])];
+        let elsewhere = [pod(
+            "system",
+            "a",
+            "Running",
+            &["--leader-elect", "--leader-election-id=ada/x"],
+        )];
         let leases = BTreeMap::from([(id("ada", "x"), lease("a", Some("print")))]);
-        assert_eq!(chosen(&elsewhere, &leases, false), Err(NoLeader::NoElection(system())));
+        assert_eq!(
+            chosen(&elsewhere, &leases, false),
+            Err(NoLeader::NoElection(system()))
+        );
     }
 
     fn any_pod() -> impl Strategy<Value = Pod> {
@@ -148,7 +188,10 @@ mod tests {
     }
 
     fn any_leases() -> impl Strategy<Value = BTreeMap<LeaseId, Lease>> {
-        let ids = (prop::sample::select(vec!["aaa", "system"]), prop::sample::select(vec![LEASE, "x"]));
+        let ids = (
+            prop::sample::select(vec!["aaa", "system"]),
+            prop::sample::select(vec![LEASE, "x"]),
+        );
         let certificate = prop::option::of(Just("print"));
         let holder = prop::sample::select(vec!["a", "b"]);
         let one = (ids, holder, certificate).prop_map(|((namespace, name), holder, certificate)| {

@@ -48,7 +48,9 @@ impl ManagerPod {
             lease: lease_of(pod, &namespace),
             name: pod.name_any(),
             uid: pod.uid().unwrap_or_default(),
-            address: status.and_then(|status| status.pod_ip.clone()).unwrap_or_default(),
+            address: status
+                .and_then(|status| status.pod_ip.clone())
+                .unwrap_or_default(),
             usable: running && pod.metadata.deletion_timestamp.is_none(),
             namespace,
         }
@@ -78,7 +80,10 @@ fn lease_of(pod: &Pod, namespace: &str) -> Option<LeaseId> {
     let id = values("leader-election-id", "NEPHELE_LEADER_ELECTION_ID");
     let id = id.unwrap_or_else(|| LEADER_ELECTION_ID.to_owned());
     let (namespace, name) = id.split_once('/').unwrap_or((namespace, &id));
-    Some(LeaseId { namespace: namespace.to_owned(), name: name.to_owned() })
+    Some(LeaseId {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
 }
 
 fn argument(container: &Container, flag: &str) -> Option<String> {
@@ -87,13 +92,21 @@ fn argument(container: &Container, flag: &str) -> Option<String> {
 
 fn environment(container: &Container, variable: &str) -> Option<String> {
     let variables = container.env.as_deref().unwrap_or_default();
-    variables.iter().find(|other| other.name == variable)?.value.clone()
+    variables
+        .iter()
+        .find(|other| other.name == variable)?
+        .value
+        .clone()
 }
 
 impl Managers {
     /// The pods to try for the cluster with this endpoint, the best first. Usually there is one. None means: wait.
     pub(crate) fn candidates(&self, host: &str) -> Vec<&ManagerPod> {
-        let usable: Vec<_> = self.of_endpoint(host).into_iter().filter(|pod| pod.usable).collect();
+        let usable: Vec<_> = self
+            .of_endpoint(host)
+            .into_iter()
+            .filter(|pod| pod.usable)
+            .collect();
         // A single replica leads, or will in a moment.
         if usable.len() <= 1 {
             return usable;
@@ -108,8 +121,16 @@ impl Managers {
 
     /// The leases whose holders matter: more than one pod competes for them.
     pub(crate) fn contested(&self) -> BTreeSet<LeaseId> {
-        let leases = || self.pods.iter().filter(|pod| pod.usable).filter_map(|pod| pod.lease.as_ref());
-        leases().filter(|lease| leases().filter(|other| other == lease).count() > 1).cloned().collect()
+        let leases = || {
+            self.pods
+                .iter()
+                .filter(|pod| pod.usable)
+                .filter_map(|pod| pod.lease.as_ref())
+        };
+        leases()
+            .filter(|lease| leases().filter(|other| other == lease).count() > 1)
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn has(&self, uid: &str) -> bool {
@@ -121,8 +142,12 @@ impl Managers {
     fn of_endpoint(&self, host: &str) -> Vec<&ManagerPod> {
         let all = || self.pods.iter();
         let beside = service_namespace(host);
-        let by_address: Vec<_> = all().filter(|pod| !host.is_empty() && pod.address == host).collect();
-        let by_namespace: Vec<_> = all().filter(|pod| Some(pod.namespace.as_str()) == beside).collect();
+        let by_address: Vec<_> = all()
+            .filter(|pod| !host.is_empty() && pod.address == host)
+            .collect();
+        let by_namespace: Vec<_> = all()
+            .filter(|pod| Some(pod.namespace.as_str()) == beside)
+            .collect();
         [by_address, by_namespace]
             .into_iter()
             .find(|pods| !pods.is_empty())
@@ -154,15 +179,25 @@ mod tests {
     }
 
     fn managers(pods: &[Pod], holders: &[(&str, &str, &str)]) -> Managers {
-        let lease = |namespace: &str, name: &str| LeaseId { namespace: namespace.into(), name: name.into() };
+        let lease = |namespace: &str, name: &str| LeaseId {
+            namespace: namespace.into(),
+            name: name.into(),
+        };
         Managers {
             pods: pods.iter().map(ManagerPod::of).collect(),
-            holders: holders.iter().map(|(ns, name, pod)| (lease(ns, name), (*pod).to_owned())).collect(),
+            holders: holders
+                .iter()
+                .map(|(ns, name, pod)| (lease(ns, name), (*pod).to_owned()))
+                .collect(),
         }
     }
 
     fn chosen(managers: &Managers, host: &str) -> Vec<String> {
-        managers.candidates(host).iter().map(|pod| pod.name.clone()).collect()
+        managers
+            .candidates(host)
+            .iter()
+            .map(|pod| pod.name.clone())
+            .collect()
     }
 
     const ELECT: &[&str] = &["--roles=infrastructure", "--leader-elect"];
@@ -177,8 +212,10 @@ mod tests {
 
     #[test]
     fn of_several_replicas_the_holder_of_the_lease_serves() {
-        let pods =
-            [pod("nephele-system", "a", "Running", ELECT), pod("nephele-system", "b", "Running", ELECT)];
+        let pods = [
+            pod("nephele-system", "a", "Running", ELECT),
+            pod("nephele-system", "b", "Running", ELECT),
+        ];
         let of = |holders: &[_]| chosen(&managers(&pods, holders), HOST);
         assert_eq!(of(&[("nephele-system", LEADER_ELECTION_ID, "b")]), ["b"]);
         assert_eq!(of(&[("nephele-system", LEADER_ELECTION_ID, "gone")]), [""; 0]);
@@ -190,8 +227,14 @@ mod tests {
     fn lease_of_another_name_and_namespace_is_in_the_arguments() {
         let args = ["--leader-elect=true", "--leader-election-id=there/other"];
         let pods = [pod("n", "a", "Running", &args), pod("n", "b", "Running", &args)];
-        assert_eq!(chosen(&managers(&pods, &[("there", "other", "a")]), "example.com"), ["a"]);
-        assert_eq!(ManagerPod::of(&pod("n", "a", "Running", &["--leader-elect=false"])).lease, None);
+        assert_eq!(
+            chosen(&managers(&pods, &[("there", "other", "a")]), "example.com"),
+            ["a"]
+        );
+        assert_eq!(
+            ManagerPod::of(&pod("n", "a", "Running", &["--leader-elect=false"])).lease,
+            None
+        );
     }
 
     #[test]
@@ -207,10 +250,16 @@ mod tests {
 
     #[test]
     fn manager_beside_the_service_of_the_endpoint_serves() {
-        let pods = [pod("nephele-system", "a", "Running", ELECT), pod("other", "bb", "Running", ELECT)];
+        let pods = [
+            pod("nephele-system", "a", "Running", ELECT),
+            pod("other", "bb", "Running", ELECT),
+        ];
         let managers = managers(&pods, &[]);
         assert_eq!(chosen(&managers, HOST), ["a"]);
-        assert_eq!(chosen(&managers, "nephele-workload.other.svc.cluster.local"), ["bb"]);
+        assert_eq!(
+            chosen(&managers, "nephele-workload.other.svc.cluster.local"),
+            ["bb"]
+        );
         assert_eq!(chosen(&managers, "10.0.0.2"), ["bb"]);
         // Any of them may serve an endpoint of another name.
         assert_eq!(chosen(&managers, "clusters.example.com"), ["a", "bb"]);

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration,
+use k8s_openapi::{
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ServiceReference, ValidatingWebhookConfiguration,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, api::ListParams};
 
 use crate::exit::{Exit, Problem};
 
@@ -69,21 +70,37 @@ fn refused(permission: &str, error: kube::Error) -> Problem {
 
 fn of_conversion(definition: &CustomResourceDefinition) -> Option<String> {
     let webhook = definition.spec.conversion.as_ref()?.webhook.as_ref()?;
-    Some(webhook.client_config.as_ref()?.service.as_ref()?.namespace.clone())
+    Some(
+        webhook
+            .client_config
+            .as_ref()?
+            .service
+            .as_ref()?
+            .namespace
+            .clone(),
+    )
 }
 
 /// The namespaces of the Services that webhook configurations with these labels name.
 async fn of_webhooks(client: &Client, labels: &str) -> Result<BTreeSet<String>, Problem> {
     let params = ListParams::default().labels(labels);
-    let validating = Api::<ValidatingWebhookConfiguration>::all(client.clone()).list(&params).await;
+    let validating = Api::<ValidatingWebhookConfiguration>::all(client.clone())
+        .list(&params)
+        .await;
     let validating =
         unless_missing(validating).map_err(|error| refused("list validatingwebhookconfigurations", error))?;
-    let mutating = Api::<MutatingWebhookConfiguration>::all(client.clone()).list(&params).await;
+    let mutating = Api::<MutatingWebhookConfiguration>::all(client.clone())
+        .list(&params)
+        .await;
     let mutating =
         unless_missing(mutating).map_err(|error| refused("list mutatingwebhookconfigurations", error))?;
     let services = |service: Option<ServiceReference>| service.map(|service| service.namespace);
-    let validating = validating.into_iter().flat_map(|one| one.webhooks.unwrap_or_default());
-    let mutating = mutating.into_iter().flat_map(|one| one.webhooks.unwrap_or_default());
+    let validating = validating
+        .into_iter()
+        .flat_map(|one| one.webhooks.unwrap_or_default());
+    let mutating = mutating
+        .into_iter()
+        .flat_map(|one| one.webhooks.unwrap_or_default());
     let clients = validating.map(|webhook| webhook.client_config);
     let clients = clients.chain(mutating.map(|webhook| webhook.client_config));
     Ok(clients.filter_map(|client| services(client.service)).collect())
@@ -124,7 +141,12 @@ mod tests {
     fn one_namespace_is_taken_and_several_need_the_flag() {
         let of = |names: &[&str]| only(names.iter().map(|&name| name.to_owned()).collect());
         assert_eq!(of(&["nephele-system"]).expect("one"), "nephele-system");
-        assert!(of(&[]).expect_err("none").to_string().contains("--manager-namespace names one"));
+        assert!(
+            of(&[])
+                .expect_err("none")
+                .to_string()
+                .contains("--manager-namespace names one")
+        );
         assert_eq!(
             of(&["a", "b"]).expect_err("two").to_string(),
             "there are managers in the namespaces a, b; choose one with --manager-namespace"
@@ -133,8 +155,12 @@ mod tests {
 
     #[test]
     fn our_definitions_name_the_namespace_of_the_installation() {
-        let definition =
-            nephele_api::crds().into_iter().find(|one| one.metadata.name.as_deref() == Some(DEFINITION));
-        assert_eq!(definition.as_ref().and_then(of_conversion).as_deref(), Some("nephele-system"));
+        let definition = nephele_api::crds()
+            .into_iter()
+            .find(|one| one.metadata.name.as_deref() == Some(DEFINITION));
+        assert_eq!(
+            definition.as_ref().and_then(of_conversion).as_deref(),
+            Some("nephele-system")
+        );
     }
 }

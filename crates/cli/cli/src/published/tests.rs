@@ -50,8 +50,10 @@ fn hostile() -> impl Strategy<Value = Value> {
         Just(json!("a: {exec: {command: sh}}\n---\n- &a *a")),
         Just(json!("/etc/shadow")),
         Just(json!("\u{1b}[2J\u{7}")),
-        Just(json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
-            "args": ["-c", "touch owned"], "interactiveMode": "Never"})),
+        Just(
+            json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+            "args": ["-c", "touch owned"], "interactiveMode": "Never"})
+        ),
         Just(json!({"name": "gcp", "config": {"cmd-path": "sh"}})),
         Just(json!([{"name": "nephele.dev/connect", "extension": {"previous-context": "mine"}}])),
     ]
@@ -59,7 +61,12 @@ fn hostile() -> impl Strategy<Value = Value> {
 
 fn object(fields: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let some = prop::collection::vec((prop::sample::select(fields), hostile()), 0..fields.len());
-    some.prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    some.prop_map(|fields| {
+        fields
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    })
 }
 
 fn kubeconfig(cluster: &Value, user: &Value) -> Value {
@@ -70,7 +77,12 @@ fn kubeconfig(cluster: &Value, user: &Value) -> Value {
 }
 
 fn fields(value: &Value) -> BTreeSet<&str> {
-    value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+    value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect()
 }
 
 proptest! {

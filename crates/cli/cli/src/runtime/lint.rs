@@ -34,7 +34,11 @@ pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
         fs::read(file).with_context(|| format!("failed to read authorities from {}", file.display()))
     };
     let ca_bundle = Bytes(args.ca.as_ref().map(authorities).transpose()?.unwrap_or_default());
-    let config = ClientConfig { url: args.url.clone(), ca_bundle, ..ClientConfig::default() };
+    let config = ClientConfig {
+        url: args.url.clone(),
+        ca_bundle,
+        ..ClientConfig::default()
+    };
     let mut code = ExitCode::SUCCESS;
     for release in args.releases {
         let client = Client::builder(Catalog::cluster_api_at(release)).build();
@@ -58,7 +62,10 @@ pub(crate) async fn run(args: LintArgs) -> anyhow::Result<ExitCode> {
 fn report(release: Release, found: &Result<Discovered, Vec<DiscoveryProblem>>) -> String {
     let lines: Vec<String> = match found {
         Ok(Discovered { handlers, .. }) => {
-            let mut lines = vec![format!("Cluster API {release} takes it, with {} handlers", handlers.len())];
+            let mut lines = vec![format!(
+                "Cluster API {release} takes it, with {} handlers",
+                handlers.len()
+            )];
             for handler in handlers {
                 let advice = match handler.timeout > TIMEOUT_ADVISED_MAX {
                     true => " (longer than the 10s that the proposal allows)",

@@ -24,7 +24,11 @@ pub(crate) struct OpenapiArgs {
 
 /// Prints the document.
 pub(crate) fn run(args: &OpenapiArgs) -> anyhow::Result<ExitCode> {
-    let document = if args.cloud { of(nephele_machine_hooks::catalog()) } else { of_release(args.release) };
+    let document = if args.cloud {
+        of(nephele_machine_hooks::catalog())
+    } else {
+        of_release(args.release)
+    };
     let mut text = serde_json::to_string_pretty(&document).context("failed to write JSON")?;
     text.push('\n');
     print(&text)?;
@@ -64,7 +68,9 @@ mod tests {
         );
         let instance = &document["components"]["schemas"];
         assert!(
-            instance.as_object().is_some_and(|schemas| schemas.keys().any(|name| name.ends_with("Instance")))
+            instance
+                .as_object()
+                .is_some_and(|schemas| schemas.keys().any(|name| name.ends_with("Instance")))
         );
     }
 }

@@ -6,10 +6,17 @@ use nephele_api::cloud::v1alpha1::StepStatus;
 /// The lines about the steps that have changed.
 pub(super) fn news(before: &[StepStatus], after: &[StepStatus]) -> Vec<String> {
     // Another look is no news.
-    let told = |step: &StepStatus| StepStatus { looked: None, ..step.clone() };
-    let changed =
-        after.iter().enumerate().filter(|(index, step)| before.get(*index).map(told) != Some(told(step)));
-    changed.filter_map(|(index, step)| line(index + 1, after.len(), step)).collect()
+    let told = |step: &StepStatus| StepStatus {
+        looked: None,
+        ..step.clone()
+    };
+    let changed = after
+        .iter()
+        .enumerate()
+        .filter(|(index, step)| before.get(*index).map(told) != Some(told(step)));
+    changed
+        .filter_map(|(index, step)| line(index + 1, after.len(), step))
+        .collect()
 }
 
 fn line(number: usize, count: usize, step: &StepStatus) -> Option<String> {
@@ -21,7 +28,11 @@ fn line(number: usize, count: usize, step: &StepStatus) -> Option<String> {
         "Skipped" => "skipped".to_owned(),
         _ => return None,
     };
-    let message = if step.message.is_empty() { String::new() } else { format!(": {}", step.message) };
+    let message = if step.message.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", step.message)
+    };
     Some(format!("{number}/{count} {} {what}{message}", step.name))
 }
 
@@ -42,7 +53,9 @@ pub(super) fn took(step: &StepStatus) -> String {
 pub(super) fn looked(step: &StepStatus) -> String {
     let started = step.started.as_ref();
     let looked = step.looked.as_ref();
-    let after = started.zip(looked).map(|(started, looked)| looked.0.duration_since(started.0).as_secs_f64());
+    let after = started
+        .zip(looked)
+        .map(|(started, looked)| looked.0.duration_since(started.0).as_secs_f64());
     after.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}s"))
 }
 
@@ -68,7 +81,10 @@ mod tests {
         let second = steps(&json!([
             { "name": "up", "phase": "Running", "started": at(0), "message": message }, { "name": "b", "phase": "Pending" },
         ]));
-        assert_eq!(news(&first, &second), ["1/2 up: 2 of 3 machines are Running, not 3"]);
+        assert_eq!(
+            news(&first, &second),
+            ["1/2 up: 2 of 3 machines are Running, not 3"]
+        );
         let mut looked_again = second.clone();
         looked_again[0].looked = looked_again[0].started.clone();
         assert_eq!(news(&second, &looked_again), Vec::<String>::new());
@@ -78,7 +94,10 @@ mod tests {
         ]));
         assert_eq!(
             news(&second, &third),
-            ["1/2 up failed after 12.0s: 2 of 3 machines are Running, not 3", "2/2 b skipped"]
+            [
+                "1/2 up failed after 12.0s: 2 of 3 machines are Running, not 3",
+                "2/2 b skipped"
+            ]
         );
     }
 }

@@ -9,10 +9,7 @@ use nephele_api::cloud::v1alpha1::{Scenario, StepStatus};
 use nephele_scenario::claims;
 
 use super::follow::{looked, seconds, took};
-use crate::access::AccessArgs;
-use crate::columns::columns;
-use crate::exit::Problem;
-use crate::output::print;
+use crate::{access::AccessArgs, columns::columns, exit::Problem, output::print};
 
 /// Which scenario, and how it is printed.
 #[derive(Debug, Args)]
@@ -63,22 +60,34 @@ fn render(scenario: &Scenario, format: Format) -> anyhow::Result<String> {
 
 fn table(scenario: &Scenario) -> String {
     let status = scenario.status.clone().unwrap_or_default();
-    let phase = if status.phase.is_empty() { "Pending" } else { status.phase.as_str() };
-    let message = status.conditions.first().map(|condition| condition.message.clone()).unwrap_or_default();
+    let phase = if status.phase.is_empty() {
+        "Pending"
+    } else {
+        status.phase.as_str()
+    };
+    let message = status
+        .conditions
+        .first()
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default();
     let mut text = format!("Scenario {}: {phase}", scenario.name_any());
     if status.steps.is_empty() && !message.is_empty() {
         text.push_str(&format!(": {message}"));
     }
     text.push('\n');
     if !status.steps.is_empty() {
-        let header = ["STEP", "PHASE", "TOOK", "LOOKED AT", "MESSAGE"].map(str::to_owned).to_vec();
+        let header = ["STEP", "PHASE", "TOOK", "LOOKED AT", "MESSAGE"]
+            .map(str::to_owned)
+            .to_vec();
         let row = |step: &StepStatus| {
             let name = step.name.clone();
             let phase = step.phase.clone();
             let message = step.message.clone();
             vec![name, phase, took(step), looked(step), message]
         };
-        let rows: Vec<_> = std::iter::once(header).chain(status.steps.iter().map(row)).collect();
+        let rows: Vec<_> = std::iter::once(header)
+            .chain(status.steps.iter().map(row))
+            .collect();
         text.push_str(&columns(&rows));
     }
     text
@@ -124,7 +133,10 @@ pub(super) fn junit(scenario: &Scenario) -> String {
     let mut tests = status.steps.len();
     if status.steps.is_empty() && status.phase == "Failed" {
         // Its spec is invalid, so it has no steps.
-        let message = status.conditions.first().map(|condition| escaped(&condition.message));
+        let message = status
+            .conditions
+            .first()
+            .map(|condition| escaped(&condition.message));
         (tests, errors) = (1, 1);
         cases = format!(
             "  <testcase classname=\"{name}\" name=\"spec\" time=\"0.000\"><error message=\"{}\"/></testcase>\n",
@@ -218,7 +230,10 @@ step-3   Skipped   -      -
         assert!(junit(&needed).contains("failures=\"0\" errors=\"1\""));
         let condition = json!({ "type": "Passed", "status": "False", "reason": "InvalidConfiguration",
             "message": "spec.steps: must be 1", "lastTransitionTime": "2026-03-04T05:06:07Z" });
-        let invalid = scenario(&json!([]), &json!({ "phase": "Failed", "conditions": [condition] }));
+        let invalid = scenario(
+            &json!([]),
+            &json!({ "phase": "Failed", "conditions": [condition] }),
+        );
         assert!(junit(&invalid).contains("<error message=\"spec.steps: must be 1\"/>"));
         assert_eq!(table(&invalid), "Scenario zone: Failed: spec.steps: must be 1\n");
     }
@@ -246,7 +261,10 @@ each/b/step-2   Skipped   -      -
 "
         );
         let junit = junit(&scenario);
-        assert!(junit.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""), "{junit}");
+        assert!(
+            junit.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""),
+            "{junit}"
+        );
         assert!(
             junit.contains("name=\"each/a/step-2\" time=\"0.000\"><failure message=\"it is False\"/>"),
             "{junit}"

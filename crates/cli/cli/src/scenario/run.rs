@@ -1,28 +1,32 @@
 //! `nephele scenario run`: creates a Scenario and follows it.
 
-use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    pin::pin,
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use futures::StreamExt as _;
-use kube::api::PostParams;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::watch_object;
-use kube::{Api, ResourceExt as _};
+use kube::{
+    Api, ResourceExt as _,
+    api::PostParams,
+    runtime::{WatchStreamExt as _, watcher::watch_object},
+};
 use nephele_api::cloud::v1alpha1::Scenario;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::follow::news;
-use super::report::junit;
-use crate::access::AccessArgs;
-use crate::exit::{Exit, Problem};
-use crate::manifests::only_object;
-use crate::output::print;
-use crate::process::INTERRUPTED;
+use super::{follow::news, report::junit};
+use crate::{
+    access::AccessArgs,
+    exit::{Exit, Problem},
+    manifests::only_object,
+    output::print,
+    process::INTERRUPTED,
+};
 
 /// Which scenario, and what to do with it.
 #[derive(Debug, Args)]
@@ -41,32 +45,46 @@ pub(crate) struct RunArgs {
 
 /// Creates the Scenario, and follows it until it is over.
 pub(super) async fn run(args: RunArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
-    let RunArgs { file, access, timeout: patience, junit: report } = args;
+    let RunArgs {
+        file,
+        access,
+        timeout: patience,
+        junit: report,
+    } = args;
     let wanted = read(&file)?;
     if let (Some(flag), Some(written)) = (&access.namespace, wanted.namespace())
         && *flag != written
     {
-        bail!("{} is for the namespace {written}, not for {flag} (--namespace)", file.display());
+        bail!(
+            "{} is for the namespace {written}, not for {flag} (--namespace)",
+            file.display()
+        );
     }
     let mut access = access.open().await?;
     access.namespace = wanted.namespace().unwrap_or(access.namespace);
     let api: Api<Scenario> = Api::namespaced(access.client, &access.namespace);
-    let created = api.create(&PostParams::default(), &wanted).await.map_err(|error| match error {
-        kube::Error::Api(status) if status.code == 409 => Problem::new(
-            Exit::Failed,
-            format!(
-                "there is a Scenario {} already; delete it, or give this one another name",
-                wanted.name_any()
+    let created = api
+        .create(&PostParams::default(), &wanted)
+        .await
+        .map_err(|error| match error {
+            kube::Error::Api(status) if status.code == 409 => Problem::new(
+                Exit::Failed,
+                format!(
+                    "there is a Scenario {} already; delete it, or give this one another name",
+                    wanted.name_any()
+                ),
             ),
-        ),
-        error => {
-            let what = format!("create the Scenario in namespace {}", access.namespace);
-            Problem::request(&what, "create scenarios.cloud.nephele.dev", error)
-        }
-    })?;
+            error => {
+                let what = format!("create the Scenario in namespace {}", access.namespace);
+                Problem::request(&what, "create scenarios.cloud.nephele.dev", error)
+            }
+        })?;
     let name = created.name_any();
     print(&format!("Scenario {}/{name} is created\n", access.namespace))?;
-    let Some(followed) = shutdown.run_until_cancelled(timeout(patience, follow(&api, &name))).await else {
+    let Some(followed) = shutdown
+        .run_until_cancelled(timeout(patience, follow(&api, &name)))
+        .await
+    else {
         eprintln!("Scenario {name} continues; `nephele scenario report {name}` shows it");
         return Ok(ExitCode::from(INTERRUPTED));
     };
@@ -85,7 +103,11 @@ pub(super) async fn run(args: RunArgs, shutdown: CancellationToken) -> anyhow::R
         print(&format!("Scenario {name} has passed\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let why = status.conditions.first().map(|condition| condition.message.clone()).unwrap_or_default();
+    let why = status
+        .conditions
+        .first()
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default();
     Err(Problem::new(Exit::Failed, format!("Scenario {name} has failed: {why}")).into())
 }
 
@@ -138,7 +160,10 @@ mod tests {
         let file = folder.path().join("s.yaml");
         let head = "apiVersion: cloud.nephele.dev/v1alpha1\nkind: Scenario\n";
         for (text, message) in [
-            (format!("{head}spec: {{steps: []}}\nmetadata: {{}}\n"), "has no metadata.name"),
+            (
+                format!("{head}spec: {{steps: []}}\nmetadata: {{}}\n"),
+                "has no metadata.name",
+            ),
             (format!("{head}---\n{head}"), "has 2 objects; give one"),
             ("a: [".to_owned(), "as YAML; correct it there"),
         ] {
@@ -146,8 +171,11 @@ mod tests {
             let error = format!("{:#}", read(&file).expect_err(message));
             assert!(error.contains(message) && error.contains("s.yaml"), "{error}");
         }
-        std::fs::write(&file, format!("{head}metadata: {{name: a}}\nspec: {{steps: [{{say: hello}}]}}\n"))
-            .expect("written");
+        std::fs::write(
+            &file,
+            format!("{head}metadata: {{name: a}}\nspec: {{steps: [{{say: hello}}]}}\n"),
+        )
+        .expect("written");
         assert_eq!(read(&file).expect("a Scenario").spec.steps[0].action.say, "hello");
     }
 
@@ -163,7 +191,8 @@ mod tests {
         let followed = tokio::spawn(async move { follow(&following, "s").await });
         let step = json!([{ "name": "step-1", "phase": "Passed" }]);
         // The status of an earlier spec does not count.
-        api.patch_status::<Scenario>("s", &json!({ "observedGeneration": 0, "phase": "Failed" })).await;
+        api.patch_status::<Scenario>("s", &json!({ "observedGeneration": 0, "phase": "Failed" }))
+            .await;
         api.patch_status::<Scenario>(
             "s",
             &json!({ "observedGeneration": 1, "phase": "Passed", "steps": step }),
@@ -171,11 +200,15 @@ mod tests {
         .await;
         let ended = followed.await.expect("no panic").expect("it is over");
         assert_eq!(ended.status.unwrap_or_default().phase, "Passed");
-        api.patch_status::<Scenario>("s", &json!({ "phase": "Running" })).await;
+        api.patch_status::<Scenario>("s", &json!({ "phase": "Running" }))
+            .await;
         let following = api.api::<Scenario>();
         let followed = tokio::spawn(async move { follow(&following, "s").await });
         api.delete::<Scenario>("s").await;
         let error = followed.await.expect("no panic").expect_err("it is gone");
-        assert_eq!(error.downcast_ref::<Problem>().expect("a problem").exit, Exit::NotFound);
+        assert_eq!(
+            error.downcast_ref::<Problem>().expect("a problem").exit,
+            Exit::NotFound
+        );
     }
 }

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, PostParams};
-use kube::discovery::Scope;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DynamicObject, PostParams},
+    discovery::Scope,
+};
 use nephele_api::core;
 use tokio::time::{Instant, sleep};
 
-use super::documents::Document;
-use super::state::ClusterKey;
+use super::{documents::Document, state::ClusterKey};
 use crate::kinds::{Kinds, Served};
 
 /// How long the API server may take until it serves a kind whose definition is in the files.
@@ -20,7 +21,11 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Creates all objects, and the namespaces that they need. Returns the Clusters.
 pub(super) async fn create_all(client: &Client, documents: Vec<Document>) -> anyhow::Result<Vec<ClusterKey>> {
-    let mut creator = Creator { client, kinds: Kinds::new(client.clone()), serves_all: Instant::now() };
+    let mut creator = Creator {
+        client,
+        kinds: Kinds::new(client.clone()),
+        serves_all: Instant::now(),
+    };
     let mut clusters = Vec::new();
     for document in documents {
         let created = creator.create(&document).await?;
@@ -42,7 +47,10 @@ impl Creator<'_> {
     async fn create(&mut self, document: &Document) -> anyhow::Result<DynamicObject> {
         let (resource, capabilities) = self.kind(document).await?;
         let api = if capabilities.scope == Scope::Namespaced {
-            let namespace = document.object.namespace().unwrap_or_else(|| "default".to_owned());
+            let namespace = document
+                .object
+                .namespace()
+                .unwrap_or_else(|| "default".to_owned());
             self.create_namespace(&namespace)
                 .await
                 .with_context(|| format!("failed to create the namespace of {document}"))?;

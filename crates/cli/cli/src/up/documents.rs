@@ -1,12 +1,16 @@
 //! The files of `--file`: YAML documents, each with an object of any kind.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, anyhow, bail};
-use kube::ResourceExt as _;
-use kube::api::DynamicObject;
-use kube::core::{GroupVersionKind, TypeMeta};
+use kube::{
+    ResourceExt as _,
+    api::DynamicObject,
+    core::{GroupVersionKind, TypeMeta},
+};
 use serde_json::Value;
 
 use crate::manifests::{Place, objects};
@@ -22,8 +26,16 @@ pub(super) struct Document {
 impl fmt::Display for Document {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, kind, object } = self;
-        let namespace = object.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        write!(formatter, "{} {namespace}{} ({place})", kind.kind, object.name_any())
+        let namespace = object
+            .namespace()
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default();
+        write!(
+            formatter,
+            "{} {namespace}{} ({place})",
+            kind.kind,
+            object.name_any()
+        )
     }
 }
 
@@ -42,15 +54,20 @@ pub(super) fn read_all(files: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
 }
 
 fn parse(file: &Path, text: &str) -> anyhow::Result<Vec<Document>> {
-    objects(file, text)?.into_iter().map(|(place, value)| object(place, value)).collect()
+    objects(file, text)?
+        .into_iter()
+        .map(|(place, value)| object(place, value))
+        .collect()
 }
 
 fn object(place: Place, value: Value) -> anyhow::Result<Document> {
     let object: DynamicObject = serde_json::from_value(value).with_context(|| {
         format!("failed to read {place} as an object; it needs apiVersion, kind and metadata.name")
     })?;
-    let types: TypeMeta =
-        object.types.clone().ok_or_else(|| anyhow!("{place} has no apiVersion or no kind; add it"))?;
+    let types: TypeMeta = object
+        .types
+        .clone()
+        .ok_or_else(|| anyhow!("{place} has no apiVersion or no kind; add it"))?;
     let kind = GroupVersionKind::try_from(types)
         .with_context(|| format!("failed to read the apiVersion of {place}; it is GROUP/VERSION"))?;
     let names = [&object.metadata.name, &object.metadata.generate_name];
@@ -71,7 +88,13 @@ mod tests {
     fn documents_keep_their_order_number_and_content() {
         let documents = parse(Path::new("f.yaml"), TWO).expect("readable");
         let named: Vec<_> = documents.iter().map(ToString::to_string).collect();
-        assert_eq!(named, ["Namespace team (document 1 of f.yaml)", "Cluster team/a (document 3 of f.yaml)"]);
+        assert_eq!(
+            named,
+            [
+                "Namespace team (document 1 of f.yaml)",
+                "Cluster team/a (document 3 of f.yaml)"
+            ]
+        );
         assert_eq!(documents[1].object.data["spec"]["any"][0], 1);
         assert_eq!(documents[1].kind.api_version(), "cluster.x-k8s.io/v1beta2");
     }
@@ -93,7 +116,10 @@ mod tests {
                 "failed to read document 2 of f.yaml as YAML",
             ),
             ("just text", "failed to read document 1 of f.yaml as an object"),
-            ("metadata: {name: a}", "document 1 of f.yaml has no apiVersion or no kind; add it"),
+            (
+                "metadata: {name: a}",
+                "document 1 of f.yaml has no apiVersion or no kind; add it",
+            ),
             (
                 "apiVersion: v1\nmetadata: {name: a}",
                 "document 1 of f.yaml has no apiVersion or no kind; add it",

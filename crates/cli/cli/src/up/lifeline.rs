@@ -1,7 +1,9 @@
 //! Standard input as a life line: it closes when the process that started this one ends, however that happens.
 
-use std::io::{ErrorKind, Read as _};
-use std::thread;
+use std::{
+    io::{ErrorKind, Read as _},
+    thread,
+};
 
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +31,10 @@ pub(super) fn cancel_at_end_of_input(end: CancellationToken) -> anyhow::Result<(
         }
         end.cancel();
     };
-    let thread = thread::Builder::new().name("standard input".to_owned()).spawn(read);
-    thread.map(drop).context("failed to start the thread that reads standard input")
+    let thread = thread::Builder::new()
+        .name("standard input".to_owned())
+        .spawn(read);
+    thread
+        .map(drop)
+        .context("failed to start the thread that reads standard input")
 }

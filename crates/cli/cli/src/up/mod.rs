@@ -15,30 +15,34 @@ mod report;
 mod state;
 mod workloads;
 
-use std::cell::Cell;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::bail;
+use attach::webhooks::LocalWebhooks;
 use clap::Args;
+use documents::Document;
 use jiff::Timestamp;
+use lifeline::EndedEarly;
+use management_api::ManagementApi;
 use nephele_access::Environment;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-
-use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
-use crate::kinds::Kinds;
-use attach::webhooks::LocalWebhooks;
-use documents::Document;
-use lifeline::EndedEarly;
-use management_api::ManagementApi;
 use report::Report;
 use state::ClusterKey;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use workloads::Workloads;
+
+use crate::{
+    embedded::{self, Folder, Management, ManagerSettings, Tasks},
+    kinds::Kinds,
+};
 
 /// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
 const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
@@ -116,7 +120,11 @@ async fn serve(
         Some(kubeconfig) => {
             let environment = Environment::of_process();
             // With --json, standard input is the life line.
-            let environment = if args.json { environment.without_input() } else { environment };
+            let environment = if args.json {
+                environment.without_input()
+            } else {
+                environment
+            };
             attach::connect(kubeconfig, &environment, folder, Timestamp::now()).await?
         }
         None => {
@@ -124,7 +132,15 @@ async fn serve(
             let kubeconfig = folder.write("management.kubeconfig", &embedded.kubeconfig)?;
             let client = embedded.client.clone();
             let server = embedded.server.clone();
-            (ManagementApi { client, kubeconfig, server, embedded: Some(embedded) }, None)
+            (
+                ManagementApi {
+                    client,
+                    kubeconfig,
+                    server,
+                    embedded: Some(embedded),
+                },
+                None,
+            )
         }
     };
     let client = management.client.clone();

@@ -1,14 +1,15 @@
 //! What a run tells the process that started it, or the person.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::management_api::ManagementApi;
-use super::workloads::Written;
+use super::{management_api::ManagementApi, workloads::Written};
 use crate::embedded::Folder;
 
 /// Everything that a client needs to know. The JSON is an interface: fields may be added.
@@ -76,15 +77,23 @@ impl Report {
             format!("  kubectl --kubeconfig {} {rest}\n", kubeconfig.display())
         };
         let management = &self.management.kubeconfig;
-        let mut text =
-            format!("Everything is up after {:.1} s. Try, in another terminal:\n", took.as_secs_f64());
-        text += &kubectl(management, "get clusters,machines,inmemorymachines --all-namespaces");
+        let mut text = format!(
+            "Everything is up after {:.1} s. Try, in another terminal:\n",
+            took.as_secs_f64()
+        );
+        text += &kubectl(
+            management,
+            "get clusters,machines,inmemorymachines --all-namespaces",
+        );
         for cluster in &self.clusters {
             text += &kubectl(&cluster.kubeconfig, "get nodes -o wide");
         }
         match self.clusters.last() {
             Some(Cluster { namespace, name, .. }) => {
-                text += &kubectl(management, &format!("delete cluster --namespace {namespace} {name}"));
+                text += &kubectl(
+                    management,
+                    &format!("delete cluster --namespace {namespace} {name}"),
+                );
             }
             None => text += &kubectl(management, "apply -f cluster.yaml"),
         }
@@ -139,7 +148,10 @@ mod tests {
     fn text_has_a_command_for_each_kubeconfig() {
         let text = report().text(Duration::from_millis(1_250));
         assert!(text.starts_with("Everything is up after 1.2 s."), "{text}");
-        assert!(text.contains("\n  kubectl --kubeconfig /f/team-a.kubeconfig get nodes -o wide\n"), "{text}");
+        assert!(
+            text.contains("\n  kubectl --kubeconfig /f/team-a.kubeconfig get nodes -o wide\n"),
+            "{text}"
+        );
         assert!(text.contains(
             "\n  kubectl --kubeconfig /f/management.kubeconfig delete cluster --namespace team a\n"
         ));

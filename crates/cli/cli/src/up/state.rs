@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt as _;
-use kube::runtime::watcher::Event;
-use nephele_api::conditions;
-use nephele_api::core::Cluster;
+use kube::{ResourceExt as _, runtime::watcher::Event};
+use nephele_api::{conditions, core::Cluster};
 use nephele_fake_capi::{AVAILABLE, TOPOLOGY_RECONCILED};
 
 use crate::watched::Watched;
@@ -39,15 +37,23 @@ impl State {
     }
 
     pub(super) fn is_available(&self, key: &ClusterKey) -> bool {
-        self.condition(key, AVAILABLE).is_some_and(|(status, _)| status == conditions::TRUE)
+        self.condition(key, AVAILABLE)
+            .is_some_and(|(status, _)| status == conditions::TRUE)
     }
 
     /// The kubeconfigs of the clusters whose API servers are up, or were.
     pub(super) fn kubeconfigs(&self) -> BTreeMap<&ClusterKey, &String> {
         let is_up = |key: &ClusterKey| {
-            self.clusters.known.get(key).is_some_and(Cluster::is_control_plane_initialized)
+            self.clusters
+                .known
+                .get(key)
+                .is_some_and(Cluster::is_control_plane_initialized)
         };
-        self.kubeconfigs.known.iter().filter(|(key, _)| is_up(key)).collect()
+        self.kubeconfigs
+            .known
+            .iter()
+            .filter(|(key, _)| is_up(key))
+            .collect()
     }
 
     /// A topology among those of the wanted clusters that cannot be used.
@@ -122,7 +128,10 @@ mod tests {
         let mut secret = Secret::default();
         secret.metadata.name = Some(name.to_owned());
         secret.metadata.namespace = Some("team".to_owned());
-        secret.data = Some(BTreeMap::from([("value".to_owned(), ByteString(b"text".to_vec()))]));
+        secret.data = Some(BTreeMap::from([(
+            "value".to_owned(),
+            ByteString(b"text".to_vec()),
+        )]));
         secret
     }
 
@@ -140,17 +149,29 @@ mod tests {
     #[test]
     fn file_belongs_to_a_cluster_that_exists_and_whose_api_server_is_up() {
         let up = [("ControlPlaneInitialized", "True")];
-        let secrets =
-            || vec![secret("a-kubeconfig"), secret("b-kubeconfig"), secret("c-kubeconfig"), secret("a-ca")];
+        let secrets = || {
+            vec![
+                secret("a-kubeconfig"),
+                secret("b-kubeconfig"),
+                secret("c-kubeconfig"),
+                secret("a-ca"),
+            ]
+        };
         let state = known(vec![cluster("a", &up), cluster("b", &[])], secrets());
-        assert_eq!(state.kubeconfigs(), BTreeMap::from([(&key("a"), &"text".to_owned())]));
+        assert_eq!(
+            state.kubeconfigs(),
+            BTreeMap::from([(&key("a"), &"text".to_owned())])
+        );
     }
 
     #[test]
     fn watch_that_starts_again_forgets_what_is_gone_only_when_it_knows_all() {
         let mut state = known(vec![cluster("a", &[]), cluster("b", &[])], Vec::new());
         state.apply(Followed::Cluster(Box::new(Event::Init)));
-        state.apply(Followed::Cluster(Box::new(Event::InitApply(cluster("b", &[(AVAILABLE, "True")])))));
+        state.apply(Followed::Cluster(Box::new(Event::InitApply(cluster(
+            "b",
+            &[(AVAILABLE, "True")],
+        )))));
         assert_eq!(state.clusters.known.len(), 2);
         state.apply(Followed::Cluster(Box::new(Event::InitDone)));
         assert_eq!(state.clusters.known.keys().collect::<Vec<_>>(), [&key("b")]);
@@ -160,7 +181,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_says_why() {
-        let state = known(vec![cluster("a", &[(AVAILABLE, "False")]), cluster("b", &[])], Vec::new());
+        let state = known(
+            vec![cluster("a", &[(AVAILABLE, "False")]), cluster("b", &[])],
+            Vec::new(),
+        );
         let missing = state.what_is_missing(&[key("a"), key("b"), key("c")]);
         assert_eq!(
             missing,

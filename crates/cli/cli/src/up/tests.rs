@@ -14,7 +14,9 @@ fn args(arguments: &[&str]) -> Result<UpArgs, clap::Error> {
 
 #[test]
 fn help_fits_one_screen() {
-    let help = crate::Cli::try_parse_from(["nephele", "up", "--help"]).expect_err("help").to_string();
+    let help = crate::Cli::try_parse_from(["nephele", "up", "--help"])
+        .expect_err("help")
+        .to_string();
     assert!(help.contains("--attach") && help.lines().count() <= 30, "{help}");
 }
 
@@ -34,9 +36,14 @@ async fn attached_api_server_gets_a_cluster() {
     let end = CancellationToken::new();
     let other = Management::start("other", &wall_clock(), stop.clone()).expect("it starts");
     let folder = Folder::open(None, "nephele-up-test").expect("a folder");
-    let kubeconfig = folder.write("other.kubeconfig", &other.kubeconfig).expect("written");
+    let kubeconfig = folder
+        .write("other.kubeconfig", &other.kubeconfig)
+        .expect("written");
     let file = folder
-        .write("cluster.yaml", include_str!("../../../../../config/templates/clusterclass-in-memory.yaml"))
+        .write(
+            "cluster.yaml",
+            include_str!("../../../../../config/templates/clusterclass-in-memory.yaml"),
+        )
         .expect("written");
     let cluster = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: a, namespace: team}\n\
         spec: {topology: {classRef: {name: in-memory}, version: v1.36.3}}\n";

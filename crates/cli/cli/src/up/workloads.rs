@@ -1,22 +1,19 @@
 //! Follows the Clusters in the management API, waits for them, and keeps a kubeconfig file for each one that is up.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context as _, bail};
-use futures::stream::{BoxStream, SelectAll, select_all};
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{BoxStream, SelectAll, select_all},
+};
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::watcher;
-use kube::{Api, Client};
-use nephele_api::core::Cluster;
-use nephele_api::labels;
+use kube::{Api, Client, runtime::watcher};
+use nephele_api::{core::Cluster, labels};
 use nephele_controller::quietly_watched;
 
 use super::state::{ClusterKey, Followed, State};
-use crate::embedded::Folder;
-use crate::label::label;
-use crate::published::Published;
+use crate::{embedded::Folder, label::label, published::Published};
 
 /// A kubeconfig file.
 pub(super) struct Written {
@@ -44,7 +41,9 @@ impl<'a> Workloads<'a> {
         let of_clusters = watcher::Config::default().labels(labels::CLUSTER_NAME);
         let secrets = quietly_watched::<Secret>(Api::all(client.clone()), of_clusters);
         let changes = [
-            clusters.map_ok(|event| Followed::Cluster(Box::new(event))).boxed(),
+            clusters
+                .map_ok(|event| Followed::Cluster(Box::new(event)))
+                .boxed(),
             secrets.map_ok(|event| Followed::Secret(Box::new(event))).boxed(),
         ];
         Self {
@@ -97,12 +96,17 @@ impl<'a> Workloads<'a> {
     /// The clusters that are not available, with the reasons.
     pub(super) fn what_is_missing(&self, wanted: &[ClusterKey]) -> String {
         let missing = self.state.what_is_missing(wanted);
-        let failure = self.failure.as_ref().map(|failure| format!("; the last watch failed: {failure}"));
+        let failure = self
+            .failure
+            .as_ref()
+            .map(|failure| format!("; the last watch failed: {failure}"));
         missing + failure.as_deref().unwrap_or_default()
     }
 
     async fn changed(&mut self) -> anyhow::Result<()> {
-        let Some(change) = self.changes.next().await else { bail!("the management API is gone") };
+        let Some(change) = self.changes.next().await else {
+            bail!("the management API is gone")
+        };
         match change {
             Ok(change) => {
                 self.failure = None;
@@ -144,14 +148,21 @@ impl<'a> Workloads<'a> {
         let published = Published::read_whole(content)
             .with_context(|| format!("failed to use the kubeconfig of Cluster {namespace}/{cluster}"))?;
         let path = self.folder.write(&self.file_name(key), content)?;
-        Ok(Written { key: key.clone(), path, server: published.server, content: content.to_owned() })
+        Ok(Written {
+            key: key.clone(),
+            path,
+            server: published.server,
+            content: content.to_owned(),
+        })
     }
 
     fn file_name(&self, key: &ClusterKey) -> String {
         let file = |label: &str| format!("{label}.kubeconfig");
         let is_taken = |label: &str| {
             let path = self.folder.path(&file(label));
-            self.written.values().any(|other| other.path == path && other.key != *key)
+            self.written
+                .values()
+                .any(|other| other.path == path && other.key != *key)
         };
         file(&label(&key.0, &key.1, is_taken))
     }

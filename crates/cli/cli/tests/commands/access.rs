@@ -1,7 +1,6 @@
 //! Which kubeconfig and which proxy lead to a management cluster.
 
-use std::net::TcpListener;
-use std::process::Command;
+use std::{net::TcpListener, process::Command};
 
 use serde_json::json;
 
@@ -66,7 +65,10 @@ fn files_that_are_not_there_are_skipped_or_named() {
     let server = format!("http://{}", closed());
     std::fs::write(&there, kubeconfig(&server, "")).expect("written");
     std::fs::write(&unset, "clusters: null\ncurrent-context: ''\n").expect("written");
-    for list in [format!("/nonexistent/a:{there}"), format!("{unset}:{there}:/nonexistent/a")] {
+    for list in [
+        format!("/nonexistent/a:{there}"),
+        format!("{unset}:{there}:/nonexistent/a"),
+    ] {
         // It finds the server, which does not answer.
         let (code, said) = get_clusters(&[("KUBECONFIG", &list), ("http_proxy", "http://127.0.0.1:9")]);
         assert!(code == 5 && !said.contains("proxy"), "{list}: {code}: {said}");

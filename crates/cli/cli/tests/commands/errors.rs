@@ -1,7 +1,6 @@
 //! Errors that people meet first: the message and the exit code.
 
-use std::fmt::Write as _;
-use std::net::TcpListener;
+use std::{fmt::Write as _, net::TcpListener};
 
 use axum::{Json, Router, http::StatusCode};
 use serde_json::json;
@@ -33,16 +32,27 @@ fn transcript(runs: &[Vec<&str>], hidden: &[(&str, &str)]) -> String {
         for (varying, name) in hidden {
             shown = shown.replace(varying, name);
         }
-        assert!(!shown.contains("panicked") && !shown.contains("stack backtrace"), "{shown}");
-        writeln!(transcript, "{}\n? {}\n", shown.trim_end(), output.status.code().expect("an exit code"))
-            .expect("memory");
+        assert!(
+            !shown.contains("panicked") && !shown.contains("stack backtrace"),
+            "{shown}"
+        );
+        writeln!(
+            transcript,
+            "{}\n? {}\n",
+            shown.trim_end(),
+            output.status.code().expect("an exit code")
+        )
+        .expect("memory");
     }
     transcript
 }
 
 /// The commands with a kubeconfig.
 fn with_kubeconfig(kubeconfig: &str) -> Vec<Vec<&str>> {
-    COMMANDS.iter().map(|command| [command, &["--kubeconfig", kubeconfig][..]].concat()).collect()
+    COMMANDS
+        .iter()
+        .map(|command| [command, &["--kubeconfig", kubeconfig][..]].concat())
+        .collect()
 }
 
 /// A folder with the kubeconfig of a server.
@@ -62,7 +72,9 @@ fn kubeconfig(server: &str) -> (TempDir, String) {
 
 /// An API server that gives one answer to everything.
 async fn serve(code: StatusCode, reason: &'static str) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
     let address = listener.local_addr().expect("an address");
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(),
@@ -77,7 +89,12 @@ async fn serve(code: StatusCode, reason: &'static str) -> String {
 async fn against(code: StatusCode, reason: &'static str) -> String {
     let server = serve(code, reason).await;
     let (_folder, path) = kubeconfig(&server);
-    let said = move || transcript(&with_kubeconfig(&path), &[(&path, "KUBECONFIG"), (&server, "SERVER")]);
+    let said = move || {
+        transcript(
+            &with_kubeconfig(&path),
+            &[(&path, "KUBECONFIG"), (&server, "SERVER")],
+        )
+    };
     tokio::task::spawn_blocking(said).await.expect("it ran")
 }
 
@@ -102,30 +119,47 @@ fn wrong_usage_says_what_would_be_right() {
 
 #[test]
 fn without_a_kubeconfig_the_flags_are_named() {
-    expect("no-kubeconfig.txt", &transcript(&COMMANDS.map(<[&str]>::to_vec), &[]));
+    expect(
+        "no-kubeconfig.txt",
+        &transcript(&COMMANDS.map(<[&str]>::to_vec), &[]),
+    );
 }
 
 #[test]
 fn a_missing_kubeconfig_is_named() {
-    expect("missing-kubeconfig.txt", &transcript(&with_kubeconfig("/nonexistent/kubeconfig"), &[]));
+    expect(
+        "missing-kubeconfig.txt",
+        &transcript(&with_kubeconfig("/nonexistent/kubeconfig"), &[]),
+    );
 }
 
 #[test]
 fn an_unreachable_server_is_exit_code_5() {
     // Nothing listens on a port that was just given back.
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+    let address = TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a port");
     let server = format!("http://{address}");
     let (_folder, path) = kubeconfig(&server);
-    let said = transcript(&with_kubeconfig(&path), &[(&path, "KUBECONFIG"), (&server, "SERVER")]);
+    let said = transcript(
+        &with_kubeconfig(&path),
+        &[(&path, "KUBECONFIG"), (&server, "SERVER")],
+    );
     expect("unreachable-server.txt", &said);
 }
 
 #[tokio::test]
 async fn a_missing_permission_is_named() {
-    expect("missing-permission.txt", &against(StatusCode::FORBIDDEN, "Forbidden").await);
+    expect(
+        "missing-permission.txt",
+        &against(StatusCode::FORBIDDEN, "Forbidden").await,
+    );
 }
 
 #[tokio::test]
 async fn a_server_without_cluster_api_is_told_apart() {
-    expect("no-cluster-api.txt", &against(StatusCode::NOT_FOUND, "NotFound").await);
+    expect(
+        "no-cluster-api.txt",
+        &against(StatusCode::NOT_FOUND, "NotFound").await,
+    );
 }

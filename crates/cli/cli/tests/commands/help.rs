@@ -8,8 +8,13 @@ const SCREEN: usize = 50;
 /// The commands below a command, as its help lists them.
 fn subcommands(help: &str) -> Vec<&str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = listed.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+    let names = listed
+        .take_while(|line| !line.is_empty())
+        .filter(|line| !line.starts_with("   "));
+    names
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect()
 }
 
 /// Compares the help of a command and of all below it. Returns how many there are.
@@ -24,7 +29,10 @@ fn check(command: &[&str]) -> usize {
         help.lines().count() <= SCREEN || command == ["manager"],
         "the help of {name} fills more than a screen"
     );
-    1 + subcommands(&help).into_iter().map(|below| check(&[command, &[below]].concat())).sum::<usize>()
+    1 + subcommands(&help)
+        .into_iter()
+        .map(|below| check(&[command, &[below]].concat()))
+        .sum::<usize>()
 }
 
 #[test]

@@ -6,8 +6,10 @@ mod errors;
 mod help;
 mod packages;
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
 use snapbox::{Data, assert_data_eq};
 
@@ -25,7 +27,9 @@ fn nephele(arguments: &[&str]) -> Output {
 fn expect(snapshot: &str, output: &str) {
     // Read at run time: with a shared target folder this program may have been built in another checkout.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder");
-    let path = Path::new(&package).join("tests/commands/snapshots").join(snapshot);
+    let path = Path::new(&package)
+        .join("tests/commands/snapshots")
+        .join(snapshot);
     assert_data_eq!(output, Data::read_from(&path, None).raw());
 }
 

@@ -1,19 +1,22 @@
 //! `nephele up --json` as another program uses it: start the process, read one line, use the kubeconfigs, close
 //! standard input.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::GroupVersionKind;
-use kube::runtime::wait::await_condition;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Config, ResourceExt as _};
+use kube::{
+    Api, Client, Config, ResourceExt as _,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::GroupVersionKind,
+    runtime::{WatchStreamExt as _, wait::await_condition, watcher},
+};
 use nephele_api::core::Cluster;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -95,7 +98,10 @@ fn file(name: &str) -> String {
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no {pointer} in {value}"))
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_else(|| panic!("no {pointer} in {value}"))
 }
 
 async fn client(kubeconfig: &str) -> Client {
@@ -109,8 +115,14 @@ async fn client(kubeconfig: &str) -> Client {
 /// Waits until a cluster has this number of ready Nodes.
 async fn nodes(client: &Client, wanted: usize) {
     let is_ready = |node: &Node| {
-        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
-        conditions.is_some_and(|list| list.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+        let conditions = node
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.as_deref());
+        conditions.is_some_and(|list| {
+            list.iter()
+                .any(|one| one.type_ == "Ready" && one.status == "True")
+        })
     };
     let (store, writer) = kube::runtime::reflector::store::<Node>();
     let events = watcher(Api::<Node>::all(client.clone()), watcher::Config::default());
@@ -122,8 +134,18 @@ async fn nodes(client: &Client, wanted: usize) {
             }
         }
     };
-    let names = || store.state().iter().map(|node| node.name_any()).collect::<Vec<_>>();
-    assert!(timeout(PATIENCE, seen).await.is_ok(), "not {wanted} ready Nodes: {:?}", names());
+    let names = || {
+        store
+            .state()
+            .iter()
+            .map(|node| node.name_any())
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        timeout(PATIENCE, seen).await.is_ok(),
+        "not {wanted} ready Nodes: {:?}",
+        names()
+    );
 }
 
 /// Waits until an object of the cluster `large` has a field in the version `v1beta1`.
@@ -137,14 +159,22 @@ async fn older_has(client: &Client, group: &str, kind: &str, field: &str, wanted
         object.is_some_and(|object| object.data.pointer(field) == Some(wanted))
     };
     let seen = timeout(PATIENCE, await_condition(api, &name, has)).await;
-    assert!(seen.is_ok_and(|seen| seen.is_ok()), "{kind} has not {field} {wanted}: {listed:?}");
+    assert!(
+        seen.is_ok_and(|seen| seen.is_ok()),
+        "{kind} has not {field} {wanted}: {listed:?}"
+    );
 }
 
 /// Waits until a file is there, or gone.
 async fn file_exists(path: &Path, wanted: bool) {
     let started = Instant::now();
     while path.exists() != wanted {
-        assert!(started.elapsed() < PATIENCE, "{} exists: {}", path.display(), !wanted);
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{} exists: {}",
+            path.display(),
+            !wanted
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -154,12 +184,21 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
     let mut up = Up::start(&["-f", &file("two-clusters.yaml"), "--port-range", "28000-28099"]);
     let line = up.line();
     let folder = PathBuf::from(text(&line, "/folder"));
-    assert!(folder.is_dir() && text(&line, "/journal").starts_with(text(&line, "/folder")), "{line}");
-    let names = [text(&line, "/clusters/0/name"), text(&line, "/clusters/1/namespace")];
+    assert!(
+        folder.is_dir() && text(&line, "/journal").starts_with(text(&line, "/folder")),
+        "{line}"
+    );
+    let names = [
+        text(&line, "/clusters/0/name"),
+        text(&line, "/clusters/1/namespace"),
+    ];
     assert_eq!(names, ["small", "team"]);
 
     let small = client(text(&line, "/clusters/0/kubeconfig")).await;
-    let listed = Api::<Node>::all(small.clone()).list(&ListParams::default()).await.expect("Nodes");
+    let listed = Api::<Node>::all(small.clone())
+        .list(&ListParams::default())
+        .await
+        .expect("Nodes");
     assert_eq!(listed.items.len(), 2);
     nodes(&client(text(&line, "/clusters/1/kubeconfig")).await, 6).await;
 
@@ -181,23 +220,78 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
     // Clients of the older version find its fields.
     let management = client(text(&line, "/management/kubeconfig")).await;
     for (group, kind, field, wanted) in [
-        ("cluster.x-k8s.io", "Cluster", "/spec/topology/class", json!("in-memory")),
-        ("cluster.x-k8s.io", "Cluster", "/status/infrastructureReady", json!(true)),
-        ("cluster.x-k8s.io", "Cluster", "/status/controlPlaneReady", json!(true)),
-        ("cluster.x-k8s.io", "MachineHealthCheck", "/spec/maxUnhealthy", json!("40%")),
-        ("cluster.x-k8s.io", "MachineHealthCheck", "/spec/nodeStartupTimeout", json!("10m0s")),
-        ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "/status/readyReplicas", json!(3)),
-        ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "/status/initialized", json!(true)),
-        ("cluster.x-k8s.io", "MachineDeployment", "/status/updatedReplicas", json!(2)),
-        ("cluster.x-k8s.io", "MachineSet", "/status/fullyLabeledReplicas", json!(2)),
-        ("cluster.x-k8s.io", "Machine", "/status/nodeRef/kind", json!("Node")),
+        (
+            "cluster.x-k8s.io",
+            "Cluster",
+            "/spec/topology/class",
+            json!("in-memory"),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "Cluster",
+            "/status/infrastructureReady",
+            json!(true),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "Cluster",
+            "/status/controlPlaneReady",
+            json!(true),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "MachineHealthCheck",
+            "/spec/maxUnhealthy",
+            json!("40%"),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "MachineHealthCheck",
+            "/spec/nodeStartupTimeout",
+            json!("10m0s"),
+        ),
+        (
+            "controlplane.cluster.x-k8s.io",
+            "KubeadmControlPlane",
+            "/status/readyReplicas",
+            json!(3),
+        ),
+        (
+            "controlplane.cluster.x-k8s.io",
+            "KubeadmControlPlane",
+            "/status/initialized",
+            json!(true),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "MachineDeployment",
+            "/status/updatedReplicas",
+            json!(2),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "MachineSet",
+            "/status/fullyLabeledReplicas",
+            json!(2),
+        ),
+        (
+            "cluster.x-k8s.io",
+            "Machine",
+            "/status/nodeRef/kind",
+            json!("Node"),
+        ),
         (
             "cluster.x-k8s.io",
             "MachinePool",
             "/spec/template/spec/infrastructureRef/apiVersion",
             json!("infrastructure.cluster.x-k8s.io/v1beta2"),
         ),
-        ("infrastructure.cluster.x-k8s.io", "InMemoryCluster", "/status/ready", json!(true)),
+        (
+            "infrastructure.cluster.x-k8s.io",
+            "InMemoryCluster",
+            "/status/ready",
+            json!(true),
+        ),
     ] {
         older_has(&management, group, kind, field, &wanted).await;
     }
@@ -207,19 +301,31 @@ async fn clusters_of_a_file_come_up_follow_their_topology_and_end_with_standard_
     let workers =
         json!({"machineDeployments": [{"class": "default-worker", "name": "workers", "replicas": 2}]});
     let patch = json!({"spec": {"topology": {"workers": workers}}});
-    clusters.patch("small", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("patched");
+    clusters
+        .patch("small", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .expect("patched");
     nodes(&small, 3).await;
 
     // A cluster that is created later gets a file, until it is deleted.
     let later: Cluster =
         serde_json::from_value(json!({"metadata": {"name": "later"}, "spec": {}})).expect("a Cluster");
-    clusters.create(&Default::default(), &later).await.expect("created");
+    clusters
+        .create(&Default::default(), &later)
+        .await
+        .expect("created");
     let topology = json!({"spec": {"topology": {"classRef": {"name": "in-memory"}, "version": "v1.35.0"}}});
-    clusters.patch("later", &PatchParams::default(), &Patch::Merge(&topology)).await.expect("patched");
+    clusters
+        .patch("later", &PatchParams::default(), &Patch::Merge(&topology))
+        .await
+        .expect("patched");
     let kubeconfig = folder.join("default-later.kubeconfig");
     file_exists(&kubeconfig, true).await;
     nodes(&client(kubeconfig.to_str().expect("text")).await, 1).await;
-    clusters.delete("later", &Default::default()).await.expect("deleted");
+    clusters
+        .delete("later", &Default::default())
+        .await
+        .expect("deleted");
     file_exists(&kubeconfig, false).await;
 
     let (status, rest) = up.end();
@@ -238,9 +344,15 @@ async fn a_process_has_more_open_files_than_the_usual_limit() {
     const CLUSTERS: u16 = 12;
     let limit = getrlimit(Resource::Nofile);
     let enough = 4 * USUAL as u64;
-    assert!(limit.maximum.is_none_or(|most| most >= enough), "this test needs {enough} open files");
+    assert!(
+        limit.maximum.is_none_or(|most| most >= enough),
+        "this test needs {enough} open files"
+    );
     // This end of the connections.
-    let raised = Rlimit { current: Some(enough), maximum: limit.maximum };
+    let raised = Rlimit {
+        current: Some(enough),
+        maximum: limit.maximum,
+    };
     setrlimit(Resource::Nofile, raised).expect("below the maximum");
 
     let mut up = Up::start_with(1024, &["--port-range", "28600-28699"]);
@@ -251,11 +363,17 @@ async fn a_process_has_more_open_files_than_the_usual_limit() {
         let name = format!("c{number}");
         let cluster = json!({"metadata": {"name": name}, "spec": {}});
         let cluster = serde_json::from_value(cluster).expect("a Cluster");
-        clusters.create(&Default::default(), &cluster).await.expect("created");
+        clusters
+            .create(&Default::default(), &cluster)
+            .await
+            .expect("created");
         let topology =
             json!({"classRef": {"name": "in-memory"}, "version": "v1.36.3", "controlPlane": {"replicas": 0}});
         let patch = json!({"spec": {"topology": topology}});
-        clusters.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("patched");
+        clusters
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .expect("patched");
     }
     let server = text(&line, "/management/server");
     let (_, management) = server.rsplit_once(':').expect("a port");
@@ -264,7 +382,9 @@ async fn a_process_has_more_open_files_than_the_usual_limit() {
     for port in ports.clone() {
         drop(connected(port).await);
     }
-    let places = ports.map(|port| (port, 64)).chain([(management.parse().expect("a port"), 256)]);
+    let places = ports
+        .map(|port| (port, 64))
+        .chain([(management.parse().expect("a port"), 256)]);
     let mut open = Vec::new();
     for (port, count) in places {
         for _ in 0..count {
@@ -320,8 +440,14 @@ fn standard_input_that_ends_before_the_report_is_an_error_that_names_it() {
     let mut up = Up::start(&["-f", &file("two-clusters.yaml"), "--port-range", "28400-28499"]);
     let errors = up.errors();
     let (status, stdout) = up.wait();
-    assert!(status.code() == Some(1) && stdout.is_empty(), "{status}: {stdout}");
-    assert!(errors.contains("standard input has ended") && errors.contains("leave out --json"), "{errors}");
+    assert!(
+        status.code() == Some(1) && stdout.is_empty(),
+        "{status}: {stdout}"
+    );
+    assert!(
+        errors.contains("standard input has ended") && errors.contains("leave out --json"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -330,25 +456,50 @@ fn mistakes_in_files_end_the_process_with_an_error_that_names_them() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let mistake = folder.join("mistake.yaml");
     let kept = folder.join("kept");
-    let arguments = ["-f", path(&mistake), "--folder", path(&kept), "--port-range", "28300-28399"];
+    let arguments = [
+        "-f",
+        path(&mistake),
+        "--folder",
+        path(&kept),
+        "--port-range",
+        "28300-28399",
+    ];
     let object =
         |kind: &str, spec: &str| format!("apiVersion: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n");
     let cluster = |topology: &str| {
-        object("cluster.x-k8s.io/v1beta2\nkind: Cluster", &format!("{{topology: {topology}}}"))
+        object(
+            "cluster.x-k8s.io/v1beta2\nkind: Cluster",
+            &format!("{{topology: {topology}}}"),
+        )
     };
     let pool = object("ipam.cluster.x-k8s.io/v1alpha2\nkind: InClusterIPPool", "{}");
     for (content, expected) in [
-        (object("example.com/v1\nkind: Thing", "{}"), "failed to create Thing a (document 1 of "),
-        (format!("{pool}---\n{pool}"), "failed to create InClusterIPPool a (document 2 of "),
-        (cluster("{classRef: {name: x}, version: latest}"), "\"latest\" is not a version such as v1.36.3"),
-        (cluster("{classRef: {name: x}, version: v1.36.3, controlPlane: {replicas: -1}}"), "replicas is -1"),
+        (
+            object("example.com/v1\nkind: Thing", "{}"),
+            "failed to create Thing a (document 1 of ",
+        ),
+        (
+            format!("{pool}---\n{pool}"),
+            "failed to create InClusterIPPool a (document 2 of ",
+        ),
+        (
+            cluster("{classRef: {name: x}, version: latest}"),
+            "\"latest\" is not a version such as v1.36.3",
+        ),
+        (
+            cluster("{classRef: {name: x}, version: v1.36.3, controlPlane: {replicas: -1}}"),
+            "replicas is -1",
+        ),
         ("a: [".to_owned(), "failed to read document 1 of "),
     ] {
         std::fs::write(&mistake, content).expect("written");
         let mut up = Up::start(&arguments);
         let (status, stdout) = up.wait();
         let errors = up.errors();
-        assert!(errors.contains(expected) && stdout.is_empty(), "{expected}: {errors}{stdout}");
+        assert!(
+            errors.contains(expected) && stdout.is_empty(),
+            "{expected}: {errors}{stdout}"
+        );
         assert!(!status.success(), "{expected}");
     }
     std::fs::remove_dir_all(folder).expect("ours to remove");

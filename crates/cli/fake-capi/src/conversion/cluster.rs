@@ -1,10 +1,16 @@
 //! `Cluster`.
 
-use super::former::Former;
-use super::parts::{CONDITIONS, FAILURE, HEALTH_CHECK, STRATEGY, TIMEOUTS};
-use super::rule::Rule::{self, All, Each, Endpoint, In, Moved, Named, Reference};
+use super::{
+    former::Former,
+    parts::{CONDITIONS, FAILURE, HEALTH_CHECK, STRATEGY, TIMEOUTS},
+    rule::Rule::{self, All, Each, Endpoint, In, Moved, Named, Reference},
+};
 
-pub(super) const CLUSTER: &[Rule] = &[In("spec", SPEC), In("status", STATUS), Rule::Former("status", FORMER)];
+pub(super) const CLUSTER: &[Rule] = &[
+    In("spec", SPEC),
+    In("status", STATUS),
+    Rule::Former("status", FORMER),
+];
 
 const SPEC: &[Rule] = &[
     Endpoint("controlPlaneEndpoint"),
@@ -21,7 +27,10 @@ const MACHINE_DEPLOYMENT: &[Rule] = &[
     All(TIMEOUTS),
     All(HEALTH_CHECK),
     All(STRATEGY),
-    Moved("strategy.remediation.maxInFlight", "healthCheck.remediation.maxInFlight"),
+    Moved(
+        "strategy.remediation.maxInFlight",
+        "healthCheck.remediation.maxInFlight",
+    ),
 ];
 
 const STATUS: &[Rule] = &[

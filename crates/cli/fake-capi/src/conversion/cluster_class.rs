@@ -1,15 +1,23 @@
 //! `ClusterClass`.
 
-use super::former::Former;
-use super::parts::{CONDITIONS, HEALTH_CHECK, STRATEGY, TIMEOUTS};
-use super::rule::Rule::{self, All, Each, In, Moved, Template};
+use super::{
+    former::Former,
+    parts::{CONDITIONS, HEALTH_CHECK, STRATEGY, TIMEOUTS},
+    rule::Rule::{self, All, Each, In, Moved, Template},
+};
 
-pub(super) const CLUSTER_CLASS: &[Rule] =
-    &[In("spec", SPEC), In("status", STATUS), Rule::Former("status", FORMER)];
+pub(super) const CLUSTER_CLASS: &[Rule] = &[
+    In("spec", SPEC),
+    In("status", STATUS),
+    Rule::Former("status", FORMER),
+];
 
 const SPEC: &[Rule] = &[
     In("infrastructure", REFERENCE),
-    Moved("infrastructureNamingStrategy.template", "infrastructure.naming.template"),
+    Moved(
+        "infrastructureNamingStrategy.template",
+        "infrastructure.naming.template",
+    ),
     In("controlPlane", CONTROL_PLANE),
     Each("workers.machineDeployments", MACHINE_DEPLOYMENT),
     Each("workers.machinePools", MACHINES),
@@ -22,8 +30,13 @@ const REFERENCE: &[Rule] = &[Moved("ref", "templateRef"), Template("templateRef"
 
 const NAMING: Rule = Moved("namingStrategy.template", "naming.template");
 
-const CONTROL_PLANE: &[Rule] =
-    &[All(REFERENCE), In("machineInfrastructure", REFERENCE), All(HEALTH_CHECK), All(TIMEOUTS), NAMING];
+const CONTROL_PLANE: &[Rule] = &[
+    All(REFERENCE),
+    In("machineInfrastructure", REFERENCE),
+    All(HEALTH_CHECK),
+    All(TIMEOUTS),
+    NAMING,
+];
 
 /// What MachineDeployments and MachinePools have in common.
 const MACHINES: &[Rule] = &[
@@ -40,7 +53,10 @@ const MACHINE_DEPLOYMENT: &[Rule] = &[
     All(MACHINES),
     All(HEALTH_CHECK),
     All(STRATEGY),
-    Moved("strategy.remediation.maxInFlight", "healthCheck.remediation.maxInFlight"),
+    Moved(
+        "strategy.remediation.maxInFlight",
+        "healthCheck.remediation.maxInFlight",
+    ),
 ];
 
 const VARIABLE: &[Rule] = &[Moved("metadata", "deprecatedV1Beta1Metadata")];
@@ -50,7 +66,10 @@ const PATCH: &[Rule] = &[
     Moved("external.validateExtension", "external.validateTopologyExtension"),
 ];
 
-const STATUS: &[Rule] = &[All(CONDITIONS), Each("variables", &[Each("definitions", VARIABLE)])];
+const STATUS: &[Rule] = &[
+    All(CONDITIONS),
+    Each("variables", &[Each("definitions", VARIABLE)]),
+];
 
 const FORMER: &Former = &Former {
     conditions: &[

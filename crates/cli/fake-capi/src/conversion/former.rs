@@ -18,7 +18,12 @@ pub(super) struct Former {
 }
 
 impl Former {
-    pub(super) const NONE: Self = Self { conditions: &[], counts: &[], unavailable: false, ready: false };
+    pub(super) const NONE: Self = Self {
+        conditions: &[],
+        counts: &[],
+        unavailable: false,
+        ready: false,
+    };
 }
 
 /// Adds what follows and is missing to a status of `v1beta2`.
@@ -26,8 +31,9 @@ pub(super) fn add(former: &Former, status: &mut Map<String, Value>) {
     let conditions = conditions(former, status);
     let counts = counts(former, status);
     if former.ready && !counts.is_empty() {
-        let ready =
-            deprecated(status).and_then(|kept| kept.get("readyReplicas")).or(status.get("readyReplicas"));
+        let ready = deprecated(status)
+            .and_then(|kept| kept.get("readyReplicas"))
+            .or(status.get("readyReplicas"));
         let is_ready = ready.and_then(Value::as_i64).is_some_and(|ready| ready > 0);
         status.entry("ready").or_insert(is_ready.into());
     }
@@ -42,7 +48,10 @@ pub(super) fn add(former: &Former, status: &mut Map<String, Value>) {
         kept.entry(name).or_insert(count);
     }
     if !conditions.is_empty()
-        && let Some(list) = kept.entry("conditions").or_insert_with(|| json!([])).as_array_mut()
+        && let Some(list) = kept
+            .entry("conditions")
+            .or_insert_with(|| json!([]))
+            .as_array_mut()
     {
         let missing: Vec<_> = conditions
             .into_iter()
@@ -59,10 +68,18 @@ pub(super) fn forget(former: &Former, status: &mut Map<String, Value>) {
     if former.ready {
         status.remove("ready");
     }
-    let Some(Value::Object(deprecated)) = status.get_mut("deprecated") else { return };
-    let Some(Value::Object(kept)) = deprecated.get_mut("v1beta1") else { return };
+    let Some(Value::Object(deprecated)) = status.get_mut("deprecated") else {
+        return;
+    };
+    let Some(Value::Object(kept)) = deprecated.get_mut("v1beta1") else {
+        return;
+    };
     let before = kept.len();
-    kept.retain(|name, value| counts.iter().all(|(counted, count)| counted != name || count != value));
+    kept.retain(|name, value| {
+        counts
+            .iter()
+            .all(|(counted, count)| counted != name || count != value)
+    });
     if let Some(Value::Array(list)) = kept.get_mut("conditions")
         && !list.is_empty()
     {
@@ -85,8 +102,11 @@ fn deprecated(status: &Map<String, Value>) -> Option<&Map<String, Value>> {
 
 fn counts(former: &Former, status: &Map<String, Value>) -> Vec<(&'static str, Value)> {
     let count = |name: &str| status.get(name).and_then(Value::as_i64);
-    let mut counts: Vec<_> =
-        former.counts.iter().filter_map(|(old, new)| Some((*old, count(new)?.into()))).collect();
+    let mut counts: Vec<_> = former
+        .counts
+        .iter()
+        .filter_map(|(old, new)| Some((*old, count(new)?.into())))
+        .collect();
     if former.unavailable
         && let (Some(all), Some(available)) = (count("replicas"), count("availableReplicas"))
     {
@@ -96,10 +116,19 @@ fn counts(former: &Former, status: &Map<String, Value>) -> Vec<(&'static str, Va
 }
 
 fn conditions(former: &Former, status: &Map<String, Value>) -> Vec<Value> {
-    let list = status.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let known = |kind: &str| list.iter().find(|condition| condition["type"] == kind && condition.is_object());
+    let list = status
+        .get("conditions")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let known = |kind: &str| {
+        list.iter()
+            .find(|condition| condition["type"] == kind && condition.is_object())
+    };
     let conditions = former.conditions.iter();
-    conditions.filter_map(|(old, new)| Some(condition(old, known(new)?))).collect()
+    conditions
+        .filter_map(|(old, new)| Some(condition(old, known(new)?)))
+        .collect()
 }
 
 /// A condition as it was: without a reason when it is true, and with a severity when it is false

@@ -1,11 +1,16 @@
 //! `MachineHealthCheck`.
 
-use super::former::Former;
-use super::parts::{CONDITIONS, UNHEALTHY};
-use super::rule::Rule::{self, Each, In, Moved, Seconds, Template};
+use super::{
+    former::Former,
+    parts::{CONDITIONS, UNHEALTHY},
+    rule::Rule::{self, Each, In, Moved, Seconds, Template},
+};
 
-pub(super) const MACHINE_HEALTH_CHECK: &[Rule] =
-    &[In("spec", SPEC), In("status", CONDITIONS), Rule::Former("status", FORMER)];
+pub(super) const MACHINE_HEALTH_CHECK: &[Rule] = &[
+    In("spec", SPEC),
+    In("status", CONDITIONS),
+    Rule::Former("status", FORMER),
+];
 
 const SPEC: &[Rule] = &[
     Moved("unhealthyConditions", "checks.unhealthyNodeConditions"),
@@ -19,5 +24,7 @@ const SPEC: &[Rule] = &[
     Template("remediation.templateRef"),
 ];
 
-const FORMER: &Former =
-    &Former { conditions: &[("RemediationAllowed", "RemediationAllowed")], ..Former::NONE };
+const FORMER: &Former = &Former {
+    conditions: &[("RemediationAllowed", "RemediationAllowed")],
+    ..Former::NONE
+};

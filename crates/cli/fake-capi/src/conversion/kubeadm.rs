@@ -1,8 +1,10 @@
 //! The kinds of the kubeadm providers.
 
-use super::former::Former;
-use super::parts::{CONDITIONS, COUNTS, FAILURE};
-use super::rule::Rule::{self, All, Each, In, Moved, Named, Reference, Seconds};
+use super::{
+    former::Former,
+    parts::{CONDITIONS, COUNTS, FAILURE},
+    rule::Rule::{self, All, Each, In, Moved, Named, Reference, Seconds},
+};
 
 pub(super) const CONTROL_PLANE: &[Rule] = &[
     In("spec", CONTROL_PLANE_SPEC),
@@ -14,7 +16,14 @@ pub(super) const CONTROL_PLANE_TEMPLATE: &[Rule] = &[In("spec.template.spec", CO
 
 pub(super) const CONFIG: &[Rule] = &[
     In("spec", CONFIG_SPEC),
-    In("status", &[All(CONDITIONS), All(FAILURE), Moved("ready", "initialization.dataSecretCreated")]),
+    In(
+        "status",
+        &[
+            All(CONDITIONS),
+            All(FAILURE),
+            Moved("ready", "initialization.dataSecretCreated"),
+        ],
+    ),
     Rule::Former("status", CONFIG_FORMER),
 ];
 
@@ -23,20 +32,35 @@ pub(super) const CONFIG_TEMPLATE: &[Rule] = &[In("spec.template.spec", CONFIG_SP
 const CONTROL_PLANE_SPEC: &[Rule] = &[
     In("kubeadmConfigSpec", CONFIG_SPEC),
     In("machineTemplate", MACHINE_TEMPLATE),
-    Moved("rolloutBefore.certificatesExpiryDays", "rollout.before.certificatesExpiryDays"),
+    Moved(
+        "rolloutBefore.certificatesExpiryDays",
+        "rollout.before.certificatesExpiryDays",
+    ),
     Moved("rolloutAfter", "rollout.after"),
     Moved("rolloutStrategy.type", "rollout.strategy.type"),
-    Moved("rolloutStrategy.rollingUpdate.maxSurge", "rollout.strategy.rollingUpdate.maxSurge"),
+    Moved(
+        "rolloutStrategy.rollingUpdate.maxSurge",
+        "rollout.strategy.rollingUpdate.maxSurge",
+    ),
     Moved("remediationStrategy.maxRetry", "remediation.maxRetry"),
-    Seconds("remediationStrategy.retryPeriod", "remediation.retryPeriodSeconds"),
-    Seconds("remediationStrategy.minHealthyPeriod", "remediation.minHealthyPeriodSeconds"),
+    Seconds(
+        "remediationStrategy.retryPeriod",
+        "remediation.retryPeriodSeconds",
+    ),
+    Seconds(
+        "remediationStrategy.minHealthyPeriod",
+        "remediation.minHealthyPeriodSeconds",
+    ),
     Moved("machineNamingStrategy.template", "machineNaming.template"),
 ];
 
 /// Everything but the metadata is in a part of its own in `v1beta2`.
 const MACHINE_TEMPLATE: &[Rule] = &[
     Seconds("nodeDrainTimeout", "spec.deletion.nodeDrainTimeoutSeconds"),
-    Seconds("nodeVolumeDetachTimeout", "spec.deletion.nodeVolumeDetachTimeoutSeconds"),
+    Seconds(
+        "nodeVolumeDetachTimeout",
+        "spec.deletion.nodeVolumeDetachTimeoutSeconds",
+    ),
     Seconds("nodeDeletionTimeout", "spec.deletion.nodeDeletionTimeoutSeconds"),
     Moved("infrastructureRef", "spec.infrastructureRef"),
     Reference("spec.infrastructureRef"),
@@ -58,14 +82,26 @@ const CONFIG_SPEC: &[Rule] = &[
         "clusterConfiguration.apiServer.timeoutForControlPlane",
         "initConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds",
     ),
-    Seconds("joinConfiguration.discovery.timeout", "joinConfiguration.timeouts.tlsBootstrapSeconds"),
+    Seconds(
+        "joinConfiguration.discovery.timeout",
+        "joinConfiguration.timeouts.tlsBootstrapSeconds",
+    ),
     Named("clusterConfiguration.apiServer.extraArgs", Some("value")),
     Named("clusterConfiguration.controllerManager.extraArgs", Some("value")),
     Named("clusterConfiguration.scheduler.extraArgs", Some("value")),
     Named("clusterConfiguration.etcd.local.extraArgs", Some("value")),
-    Named("initConfiguration.nodeRegistration.kubeletExtraArgs", Some("value")),
-    Named("joinConfiguration.nodeRegistration.kubeletExtraArgs", Some("value")),
-    Each("initConfiguration.bootstrapTokens", &[Seconds("ttl", "ttlSeconds")]),
+    Named(
+        "initConfiguration.nodeRegistration.kubeletExtraArgs",
+        Some("value"),
+    ),
+    Named(
+        "joinConfiguration.nodeRegistration.kubeletExtraArgs",
+        Some("value"),
+    ),
+    Each(
+        "initConfiguration.bootstrapTokens",
+        &[Seconds("ttl", "ttlSeconds")],
+    ),
 ];
 
 const CONTROL_PLANE_FORMER: &Former = &Former {
@@ -78,7 +114,10 @@ const CONTROL_PLANE_FORMER: &Former = &Former {
         ("MachinesReady", "MachinesReady"),
         ("MachinesSpecUpToDate", "MachinesUpToDate"),
     ],
-    counts: &[("readyReplicas", "readyReplicas"), ("updatedReplicas", "upToDateReplicas")],
+    counts: &[
+        ("readyReplicas", "readyReplicas"),
+        ("updatedReplicas", "upToDateReplicas"),
+    ],
     unavailable: true,
     ready: true,
 };

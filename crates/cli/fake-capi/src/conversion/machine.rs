@@ -1,18 +1,31 @@
 //! `Machine`, and the kinds that have several of them.
 
-use super::former::Former;
-use super::parts::{CONDITIONS, COUNTS, FAILURE, MACHINE_SPEC, STRATEGY};
-use super::rule::Rule::{self, All, In, Moved, Node};
+use super::{
+    former::Former,
+    parts::{CONDITIONS, COUNTS, FAILURE, MACHINE_SPEC, STRATEGY},
+    rule::Rule::{self, All, In, Moved, Node},
+};
 
 pub(super) const MACHINE: &[Rule] = &[
     In("spec", MACHINE_SPEC),
-    In("status", &[All(CONDITIONS), All(FAILURE), All(INITIALIZATION), Node("nodeRef")]),
+    In(
+        "status",
+        &[
+            All(CONDITIONS),
+            All(FAILURE),
+            All(INITIALIZATION),
+            Node("nodeRef"),
+        ],
+    ),
     Rule::Former("status", MACHINE_FORMER),
 ];
 
 pub(super) const MACHINE_SET: &[Rule] = &[
     In("spec.template.spec", MACHINE_SPEC),
-    In("spec", &[Moved("deletePolicy", "deletion.order"), NAMING, MIN_READY]),
+    In(
+        "spec",
+        &[Moved("deletePolicy", "deletion.order"), NAMING, MIN_READY],
+    ),
     In("status", &[All(CONDITIONS), All(COUNTS), All(FAILURE)]),
     Rule::Former("status", MACHINE_SET_FORMER),
 ];
@@ -36,7 +49,10 @@ pub(super) const MACHINE_DEPLOYMENT: &[Rule] = &[
 pub(super) const MACHINE_POOL: &[Rule] = &[
     In("spec.template.spec", MACHINE_SPEC),
     In("spec", &[MIN_READY]),
-    In("status", &[All(CONDITIONS), All(COUNTS), All(FAILURE), All(INITIALIZATION)]),
+    In(
+        "status",
+        &[All(CONDITIONS), All(COUNTS), All(FAILURE), All(INITIALIZATION)],
+    ),
     Rule::Former("status", MACHINE_POOL_FORMER),
 ];
 
@@ -82,8 +98,14 @@ const MACHINE_DEPLOYMENT_FORMER: &Former = &Former {
 };
 
 const MACHINE_POOL_FORMER: &Former = &Former {
-    conditions: &[("BootstrapReady", "BootstrapConfigReady"), ("InfrastructureReady", "InfrastructureReady")],
-    counts: &[("readyReplicas", "readyReplicas"), ("availableReplicas", "availableReplicas")],
+    conditions: &[
+        ("BootstrapReady", "BootstrapConfigReady"),
+        ("InfrastructureReady", "InfrastructureReady"),
+    ],
+    counts: &[
+        ("readyReplicas", "readyReplicas"),
+        ("availableReplicas", "availableReplicas"),
+    ],
     unavailable: true,
     ..Former::NONE
 };

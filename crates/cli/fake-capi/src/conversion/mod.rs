@@ -27,11 +27,12 @@ mod machine;
 mod parts;
 mod rule;
 
-use nephele_api::core::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
-use nephele_api::ipam;
-use serde_json::Value;
-
+use nephele_api::{
+    core::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP},
+    ipam,
+};
 use rule::{NEW, Rule};
+use serde_json::Value;
 
 const OLD: &str = "v1beta1";
 
@@ -40,7 +41,9 @@ const OLD: &str = "v1beta1";
 #[must_use]
 pub fn convert(object: &Value, api_version: &str) -> Value {
     let mut converted = object.clone();
-    let Some(fields) = converted.as_object_mut() else { return converted };
+    let Some(fields) = converted.as_object_mut() else {
+        return converted;
+    };
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (group, from) = text("apiVersion").split_once('/').unwrap_or_default();
     let (_, to) = api_version.split_once('/').unwrap_or_default();

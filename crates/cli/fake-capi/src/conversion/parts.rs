@@ -5,19 +5,31 @@ use super::rule::Rule::{self, All, Each, Moved, Reference, Seconds, Template};
 /// How long the deletion of a machine waits for its Node.
 pub(super) const TIMEOUTS: &[Rule] = &[
     Seconds("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
-    Seconds("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
+    Seconds(
+        "nodeVolumeDetachTimeout",
+        "deletion.nodeVolumeDetachTimeoutSeconds",
+    ),
     Seconds("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
 ];
 
 /// The spec of a machine.
-pub(super) const MACHINE_SPEC: &[Rule] =
-    &[All(TIMEOUTS), Reference("infrastructureRef"), Reference("bootstrap.configRef")];
+pub(super) const MACHINE_SPEC: &[Rule] = &[
+    All(TIMEOUTS),
+    Reference("infrastructureRef"),
+    Reference("bootstrap.configRef"),
+];
 
 /// How a MachineDeployment replaces machines, without what remediation may do at a time.
 pub(super) const STRATEGY: &[Rule] = &[
     Moved("strategy.type", "rollout.strategy.type"),
-    Moved("strategy.rollingUpdate.maxUnavailable", "rollout.strategy.rollingUpdate.maxUnavailable"),
-    Moved("strategy.rollingUpdate.maxSurge", "rollout.strategy.rollingUpdate.maxSurge"),
+    Moved(
+        "strategy.rollingUpdate.maxUnavailable",
+        "rollout.strategy.rollingUpdate.maxUnavailable",
+    ),
+    Moved(
+        "strategy.rollingUpdate.maxSurge",
+        "rollout.strategy.rollingUpdate.maxSurge",
+    ),
     Moved("strategy.rollingUpdate.deletePolicy", "deletion.order"),
 ];
 
@@ -27,20 +39,40 @@ pub(super) const UNHEALTHY: &[Rule] = &[Seconds("timeout", "timeoutSeconds")];
 /// The health check of a part of a class or topology.
 pub(super) const HEALTH_CHECK: &[Rule] = &[
     Moved("machineHealthCheck.enable", "healthCheck.enabled"),
-    Moved("machineHealthCheck.unhealthyConditions", "healthCheck.checks.unhealthyNodeConditions"),
+    Moved(
+        "machineHealthCheck.unhealthyConditions",
+        "healthCheck.checks.unhealthyNodeConditions",
+    ),
     Each("healthCheck.checks.unhealthyNodeConditions", UNHEALTHY),
-    Moved("machineHealthCheck.unhealthyMachineConditions", "healthCheck.checks.unhealthyMachineConditions"),
+    Moved(
+        "machineHealthCheck.unhealthyMachineConditions",
+        "healthCheck.checks.unhealthyMachineConditions",
+    ),
     Each("healthCheck.checks.unhealthyMachineConditions", UNHEALTHY),
-    Seconds("machineHealthCheck.nodeStartupTimeout", "healthCheck.checks.nodeStartupTimeoutSeconds"),
-    Moved("machineHealthCheck.maxUnhealthy", "healthCheck.remediation.triggerIf.unhealthyLessThanOrEqualTo"),
-    Moved("machineHealthCheck.unhealthyRange", "healthCheck.remediation.triggerIf.unhealthyInRange"),
-    Moved("machineHealthCheck.remediationTemplate", "healthCheck.remediation.templateRef"),
+    Seconds(
+        "machineHealthCheck.nodeStartupTimeout",
+        "healthCheck.checks.nodeStartupTimeoutSeconds",
+    ),
+    Moved(
+        "machineHealthCheck.maxUnhealthy",
+        "healthCheck.remediation.triggerIf.unhealthyLessThanOrEqualTo",
+    ),
+    Moved(
+        "machineHealthCheck.unhealthyRange",
+        "healthCheck.remediation.triggerIf.unhealthyInRange",
+    ),
+    Moved(
+        "machineHealthCheck.remediationTemplate",
+        "healthCheck.remediation.templateRef",
+    ),
     Template("healthCheck.remediation.templateRef"),
 ];
 
 /// Conditions of both versions.
-pub(super) const CONDITIONS: &[Rule] =
-    &[Moved("conditions", "deprecated.v1beta1.conditions"), Moved("v1beta2.conditions", "conditions")];
+pub(super) const CONDITIONS: &[Rule] = &[
+    Moved("conditions", "deprecated.v1beta1.conditions"),
+    Moved("v1beta2.conditions", "conditions"),
+];
 
 /// Failures, which only `v1beta1` has.
 pub(super) const FAILURE: &[Rule] = &[

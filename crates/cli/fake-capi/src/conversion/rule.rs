@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::duration;
-use super::former::{self, Former};
+use super::{
+    duration,
+    former::{self, Former},
+};
 
 /// The newer version of Cluster API's kinds.
 pub(super) const NEW: &str = "v1beta2";
@@ -44,7 +46,9 @@ pub(super) fn inward(rules: &[Rule], object: &mut Map<String, Value>) {
             Rule::Moved(old, new) => moved(object, old, new),
             Rule::Seconds(old, new) => {
                 moved(object, old, new);
-                replace(object, new, |value| value.as_str().and_then(duration::seconds).map(Value::from));
+                replace(object, new, |value| {
+                    value.as_str().and_then(duration::seconds).map(Value::from)
+                });
             }
             Rule::Reference(at) => with(object, at, |reference| {
                 let version = reference.remove("apiVersion");
@@ -92,7 +96,9 @@ pub(super) fn outward(rules: &[Rule], namespace: &str, object: &mut Map<String, 
         match *rule {
             Rule::Moved(old, new) => moved(object, new, old),
             Rule::Seconds(old, new) => {
-                replace(object, new, |value| value.as_i64().and_then(duration::text).map(Value::from));
+                replace(object, new, |value| {
+                    value.as_i64().and_then(duration::text).map(Value::from)
+                });
                 moved(object, new, old);
             }
             Rule::Reference(at) => with(object, at, |reference| {
@@ -142,21 +148,33 @@ fn named_list(value: &Value, field: Option<&str>) -> Option<Value> {
         element.insert("name".to_owned(), name.as_str().into());
         Some(Value::Object(element))
     };
-    value.as_object()?.iter().map(element).collect::<Option<Vec<_>>>().map(Value::Array)
+    value
+        .as_object()?
+        .iter()
+        .map(element)
+        .collect::<Option<Vec<_>>>()
+        .map(Value::Array)
 }
 
 /// The map of a list by name. Of elements with the same name, the last one counts.
 fn named_map(value: &Value, field: Option<&str>) -> Option<Value> {
     let entry = |element: &Value| {
         let mut element = element.as_object()?.clone();
-        let Some(Value::String(name)) = element.remove("name") else { return None };
+        let Some(Value::String(name)) = element.remove("name") else {
+            return None;
+        };
         let value = match field {
             Some(field) => element.remove(field).unwrap_or_else(|| "".into()),
             None => Value::Object(element),
         };
         Some((name, value))
     };
-    value.as_array()?.iter().map(entry).collect::<Option<Map<_, _>>>().map(Value::Object)
+    value
+        .as_array()?
+        .iter()
+        .map(entry)
+        .collect::<Option<Map<_, _>>>()
+        .map(Value::Object)
 }
 
 /// Moves a field, unless something is in its new place. Parts that become empty disappear.
@@ -195,7 +213,9 @@ fn is_free(object: &Map<String, Value>, path: &str) -> bool {
 }
 
 fn take(object: &mut Map<String, Value>, path: &str) -> Option<Value> {
-    let Some((first, rest)) = path.split_once('.') else { return object.remove(path) };
+    let Some((first, rest)) = path.split_once('.') else {
+        return object.remove(path);
+    };
     let part = object.get_mut(first)?.as_object_mut()?;
     let taken = take(part, rest);
     if taken.is_some() && part.is_empty() {
@@ -233,5 +253,8 @@ fn with(object: &mut Map<String, Value>, path: &str, run: impl FnOnce(&mut Map<S
 
 fn each(object: &mut Map<String, Value>, path: &str, run: impl Fn(&mut Map<String, Value>)) {
     let list = get_mut(object, path).and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_object_mut).for_each(run);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+        .for_each(run);
 }

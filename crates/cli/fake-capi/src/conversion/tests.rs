@@ -1,7 +1,6 @@
 use std::sync::LazyLock;
 
-use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::{prelude::*, sample::select};
 use serde::Deserialize as _;
 use serde_json::{Map, json};
 
@@ -28,13 +27,18 @@ static READ: LazyLock<Vec<[Value; 2]>> = LazyLock::new(|| PAIRS.map(read).into()
 
 fn read(pair: &str) -> [Value; 2] {
     let documents = serde_yaml_ng::Deserializer::from_str(pair);
-    let read: Vec<_> = documents.map(|document| Value::deserialize(document).expect("YAML")).collect();
+    let read: Vec<_> = documents
+        .map(|document| Value::deserialize(document).expect("YAML"))
+        .collect();
     read.try_into().expect("two objects")
 }
 
 /// The `apiVersion` of an object with another version.
 fn other(object: &Value, version: &str) -> String {
-    let (group, _) = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).expect("a group");
+    let (group, _) = object["apiVersion"]
+        .as_str()
+        .and_then(|text| text.split_once('/'))
+        .expect("a group");
     format!("{group}/{version}")
 }
 
@@ -57,7 +61,9 @@ fn each_definition_of_the_stand_in_has_a_pair() {
     let mut with_pairs: Vec<_> = READ.iter().map(|[old, _]| old["kind"].clone()).collect();
     // Its versions differ only in what is required.
     with_pairs.push("IPAddress".into());
-    let kinds = crate::crds().into_iter().map(|definition| definition.spec.names.kind);
+    let kinds = crate::crds()
+        .into_iter()
+        .map(|definition| definition.spec.names.kind);
     for kind in kinds {
         assert!(with_pairs.contains(&kind.clone().into()), "{kind}");
     }
@@ -99,7 +105,10 @@ fn a_condition_that_a_client_of_the_older_version_sets_stays_beside_those_that_f
     let [_, mut new] = READ.iter().find(is_wanted).expect("a pair").clone();
     let mut old = converted(&new, OLD);
     let mine = json!({"type": "Mine", "status": "True", "lastTransitionTime": "2026-01-03T00:00:00Z"});
-    old["status"]["conditions"].as_array_mut().expect("a list").push(mine.clone());
+    old["status"]["conditions"]
+        .as_array_mut()
+        .expect("a list")
+        .push(mine.clone());
     new["status"]["deprecated"] = json!({"v1beta1": {"conditions": [mine]}});
     let kept = converted(&old, NEW);
     assert_eq!(kept, new);
@@ -110,7 +119,10 @@ fn a_condition_that_a_client_of_the_older_version_sets_stays_beside_those_that_f
     let said =
         |one: &Value| [&one["type"], &one["status"]].map(|text| text.as_str().unwrap_or_default().to_owned());
     let said: Vec<_> = conditions.as_array().expect("a list").iter().map(said).collect();
-    assert_eq!(said, [["Mine", "True"], ["Ready", "Unknown"], ["Available", "Unknown"]]);
+    assert_eq!(
+        said,
+        [["Mine", "True"], ["Ready", "Unknown"], ["Available", "Unknown"]]
+    );
 }
 
 /// Removes parts of a value, and what becomes empty. The value of an argument stays: without one, it is empty in `v1beta1`.
@@ -128,7 +140,10 @@ fn pruned(value: &Value, removed: &mut impl Iterator<Item = bool>) -> Option<Val
             (!kept.is_empty()).then_some(Value::Object(kept))
         }
         Value::Array(elements) if !elements.is_empty() => {
-            let kept: Vec<_> = elements.iter().filter_map(|value| pruned(value, removed)).collect();
+            let kept: Vec<_> = elements
+                .iter()
+                .filter_map(|value| pruned(value, removed))
+                .collect();
             (!kept.is_empty()).then_some(Value::Array(kept))
         }
         other => Some(other.clone()),
@@ -172,8 +187,16 @@ fn some_fields() -> impl Strategy<Value = Value> {
 }
 
 fn odd() -> impl Strategy<Value = Option<Value>> {
-    let odd =
-        [json!(null), json!(-7), json!(1e300), json!("text"), json!(true), json!({}), json!([]), json!([{}])];
+    let odd = [
+        json!(null),
+        json!(-7),
+        json!(1e300),
+        json!("text"),
+        json!(true),
+        json!({}),
+        json!([]),
+        json!([{}]),
+    ];
     prop_oneof![9 => Just(None), 1 => select(odd.to_vec()).prop_map(Some)]
 }
 

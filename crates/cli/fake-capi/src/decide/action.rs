@@ -1,14 +1,18 @@
 //! The writes that are decided on.
 
-use nephele_api::core::{Cluster, ClusterStatus, Endpoint, MachinePoolSpec, MachineStatus};
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-
-use crate::certificates::Purpose;
-use crate::kinds::{
-    KubeadmControlPlane, KubeadmControlPlaneStatus, MachineDeployment, MachineHealthCheck,
-    MachineHealthCheckStatus, MachineSet, ReplicaStatus,
+use nephele_api::{
+    core::{Cluster, ClusterStatus, Endpoint, MachinePoolSpec, MachineStatus},
+    infrastructure::v1beta2::InMemoryCluster,
 };
-use crate::plan::DeploymentPlan;
+
+use crate::{
+    certificates::Purpose,
+    kinds::{
+        KubeadmControlPlane, KubeadmControlPlaneStatus, MachineDeployment, MachineHealthCheck,
+        MachineHealthCheckStatus, MachineSet, ReplicaStatus,
+    },
+    plan::DeploymentPlan,
+};
 
 /// One write. Every write is idempotent.
 #[derive(Clone, Debug, PartialEq)]

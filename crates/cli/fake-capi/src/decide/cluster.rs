@@ -3,23 +3,31 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::core::{ClusterInitialization, ClusterStatus, Endpoint, Machine, ReplicaCounts};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::labels;
+use nephele_api::{
+    conditions::{self, reasons, types},
+    core::{ClusterInitialization, ClusterStatus, Endpoint, Machine, ReplicaCounts},
+    infrastructure::v1beta2::InMemoryMachine,
+    labels,
+};
 use nephele_controller::owner_cluster;
 
-use super::action::Action;
-use super::condition::{condition, mirrored};
-use super::control_plane::is_initialized;
-use super::paused::not_paused;
-use super::replicas::{Group, REMEDIATING, ROLLING_OUT, SCALING_DOWN, SCALING_UP, count, holds};
-use super::{control_plane, deployment, machine_status as machine, pool};
-use crate::certificates::Purpose;
-use crate::kinds::Counts;
-use crate::observe::Observed;
-use crate::phases::AVAILABLE;
-use crate::plan::{ClusterPlan, DeploymentPlan};
+use super::{
+    action::Action,
+    condition::{condition, mirrored},
+    control_plane,
+    control_plane::is_initialized,
+    deployment, machine_status as machine,
+    paused::not_paused,
+    pool,
+    replicas::{Group, REMEDIATING, ROLLING_OUT, SCALING_DOWN, SCALING_UP, count, holds},
+};
+use crate::{
+    certificates::Purpose,
+    kinds::Counts,
+    observe::Observed,
+    phases::AVAILABLE,
+    plan::{ClusterPlan, DeploymentPlan},
+};
 
 /// Marks a Machine that goes first when its owner has too many (`api/core/v1beta2/machine_types.go`).
 const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
@@ -32,17 +40,23 @@ const FAILURES_MAX: u32 = 5;
 
 /// The next actions for the cluster, without those for single Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
-    let Some(infrastructure) = &observed.infrastructure else { return Vec::new() };
+    let Some(infrastructure) = &observed.infrastructure else {
+        return Vec::new();
+    };
     let metadata = &infrastructure.metadata;
     if owner_cluster(metadata).is_none() || labels::value(metadata, labels::CLUSTER_NAME).is_none() {
         return vec![Action::AdoptInfrastructure];
     }
     let mut actions = Vec::new();
-    let Some(endpoint) = endpoint(observed) else { return actions };
+    let Some(endpoint) = endpoint(observed) else {
+        return actions;
+    };
     if observed.cluster.spec.control_plane_endpoint.as_ref() != Some(&endpoint) {
         actions.push(Action::PublishEndpoint(endpoint.clone()));
     }
-    let missing = Purpose::ALL.into_iter().filter(|purpose| observed.secret(purpose.as_str()).is_none());
+    let missing = Purpose::ALL
+        .into_iter()
+        .filter(|purpose| observed.secret(purpose.as_str()).is_none());
     actions.extend(missing.map(Action::CreateKeyPair));
     if observed.secret(Purpose::Cluster.as_str()).is_some() && observed.secret("kubeconfig").is_none() {
         actions.push(Action::CreateKubeconfig(endpoint));
@@ -57,14 +71,21 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
 
 /// The endpoint, once the infrastructure has been provisioned.
 fn endpoint(observed: &Observed) -> Option<Endpoint> {
-    let infrastructure =
-        observed.infrastructure.as_ref().filter(|infrastructure| infrastructure.is_provisioned())?;
+    let infrastructure = observed
+        .infrastructure
+        .as_ref()
+        .filter(|infrastructure| infrastructure.is_provisioned())?;
     let endpoint = infrastructure.spec.control_plane_endpoint.as_ref()?;
-    Some(Endpoint { host: endpoint.host.clone(), port: endpoint.port })
+    Some(Endpoint {
+        host: endpoint.host.clone(),
+        port: endpoint.port,
+    })
 }
 
 pub(super) fn has_certificates(observed: &Observed) -> bool {
-    Purpose::ALL.iter().all(|purpose| observed.secret(purpose.as_str()).is_some())
+    Purpose::ALL
+        .iter()
+        .all(|purpose| observed.secret(purpose.as_str()).is_some())
 }
 
 /// Creates missing Machines and deletes surplus ones. Control plane Machines are created and deleted one after the
@@ -78,10 +99,16 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
         let set = Machines::of(plan, observed, part);
         // A Machine is made by its owner, which has to be there before.
         let owner = match part {
-            None => observed.control_plane.as_ref().filter(|known| !is_going(*known)).map(Resource::meta),
+            None => observed
+                .control_plane
+                .as_ref()
+                .filter(|known| !is_going(*known))
+                .map(Resource::meta),
             Some(part) => deployment::current_set(part, plan, observed).map(Resource::meta),
         };
-        let Some(owner) = owner.and_then(|owner| owner.name.clone()) else { continue };
+        let Some(owner) = owner.and_then(|owner| owner.name.clone()) else {
+            continue;
+        };
         for _ in 0..set.missing() {
             let name = crate::names::generated(&owner, &plan.name_salt, &taken);
             taken.insert(name.clone());
@@ -90,9 +117,16 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
                 None => fewest(observed, &set.machines),
             };
             let deployment = part.map(|part| Box::new((part.clone(), owner.clone())));
-            actions.push(Action::CreateMachine { name, failure_domain, deployment });
+            actions.push(Action::CreateMachine {
+                name,
+                failure_domain,
+                deployment,
+            });
         }
-        actions.extend(set.surplus().map(|machine| Action::DeleteMachine(machine.name_any())));
+        actions.extend(
+            set.surplus()
+                .map(|machine| Action::DeleteMachine(machine.name_any())),
+        );
     }
     actions
 }
@@ -100,9 +134,18 @@ fn machines(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
 /// The failure domain with the fewest control plane machines, the first by name of several; empty when the cluster has none for
 /// them (`util/failuredomains`).
 fn fewest(observed: &Observed, machines: &[&Machine]) -> String {
-    let domains = observed.cluster.status.iter().flat_map(|status| &status.failure_domains);
+    let domains = observed
+        .cluster
+        .status
+        .iter()
+        .flat_map(|status| &status.failure_domains);
     let domains = domains.filter(|domain| domain.control_plane == Some(true));
-    let number = |name: &str| machines.iter().filter(|machine| machine.spec.failure_domain == name).count();
+    let number = |name: &str| {
+        machines
+            .iter()
+            .filter(|machine| machine.spec.failure_domain == name)
+            .count()
+    };
     let fewest = domains.min_by_key(|domain| (number(&domain.name), &domain.name));
     fewest.map(|domain| domain.name.clone()).unwrap_or_default()
 }
@@ -121,7 +164,11 @@ fn remediate(observed: &Observed) -> Vec<Action> {
         waiting.partition(|machine| labels::is_control_plane(&machine.metadata));
     let is_free = |machine: &&&Machine| control_plane::may_remediate(observed, machine).is_ok();
     let next = control_plane.iter().filter(is_free).take(1).copied();
-    workers.into_iter().chain(next).map(|machine| Action::DeleteMachine(machine.name_any())).collect()
+    workers
+        .into_iter()
+        .chain(next)
+        .map(|machine| Action::DeleteMachine(machine.name_any()))
+        .collect()
 }
 
 /// The Machines of the control plane or of a MachineDeployment that are not being deleted, and their wanted number.
@@ -145,7 +192,11 @@ impl<'a> Machines<'a> {
         };
         let all: Vec<&Machine> = observed.machines.iter().filter(is_member).collect();
         let wanted = as_count(deployment.map_or(plan.control_plane, |deployment| deployment.replicas));
-        let machines: Vec<_> = all.iter().copied().filter(|machine| !machine::is_deleting(machine)).collect();
+        let machines: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|machine| !machine::is_deleting(machine))
+            .collect();
         let is_dead = |machine: &&&Machine| observed.infrastructure_of(machine).is_some_and(is_terminated);
         let dead: Vec<_> = machines.iter().filter(is_dead).copied().collect();
         let current = deployment.and_then(|part| deployment::current_set(part, plan, observed));
@@ -153,12 +204,23 @@ impl<'a> Machines<'a> {
             None => machine.spec.version != plan.version,
             Some(_) => current.is_none_or(|set| !deployment::is_of(machine, set)),
         };
-        let old = machines.iter().filter(|machine| outdated(machine) || is_dead(machine)).copied().collect();
+        let old = machines
+            .iter()
+            .filter(|machine| outdated(machine) || is_dead(machine))
+            .copied()
+            .collect();
         let is_up = |machine: &&Machine| {
             machine::is_up(machine) || dead.iter().any(|dead| dead.name_any() == machine.name_any())
         };
         let is_settled = observed.cluster.is_control_plane_initialized() && all.iter().all(is_up);
-        Self { is_control_plane: deployment.is_none(), wanted, machines, old, dead, is_settled }
+        Self {
+            is_control_plane: deployment.is_none(),
+            wanted,
+            machines,
+            old,
+            dead,
+            is_settled,
+        }
     }
 
     fn missing(&self) -> usize {
@@ -176,7 +238,10 @@ impl<'a> Machines<'a> {
         let has_surplus = self.machines.len() > self.wanted && self.is_settled;
         let is_marked = |machine: &&&Machine| machine.annotations().contains_key(DELETE_MACHINE);
         let marked = self.machines.iter().filter(is_marked);
-        let candidates = marked.chain(&self.dead).chain(&self.old).chain(self.machines.iter().rev());
+        let candidates = marked
+            .chain(&self.dead)
+            .chain(&self.old)
+            .chain(self.machines.iter().rev());
         candidates.copied().take(usize::from(has_surplus))
     }
 }
@@ -185,7 +250,9 @@ impl<'a> Machines<'a> {
 /// check.
 pub(super) fn is_terminated(infrastructure: &InMemoryMachine) -> bool {
     let conditions = infrastructure.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.reason == reasons::INSTANCE_TERMINATED)
+    conditions
+        .into_iter()
+        .any(|condition| condition.reason == reasons::INSTANCE_TERMINATED)
 }
 
 fn as_count(number: u32) -> usize {
@@ -216,7 +283,12 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
         control_plane_initialized: initialized.then_some(true),
     });
     let waits_for_infrastructure = "Waiting for the infrastructure to be provisioned";
-    let infrastructure = mirrored("InfrastructureReady", types::READY, provisioned, waits_for_infrastructure);
+    let infrastructure = mirrored(
+        "InfrastructureReady",
+        types::READY,
+        provisioned,
+        waits_for_infrastructure,
+    );
     conditions::set(&mut status.conditions, infrastructure, now);
     let first = mirrored(
         types::CONTROL_PLANE_INITIALIZED,
@@ -226,7 +298,11 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
     );
     conditions::set(&mut status.conditions, first, now);
 
-    if let Some(reported) = observed.infrastructure.as_ref().and_then(|known| known.status.as_ref()) {
+    if let Some(reported) = observed
+        .infrastructure
+        .as_ref()
+        .and_then(|known| known.status.as_ref())
+    {
         status.failure_domains.clone_from(&reported.failure_domains);
     }
     conditions::set(&mut status.conditions, condition(types::DELETING, false, ""), now);
@@ -238,7 +314,11 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
 
     let wanted =
         as_count(plan.control_plane) + as_count(plan.workers()) + as_count(plan.pool.unwrap_or_default());
-    let up = observed.machines.iter().filter(|machine| machine::is_up(machine)).count();
+    let up = observed
+        .machines
+        .iter()
+        .filter(|machine| machine::is_up(machine))
+        .count();
     let is_reachable = conditions::is_true(&status.conditions, REMOTE_CONNECTION_PROBE);
     let available = provisioned && initialized && is_reachable && up >= wanted;
     let message = match (provisioned, initialized, is_reachable) {
@@ -247,34 +327,60 @@ fn status(plan: &ClusterPlan, observed: &Observed, old: ClusterStatus, now: Time
         (true, true, false) => "The cluster does not answer".to_owned(),
         (true, true, true) => format!("{up} of {wanted} machines are up"),
     };
-    conditions::set(&mut status.conditions, condition(AVAILABLE, available, &message), now);
-    status.phase = if provisioned { "Provisioned" } else { "Provisioning" }.to_owned();
+    conditions::set(
+        &mut status.conditions,
+        condition(AVAILABLE, available, &message),
+        now,
+    );
+    status.phase = if provisioned {
+        "Provisioned"
+    } else {
+        "Provisioning"
+    }
+    .to_owned();
     status
 }
 
 /// The conditions that follow from the objects of the cluster and from its connection
 /// (`core/reconcilers/cluster/cluster_controller_status.go`).
 fn parts(observed: &Observed, known: &[Condition], now: Timestamp) -> Vec<Condition> {
-    let control_plane = observed.control_plane.as_ref().and_then(|known| known.status.as_ref());
-    let control_plane = control_plane.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let control_plane = observed
+        .control_plane
+        .as_ref()
+        .and_then(|known| known.status.as_ref());
+    let control_plane = control_plane
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let deployments: Vec<(String, &[Condition])> = observed
         .deployments
         .iter()
         .map(|known| {
             let list = known.status.as_ref().map(|status| status.conditions.as_slice());
-            (format!("MachineDeployment {}", known.name_any()), list.unwrap_or_default())
+            (
+                format!("MachineDeployment {}", known.name_any()),
+                list.unwrap_or_default(),
+            )
         })
         .collect();
     let mut all = deployments.clone();
     all.insert(0, ("KubeadmControlPlane".to_owned(), control_plane));
     let is_control_plane = |machine: &&Machine| labels::is_control_plane(&machine.metadata);
-    let (of_control_plane, workers): (Vec<_>, Vec<_>) =
-        observed.machines.iter().filter(|machine| !pool::is_member(machine)).partition(is_control_plane);
+    let (of_control_plane, workers): (Vec<_>, Vec<_>) = observed
+        .machines
+        .iter()
+        .filter(|machine| !pool::is_member(machine))
+        .partition(is_control_plane);
     let everything = observed.machines.iter().collect();
-    let [of_control_plane, workers, everything] = [of_control_plane, workers, everything]
-        .map(|machines: Vec<&Machine>| Group { wanted: 0, is_deleting: false, machines });
+    let [of_control_plane, workers, everything] =
+        [of_control_plane, workers, everything].map(|machines: Vec<&Machine>| Group {
+            wanted: 0,
+            is_deleting: false,
+            machines,
+        });
     let remediated = everything.conditions();
-    let remediating = remediated.into_iter().filter(|condition| condition.type_ == REMEDIATING);
+    let remediating = remediated
+        .into_iter()
+        .filter(|condition| condition.type_ == REMEDIATING);
     let available = conditions::find(control_plane, AVAILABLE);
     let message = available.map_or("Waiting for the control plane", |known| known.message.as_str());
     let is_available = available.is_some_and(|known| known.status == conditions::TRUE);
@@ -310,7 +416,10 @@ fn workers_available(deployments: &[(String, &[Condition])]) -> Condition {
         .filter(|(_, list)| !conditions::is_true(list, AVAILABLE))
         .map(|(name, list)| {
             let message = conditions::find(list, AVAILABLE).map(|known| known.message.as_str());
-            format!("* {name}: {}", message.unwrap_or("Condition Available not yet reported"))
+            format!(
+                "* {name}: {}",
+                message.unwrap_or("Condition Available not yet reported")
+            )
         })
         .collect();
     mirrored(KIND, AVAILABLE, missing.is_empty(), &missing.join("\n"))
@@ -323,12 +432,15 @@ fn probe(observed: &Observed, known: &[Condition], now: Timestamp) -> Option<Con
         conditions::condition(REMOTE_CONNECTION_PROBE, conditions::FALSE, "ProbeFailed", message)
     };
     match observed.probe.last_success {
-        Some(last) if now.duration_since(last) <= CONNECTION_GRACE => {
-            Some(conditions::condition(REMOTE_CONNECTION_PROBE, conditions::TRUE, "ProbeSucceeded", ""))
-        }
-        Some(last) => {
-            Some(failed(format!("Remote connection probe failed, probe last succeeded at {last:.0}")))
-        }
+        Some(last) if now.duration_since(last) <= CONNECTION_GRACE => Some(conditions::condition(
+            REMOTE_CONNECTION_PROBE,
+            conditions::TRUE,
+            "ProbeSucceeded",
+            "",
+        )),
+        Some(last) => Some(failed(format!(
+            "Remote connection probe failed, probe last succeeded at {last:.0}"
+        ))),
         None if observed.probe.failures >= FAILURES_MAX
             && observed.cluster.is_control_plane_initialized() =>
         {
@@ -343,20 +455,42 @@ fn probe(observed: &Observed, known: &[Condition], now: Timestamp) -> Option<Con
 
 fn of_control_plane(observed: &Observed) -> Option<ReplicaCounts> {
     let known = observed.control_plane.as_ref()?;
-    let counts = known.status.as_ref().map(|status| status.counts).unwrap_or_default();
+    let counts = known
+        .status
+        .as_ref()
+        .map(|status| status.counts)
+        .unwrap_or_default();
     Some(counted(known.spec.replicas, counts))
 }
 
 fn of_workers(observed: &Observed) -> Option<ReplicaCounts> {
     let pool = observed.pool.as_ref().map(|pool| {
-        let members = observed.machines.iter().filter(|machine| pool::is_member(machine)).collect();
-        let group = Group { wanted: 0, is_deleting: false, machines: members };
+        let members = observed
+            .machines
+            .iter()
+            .filter(|machine| pool::is_member(machine))
+            .collect();
+        let group = Group {
+            wanted: 0,
+            is_deleting: false,
+            machines: members,
+        };
         // Core sets no UpToDate on Machines of a pool.
-        let counts = Counts { up_to_date_replicas: Some(count(group.machines.len())), ..group.counts() };
+        let counts = Counts {
+            up_to_date_replicas: Some(count(group.machines.len())),
+            ..group.counts()
+        };
         counted(pool.spec.replicas, counts)
     });
     let deployments = observed.deployments.iter().map(|known| {
-        counted(known.spec.replicas, known.status.as_ref().map(|status| status.counts).unwrap_or_default())
+        counted(
+            known.spec.replicas,
+            known
+                .status
+                .as_ref()
+                .map(|status| status.counts)
+                .unwrap_or_default(),
+        )
     });
     deployments.chain(pool).reduce(|one, other| {
         let sum = |one: Option<i32>, other: Option<i32>| {
@@ -373,6 +507,17 @@ fn of_workers(observed: &Observed) -> Option<ReplicaCounts> {
 }
 
 fn counted(desired_replicas: Option<i32>, counts: Counts) -> ReplicaCounts {
-    let Counts { replicas, ready_replicas, available_replicas, up_to_date_replicas } = counts;
-    ReplicaCounts { desired_replicas, replicas, ready_replicas, available_replicas, up_to_date_replicas }
+    let Counts {
+        replicas,
+        ready_replicas,
+        available_replicas,
+        up_to_date_replicas,
+    } = counts;
+    ReplicaCounts {
+        desired_replicas,
+        replicas,
+        ready_replicas,
+        available_replicas,
+        up_to_date_replicas,
+    }
 }

@@ -4,33 +4,38 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::ResourceExt as _;
-use nephele_api::conditions;
-use nephele_api::core::Machine;
-use nephele_api::labels;
+use nephele_api::{conditions, core::Machine, labels};
 use nephele_pki::KeyAlgorithm;
 use serde_json::{Value, json};
 
-use super::action::{Action, OwnerAction};
-use super::condition::condition;
-use super::machine_status as machine;
-use super::paused::not_paused;
-use super::replicas::{Group, set_all};
-use crate::kinds::{
-    ControlPlaneInitialization, ControlPlaneTemplate, KubeadmControlPlane, KubeadmControlPlaneSpec,
-    KubeadmControlPlaneStatus, TemplateMetadata, rollout,
+use super::{
+    action::{Action, OwnerAction},
+    condition::condition,
+    machine_status as machine,
+    paused::not_paused,
+    replicas::{Group, set_all},
 };
-use crate::names::CONTROL_PLANE_FINALIZER;
-use crate::observe::Observed;
-use crate::phases::AVAILABLE;
-use crate::plan::ClusterPlan;
-use crate::references::owner;
+use crate::{
+    kinds::{
+        ControlPlaneInitialization, ControlPlaneTemplate, KubeadmControlPlane, KubeadmControlPlaneSpec,
+        KubeadmControlPlaneStatus, TemplateMetadata, rollout,
+    },
+    names::CONTROL_PLANE_FINALIZER,
+    observe::Observed,
+    phases::AVAILABLE,
+    plan::ClusterPlan,
+    references::owner,
+};
 
 pub(super) const INITIALIZED: &str = "Initialized";
 
 /// Whether the first control plane machine is up, according to the Cluster or to the workload cluster.
 pub(super) fn is_initialized(observed: &Observed) -> bool {
     observed.cluster.is_control_plane_initialized()
-        || observed.workload.as_ref().is_some_and(|workload| workload.initialized)
+        || observed
+            .workload
+            .as_ref()
+            .is_some_and(|workload| workload.initialized)
 }
 
 /// The next actions for the object of the control plane, without its Machines.
@@ -41,7 +46,10 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
     };
     let mut actions = go(observed);
     if known.metadata.deletion_timestamp.is_none() {
-        let changed = KubeadmControlPlane { spec: wanted.spec, ..known.clone() };
+        let changed = KubeadmControlPlane {
+            spec: wanted.spec,
+            ..known.clone()
+        };
         if changed != *known {
             return vec![Action::Owner(OwnerAction::ChangeControlPlane(Box::new(changed)))];
         }
@@ -55,25 +63,42 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
 /// What a deletion takes with it: the Machines.
 pub(super) fn go(observed: &Observed) -> Vec<Action> {
     let is_going = |known: &&KubeadmControlPlane| known.metadata.deletion_timestamp.is_some();
-    let Some(known) = observed.control_plane.as_ref().filter(is_going) else { return Vec::new() };
+    let Some(known) = observed.control_plane.as_ref().filter(is_going) else {
+        return Vec::new();
+    };
     let mut machines = machines(observed).peekable();
-    if machines.peek().is_none() && known.finalizers().iter().any(|held| held == CONTROL_PLANE_FINALIZER) {
+    if machines.peek().is_none()
+        && known
+            .finalizers()
+            .iter()
+            .any(|held| held == CONTROL_PLANE_FINALIZER)
+    {
         return vec![Action::Owner(OwnerAction::ReleaseControlPlane)];
     }
     let machines = machines.filter(|machine| !machine::is_deleting(machine));
-    machines.map(|machine| Action::DeleteMachine(machine.name_any())).collect()
+    machines
+        .map(|machine| Action::DeleteMachine(machine.name_any()))
+        .collect()
 }
 
 /// Its Machines.
 pub(super) fn machines(observed: &Observed) -> impl Iterator<Item = &Machine> {
-    observed.machines.iter().filter(|machine| labels::is_control_plane(&machine.metadata))
+    observed
+        .machines
+        .iter()
+        .filter(|machine| labels::is_control_plane(&machine.metadata))
 }
 
 /// Why a Machine is not up to date, as the lines of a message; none without a control plane.
 pub(super) fn outdated(observed: &Observed, machine: &Machine) -> Option<Vec<String>> {
     let wants = &observed.control_plane.as_ref()?.spec.version;
     let has = &machine.spec.version;
-    Some((has != wants).then(|| format!("* Version {has}, {wants} required")).into_iter().collect())
+    Some(
+        (has != wants)
+            .then(|| format!("* Version {has}, {wants} required"))
+            .into_iter()
+            .collect(),
+    )
 }
 
 fn wanted(plan: &ClusterPlan, observed: &Observed) -> KubeadmControlPlane {
@@ -96,7 +121,10 @@ fn wanted(plan: &ClusterPlan, observed: &Observed) -> KubeadmControlPlane {
             replicas: i32::try_from(plan.control_plane).ok(),
             version: plan.version.clone(),
             machine_template: ControlPlaneTemplate {
-                metadata: TemplateMetadata { labels: all, annotations },
+                metadata: TemplateMetadata {
+                    labels: all,
+                    annotations,
+                },
             },
             kubeadm_config_spec: kubeadm(plan.key_algorithm),
             rollout: rollout(&json!({ "maxSurge": 1 })),
@@ -124,7 +152,12 @@ fn report(known: &KubeadmControlPlane, observed: &Observed, now: Timestamp) -> O
         initialization: ControlPlaneInitialization {
             control_plane_initialized: is_initialized.then_some(true),
         },
-        selector: format!("{}={},{}", labels::CLUSTER_NAME, observed.name(), labels::CONTROL_PLANE),
+        selector: format!(
+            "{}={},{}",
+            labels::CLUSTER_NAME,
+            observed.name(),
+            labels::CONTROL_PLANE
+        ),
         counts: group.counts(),
         version: lowest_version(&group.machines),
         conditions: old.conditions.clone(),
@@ -143,8 +176,16 @@ fn available(group: &Group<'_>, is_initialized: bool) -> Condition {
     if !is_initialized {
         return condition(AVAILABLE, false, "Control plane not yet initialized");
     }
-    let members = group.machines.iter().filter(|machine| machine::node(machine).is_some()).count();
-    let healthy = group.machines.iter().filter(|machine| machine::has_healthy_node(machine)).count();
+    let members = group
+        .machines
+        .iter()
+        .filter(|machine| machine::node(machine).is_some())
+        .count();
+    let healthy = group
+        .machines
+        .iter()
+        .filter(|machine| machine::has_healthy_node(machine))
+        .count();
     let quorum = members / 2 + 1;
     let message = format!("{healthy} of {members} machines are healthy, at least {quorum} are required");
     condition(AVAILABLE, healthy >= quorum, &message)
@@ -163,17 +204,26 @@ pub(super) fn may_remediate(observed: &Observed, machine: &Machine) -> Result<()
                 .to_owned(),
         );
     }
-    let others: Vec<_> = all.iter().filter(|other| other.name_any() != machine.name_any()).collect();
-    if others.iter().any(|other| machine::node(other).is_none() && !machine::is_to_be_remediated(other)) {
+    let others: Vec<_> = all
+        .iter()
+        .filter(|other| other.name_any() != machine.name_any())
+        .collect();
+    if others
+        .iter()
+        .any(|other| machine::node(other).is_none() && !machine::is_to_be_remediated(other))
+    {
         return Err(
             "KCP waiting for control plane Machine provisioning to complete before triggering remediation"
                 .to_owned(),
         );
     }
-    let healthy = others.iter().filter(|other| machine::has_healthy_node(other)).count();
+    let healthy = others
+        .iter()
+        .filter(|other| machine::has_healthy_node(other))
+        .count();
     if healthy < others.len() / 2 + 1 {
         return Err(
-            "KCP can't remediate this Machine because this could result in etcd loosing quorum".to_owned()
+            "KCP can't remediate this Machine because this could result in etcd loosing quorum".to_owned(),
         );
     }
     Ok(())
@@ -181,7 +231,10 @@ pub(super) fn may_remediate(observed: &Observed, machine: &Machine) -> Result<()
 
 fn lowest_version(machines: &[&Machine]) -> String {
     let number = |version: &str| {
-        let parts = version.trim_start_matches('v').split(['.', '-', '+']).map(str::parse::<u64>);
+        let parts = version
+            .trim_start_matches('v')
+            .split(['.', '-', '+'])
+            .map(str::parse::<u64>);
         parts.map_while(Result::ok).collect::<Vec<_>>()
     };
     let versions = machines.iter().map(|machine| machine.spec.version.clone());

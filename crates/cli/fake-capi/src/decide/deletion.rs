@@ -5,15 +5,21 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
-use nephele_api::conditions;
-use nephele_api::core::{ClusterStatus, Machine};
-use nephele_api::labels;
+use nephele_api::{
+    conditions,
+    core::{ClusterStatus, Machine},
+    labels,
+};
 
-use super::action::{Action, OwnerAction};
-use super::{control_plane, deployment, machine_status as machine, pool};
-use crate::names::{CLUSTER_FINALIZER, MACHINE_FINALIZER};
-use crate::observe::Observed;
-use crate::phases::AVAILABLE;
+use super::{
+    action::{Action, OwnerAction},
+    control_plane, deployment, machine_status as machine, pool,
+};
+use crate::{
+    names::{CLUSTER_FINALIZER, MACHINE_FINALIZER},
+    observe::Observed,
+    phases::AVAILABLE,
+};
 
 const DELETING: &str = "Deleting";
 /// How long a drain takes at least.
@@ -23,7 +29,10 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
     let mut actions: Vec<_> = report(observed, now).into_iter().collect();
     actions.extend(pool::delete(observed));
     let is_going = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
-    let deployments = observed.deployments.iter().filter(|known| !is_going(&known.metadata));
+    let deployments = observed
+        .deployments
+        .iter()
+        .filter(|known| !is_going(&known.metadata));
     actions.extend(deployments.map(|known| Action::Owner(OwnerAction::DeleteDeployment(known.name_any()))));
     actions.extend(deployment::go(observed));
     let is_worker = |machine: &Machine| !labels::is_control_plane(&machine.metadata);
@@ -43,7 +52,12 @@ pub(super) fn delete_cluster(observed: &Observed, now: Timestamp) -> Vec<Action>
                 actions.push(Action::DeleteInfrastructure);
             }
             Some(_) => {}
-            None if observed.cluster.finalizers().iter().any(|held| held == CLUSTER_FINALIZER) => {
+            None if observed
+                .cluster
+                .finalizers()
+                .iter()
+                .any(|held| held == CLUSTER_FINALIZER) =>
+            {
                 return vec![Action::ReleaseCluster];
             }
             None => return Vec::new(),
@@ -93,7 +107,10 @@ pub(super) fn delete_machine(observed: &Observed, machine: &Machine, now: Timest
     let mut status = old.clone();
     machine::report_deletion(&mut status, stage, now);
     if status != old {
-        actions.push(Action::ReportMachine { machine: name.clone(), status });
+        actions.push(Action::ReportMachine {
+            machine: name.clone(),
+            status,
+        });
     }
     if is_draining {
         return actions;
@@ -109,7 +126,10 @@ pub(super) fn delete_machine(observed: &Observed, machine: &Machine, now: Timest
         && let Some(workload) = &observed.workload
         && workload.nodes.iter().any(|other| other.name_any() == node)
     {
-        actions.push(Action::DeleteNode { machine: name.clone(), node: node.to_owned() });
+        actions.push(Action::DeleteNode {
+            machine: name.clone(),
+            node: node.to_owned(),
+        });
     }
     if machine.finalizers().iter().any(|held| held == MACHINE_FINALIZER) {
         actions.push(Action::ReleaseMachine(name));
@@ -119,9 +139,16 @@ pub(super) fn delete_machine(observed: &Observed, machine: &Machine, now: Timest
 
 fn report(observed: &Observed, now: Timestamp) -> Option<Action> {
     let old = observed.cluster.status.clone().unwrap_or_default();
-    let mut status = ClusterStatus { phase: DELETING.to_owned(), ..old.clone() };
-    let gone =
-        conditions::condition(AVAILABLE, conditions::FALSE, "NotAvailable", "The cluster is being deleted");
+    let mut status = ClusterStatus {
+        phase: DELETING.to_owned(),
+        ..old.clone()
+    };
+    let gone = conditions::condition(
+        AVAILABLE,
+        conditions::FALSE,
+        "NotAvailable",
+        "The cluster is being deleted",
+    );
     conditions::set(&mut status.conditions, gone, now);
     (status != old).then_some(Action::ReportCluster(status))
 }

@@ -6,37 +6,50 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::ResourceExt as _;
-use nephele_api::conditions;
-use nephele_api::core::{Machine, MachineSpec};
-use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
-use nephele_api::labels;
+use nephele_api::{
+    conditions,
+    core::{Machine, MachineSpec},
+    infrastructure::v1beta2::pool_machine::label_value,
+    labels,
+};
 use nephele_controller::owner_of_kind;
 use serde_json::json;
 
-use super::action::{Action, OwnerAction};
-use super::condition::condition;
-use super::paused::not_paused;
-use super::replicas::{Group, count, set_all};
-use crate::kinds::{
-    MachineDeployment, MachineDeploymentSpec, MachineSet, MachineSetSpec, MachineTemplate, ReplicaStatus,
-    TemplateMetadata, rollout,
+use super::{
+    action::{Action, OwnerAction},
+    condition::condition,
+    paused::not_paused,
+    replicas::{Group, count, set_all},
 };
-use crate::names::{self, DEPLOYMENT_FINALIZER, SET_FINALIZER, TEMPLATE_HASH_LABEL};
-use crate::observe::Observed;
-use crate::phases::AVAILABLE;
-use crate::plan::{ClusterPlan, DeploymentPlan};
-use crate::references::{owned, owner};
+use crate::{
+    kinds::{
+        MachineDeployment, MachineDeploymentSpec, MachineSet, MachineSetSpec, MachineTemplate, ReplicaStatus,
+        TemplateMetadata, rollout,
+    },
+    names::{self, DEPLOYMENT_FINALIZER, SET_FINALIZER, TEMPLATE_HASH_LABEL},
+    observe::Observed,
+    phases::AVAILABLE,
+    plan::{ClusterPlan, DeploymentPlan},
+    references::{owned, owner},
+};
 
 /// The next actions for the objects of all MachineDeployments, without their Machines.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     for part in &plan.deployments {
         let wanted = wanted_deployment(plan, part, observed);
-        match observed.deployments.iter().find(|other| other.name_any() == part.name) {
+        match observed
+            .deployments
+            .iter()
+            .find(|other| other.name_any() == part.name)
+        {
             None => actions.push(Action::Owner(OwnerAction::CreateDeployment(Box::new(wanted)))),
             Some(known) if is_deleting(&known.metadata) => {}
             Some(known) => {
-                let changed = MachineDeployment { spec: wanted.spec, ..known.clone() };
+                let changed = MachineDeployment {
+                    spec: wanted.spec,
+                    ..known.clone()
+                };
                 if changed != *known {
                     actions.push(Action::Owner(OwnerAction::ChangeDeployment(Box::new(changed))));
                 } else if current_set(part, plan, observed).is_none() {
@@ -53,8 +66,9 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
     actions.extend(left.map(|known| Action::Owner(OwnerAction::DeleteDeployment(known.name_any()))));
     let is_old = |set: &&MachineSet| {
         let part = plan.deployments.iter().find(|part| is_set_of(set, &part.name));
-        let is_current =
-            part.and_then(|part| current_set(part, plan, observed)).is_some_and(|other| other == *set);
+        let is_current = part
+            .and_then(|part| current_set(part, plan, observed))
+            .is_some_and(|other| other == *set);
         !is_current && !is_deleting(&set.metadata) && machines_of(set, observed).next().is_none()
     };
     let old = observed.sets.iter().filter(is_old);
@@ -67,10 +81,23 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -
 /// What a deletion takes with it: of a MachineDeployment its MachineSets, of a MachineSet its Machines.
 pub(super) fn go(observed: &Observed) -> Vec<Action> {
     let mut actions = Vec::new();
-    for deployment in observed.deployments.iter().filter(|known| is_deleting(&known.metadata)) {
+    for deployment in observed
+        .deployments
+        .iter()
+        .filter(|known| is_deleting(&known.metadata))
+    {
         let name = deployment.name_any();
-        let mut sets = observed.sets.iter().filter(|set| is_set_of(set, &name)).peekable();
-        if sets.peek().is_none() && deployment.finalizers().iter().any(|held| held == DEPLOYMENT_FINALIZER) {
+        let mut sets = observed
+            .sets
+            .iter()
+            .filter(|set| is_set_of(set, &name))
+            .peekable();
+        if sets.peek().is_none()
+            && deployment
+                .finalizers()
+                .iter()
+                .any(|held| held == DEPLOYMENT_FINALIZER)
+        {
             actions.push(Action::Owner(OwnerAction::ReleaseDeployment(name.clone())));
         }
         let sets = sets.filter(|set| !is_deleting(&set.metadata));
@@ -128,7 +155,10 @@ pub(super) fn is_of(machine: &Machine, set: &MachineSet) -> bool {
 /// Why a worker machine is not up to date, as the lines of a message; none when it is of no MachineDeployment.
 pub(super) fn outdated(observed: &Observed, machine: &Machine) -> Option<Vec<String>> {
     let set = observed.sets.iter().find(|set| is_of(machine, set))?;
-    let deployment = observed.deployments.iter().find(|known| is_set_of(set, &known.name_any()))?;
+    let deployment = observed
+        .deployments
+        .iter()
+        .find(|known| is_set_of(set, &known.name_any()))?;
     let has = &set.spec.template.spec;
     let wants = &deployment.spec.template.spec;
     let pairs = [
@@ -136,7 +166,11 @@ pub(super) fn outdated(observed: &Observed, machine: &Machine) -> Option<Vec<Str
         ("Failure domain", &has.failure_domain, &wants.failure_domain),
     ];
     let differs = pairs.into_iter().filter(|(_, has, wants)| has != wants);
-    Some(differs.map(|(what, has, wants)| format!("* {what} {has}, {wants} required")).collect())
+    Some(
+        differs
+            .map(|(what, has, wants)| format!("* {what} {has}, {wants} required"))
+            .collect(),
+    )
 }
 
 /// The labels of a MachineDeployment, and those by which it selects its Machines.
@@ -144,7 +178,10 @@ fn selected(plan: &ClusterPlan, part: &DeploymentPlan) -> BTreeMap<String, Strin
     [
         (labels::CLUSTER_NAME.to_owned(), plan.name.clone()),
         (labels::TOPOLOGY_OWNED.to_owned(), String::new()),
-        (labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(), label_value(&part.topology_name)),
+        (
+            labels::TOPOLOGY_DEPLOYMENT_NAME.to_owned(),
+            label_value(&part.topology_name),
+        ),
     ]
     .into()
 }
@@ -155,7 +192,10 @@ fn wanted_deployment(plan: &ClusterPlan, part: &DeploymentPlan, observed: &Obser
     all.extend(part.metadata.labels.clone());
     all.extend(match_labels.clone());
     let template = MachineTemplate {
-        metadata: TemplateMetadata { labels: all.clone(), annotations: part.metadata.annotations.clone() },
+        metadata: TemplateMetadata {
+            labels: all.clone(),
+            annotations: part.metadata.annotations.clone(),
+        },
         spec: MachineSpec {
             cluster_name: plan.name.clone(),
             version: plan.version.clone(),
@@ -176,7 +216,10 @@ fn wanted_deployment(plan: &ClusterPlan, part: &DeploymentPlan, observed: &Obser
         spec: MachineDeploymentSpec {
             cluster_name: plan.name.clone(),
             replicas: i32::try_from(part.replicas).ok(),
-            selector: LabelSelector { match_labels: Some(match_labels), ..LabelSelector::default() },
+            selector: LabelSelector {
+                match_labels: Some(match_labels),
+                ..LabelSelector::default()
+            },
             template,
             rollout: rollout(&json!({ "maxSurge": 1, "maxUnavailable": 0 })),
         },
@@ -196,7 +239,10 @@ fn wanted_set(deployment: &MachineDeployment, plan: &ClusterPlan, observed: &Obs
     let mut match_labels = deployment.spec.selector.match_labels.clone().unwrap_or_default();
     match_labels.extend([hash]);
     let mut all = template.metadata.labels.clone();
-    all.insert(labels::DEPLOYMENT_NAME.to_owned(), label_value(&deployment.name_any()));
+    all.insert(
+        labels::DEPLOYMENT_NAME.to_owned(),
+        label_value(&deployment.name_any()),
+    );
     MachineSet {
         metadata: ObjectMeta {
             name: Some(name),
@@ -210,7 +256,10 @@ fn wanted_set(deployment: &MachineDeployment, plan: &ClusterPlan, observed: &Obs
         spec: MachineSetSpec {
             cluster_name: deployment.spec.cluster_name.clone(),
             replicas: Some(0),
-            selector: LabelSelector { match_labels: Some(match_labels), ..LabelSelector::default() },
+            selector: LabelSelector {
+                match_labels: Some(match_labels),
+                ..LabelSelector::default()
+            },
             template,
         },
         status: None,
@@ -226,10 +275,16 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
             // It goes in this round.
             continue;
         }
-        let stay = count(machines.iter().filter(|machine| !is_deleting(&machine.metadata)).count());
+        let stay = count(
+            machines
+                .iter()
+                .filter(|machine| !is_deleting(&machine.metadata))
+                .count(),
+        );
         let part = plan.deployments.iter().find(|part| is_set_of(set, &part.name));
-        let is_current =
-            part.and_then(|part| current_set(part, plan, observed)).is_some_and(|other| other == set);
+        let is_current = part
+            .and_then(|part| current_set(part, plan, observed))
+            .is_some_and(|other| other == set);
         // The current one grows at once, unless it grows one by one in place of an old one.
         let others = part.map_or(0, |part| {
             let all = observed.machines.iter().filter(|machine| part.has(machine));
@@ -240,11 +295,21 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
             None => stay,
         };
         if !is_deleting(&set.metadata) && set.spec.replicas != Some(wanted) {
-            let spec = MachineSetSpec { replicas: Some(wanted), ..set.spec.clone() };
-            actions.push(Action::Owner(OwnerAction::ScaleSet(Box::new(MachineSet { spec, ..set.clone() }))));
+            let spec = MachineSetSpec {
+                replicas: Some(wanted),
+                ..set.spec.clone()
+            };
+            actions.push(Action::Owner(OwnerAction::ScaleSet(Box::new(MachineSet {
+                spec,
+                ..set.clone()
+            }))));
             continue;
         }
-        let group = Group { wanted, is_deleting: is_deleting(&set.metadata), machines };
+        let group = Group {
+            wanted,
+            is_deleting: is_deleting(&set.metadata),
+            machines,
+        };
         let old = set.status.clone().unwrap_or_default();
         let mut status = status(&group, &old, set.spec.selector.match_labels.as_ref());
         status.observed_generation = set.metadata.generation;
@@ -263,7 +328,10 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         if of.is_empty() && is_deleting(&deployment.metadata) {
             continue;
         }
-        let machines: Vec<_> = of.into_iter().flat_map(|set| machines_of(set, observed)).collect();
+        let machines: Vec<_> = of
+            .into_iter()
+            .flat_map(|set| machines_of(set, observed))
+            .collect();
         let group = Group {
             wanted: deployment.spec.replicas.unwrap_or(1),
             is_deleting: is_deleting(&deployment.metadata),
@@ -284,7 +352,10 @@ fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Actio
         .to_owned();
         let message = match group.is_deleting {
             true => "Deletion in progress".to_owned(),
-            false => format!("{available} available replicas, at least {} required", group.wanted),
+            false => format!(
+                "{available} available replicas, at least {} required",
+                group.wanted
+            ),
         };
         let is_available = condition(AVAILABLE, available >= group.wanted, &message);
         conditions::set(&mut status.conditions, is_available, now);
@@ -306,6 +377,13 @@ fn status(
     old: &ReplicaStatus,
     match_labels: Option<&BTreeMap<String, String>>,
 ) -> ReplicaStatus {
-    let pairs = match_labels.into_iter().flatten().map(|(name, value)| format!("{name}={value}"));
-    ReplicaStatus { selector: pairs.collect::<Vec<_>>().join(","), counts: group.counts(), ..old.clone() }
+    let pairs = match_labels
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| format!("{name}={value}"));
+    ReplicaStatus {
+        selector: pairs.collect::<Vec<_>>().join(","),
+        counts: group.counts(),
+        ..old.clone()
+    }
 }

@@ -4,28 +4,40 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::ResourceExt as _;
-use kube::core::{Selector, SelectorExt as _};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::pool_machine::label_value;
-use nephele_api::labels;
+use k8s_openapi::{
+    api::core::v1::Node,
+    apimachinery::pkg::{
+        apis::meta::v1::{Condition, LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use kube::{
+    ResourceExt as _,
+    core::{Selector, SelectorExt as _},
+};
+use nephele_api::{
+    conditions::{self, types},
+    core::Machine,
+    infrastructure::v1beta2::pool_machine::label_value,
+    labels,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::action::{Action, OwnerAction};
-use super::machine_status as machine;
-use super::paused::not_paused;
-use super::replicas::count;
-use crate::kinds::{
-    MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, Trigger, UnhealthyCondition,
+use super::{
+    action::{Action, OwnerAction},
+    machine_status as machine,
+    paused::not_paused,
+    replicas::count,
 };
-use crate::observe::Observed;
-use crate::plan::{ClusterPlan, HealthCheck};
-use crate::references::owned;
+use crate::{
+    kinds::{
+        MachineHealthCheck, MachineHealthCheckSpec, MachineHealthCheckStatus, Trigger, UnhealthyCondition,
+    },
+    observe::Observed,
+    plan::{ClusterPlan, HealthCheck},
+    references::owned,
+};
 
 const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
 const TOO_MANY_UNHEALTHY: &str = "TooManyUnhealthy";
@@ -51,10 +63,13 @@ pub(super) struct Finding {
 /// The objects of the health checks of a topology.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let of_control_plane = plan
-        .control_plane_health_check
-        .iter()
-        .map(|given| (plan.control_plane_name.clone(), label(labels::CONTROL_PLANE, ""), given));
+    let of_control_plane = plan.control_plane_health_check.iter().map(|given| {
+        (
+            plan.control_plane_name.clone(),
+            label(labels::CONTROL_PLANE, ""),
+            given,
+        )
+    });
     let of_deployments = plan.deployments.iter().filter_map(|part| {
         let value = label_value(&part.topology_name);
         Some((
@@ -68,26 +83,40 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     let mut planned = Vec::new();
     for (name, selected, given) in of_control_plane.chain(of_deployments) {
         let match_labels = BTreeMap::from([of_topology.clone(), selected]);
-        let selector = LabelSelector { match_labels: Some(match_labels), ..LabelSelector::default() };
+        let selector = LabelSelector {
+            match_labels: Some(match_labels),
+            ..LabelSelector::default()
+        };
         let spec = wanted(plan, selector, given);
-        match observed.health_checks.iter().find(|check| check.name_any() == name) {
+        match observed
+            .health_checks
+            .iter()
+            .find(|check| check.name_any() == name)
+        {
             Some(known) if known.spec != spec && is_of_topology(known) => {
-                let check = MachineHealthCheck { spec, ..known.clone() };
+                let check = MachineHealthCheck {
+                    spec,
+                    ..known.clone()
+                };
                 actions.push(Action::Owner(OwnerAction::ChangeHealthCheck(Box::new(check))));
             }
             Some(_) => {}
             None => {
-                actions.push(Action::Owner(OwnerAction::CreateHealthCheck(Box::new(MachineHealthCheck {
-                    metadata: ObjectMeta {
-                        name: Some(name.clone()),
-                        namespace: Some(observed.namespace()),
-                        labels: Some([label(labels::CLUSTER_NAME, &plan.name), of_topology.clone()].into()),
-                        owner_references: Some(vec![owned(&observed.cluster)]),
-                        ..ObjectMeta::default()
+                actions.push(Action::Owner(OwnerAction::CreateHealthCheck(Box::new(
+                    MachineHealthCheck {
+                        metadata: ObjectMeta {
+                            name: Some(name.clone()),
+                            namespace: Some(observed.namespace()),
+                            labels: Some(
+                                [label(labels::CLUSTER_NAME, &plan.name), of_topology.clone()].into(),
+                            ),
+                            owner_references: Some(vec![owned(&observed.cluster)]),
+                            ..ObjectMeta::default()
+                        },
+                        spec,
+                        status: None,
                     },
-                    spec,
-                    status: None,
-                }))));
+                ))));
             }
         }
         planned.push(name);
@@ -113,7 +142,9 @@ fn wanted(plan: &ClusterPlan, selector: LabelSelector, given: &HealthCheck) -> M
         checks: read(&given.checks),
         remediation: read(&given.remediation),
     };
-    spec.checks.node_startup_timeout_seconds.get_or_insert(NODE_STARTUP_TIMEOUT_SECONDS);
+    spec.checks
+        .node_startup_timeout_seconds
+        .get_or_insert(NODE_STARTUP_TIMEOUT_SECONDS);
     spec
 }
 
@@ -132,7 +163,10 @@ pub(super) fn look(observed: &Observed, now: Timestamp) -> (Findings, Vec<Action
         look_with(check, observed, now, &mut status, &mut findings);
         if status != old {
             let check = check.name_any();
-            actions.push(Action::Owner(OwnerAction::ReportHealthCheck { check, status: Box::new(status) }));
+            actions.push(Action::Owner(OwnerAction::ReportHealthCheck {
+                check,
+                status: Box::new(status),
+            }));
         }
     }
     (findings, actions)
@@ -142,10 +176,16 @@ pub(super) fn look(observed: &Observed, now: Timestamp) -> (Findings, Vec<Action
 fn adopted(check: &MachineHealthCheck, observed: &Observed) -> MachineHealthCheck {
     let mut adopted = check.clone();
     let uid = observed.cluster.uid();
-    if !check.owner_references().iter().any(|known| Some(&known.uid) == uid.as_ref()) {
+    if !check
+        .owner_references()
+        .iter()
+        .any(|known| Some(&known.uid) == uid.as_ref())
+    {
         adopted.owner_references_mut().push(owned(&observed.cluster));
     }
-    adopted.labels_mut().insert(labels::CLUSTER_NAME.to_owned(), observed.name());
+    adopted
+        .labels_mut()
+        .insert(labels::CLUSTER_NAME.to_owned(), observed.name());
     adopted
 }
 
@@ -162,7 +202,11 @@ fn look_with(
     let targets: Vec<_> = observed
         .machines
         .iter()
-        .filter(|machine| selector.as_ref().is_some_and(|selector| selector.matches(machine.labels())))
+        .filter(|machine| {
+            selector
+                .as_ref()
+                .is_some_and(|selector| selector.matches(machine.labels()))
+        })
         .filter(|machine| !has(machine, SKIP_REMEDIATION) && !has(machine, PAUSED))
         .collect();
     let mut healthy = Vec::new();
@@ -189,7 +233,12 @@ fn look_with(
                 "Remediation is not allowed, the number of not started or unhealthy machines {limit} (total: {expected}, unhealthy: {})",
                 unhealthy.len()
             );
-            conditions::condition(REMEDIATION_ALLOWED, conditions::FALSE, TOO_MANY_UNHEALTHY, message)
+            conditions::condition(
+                REMEDIATION_ALLOWED,
+                conditions::FALSE,
+                TOO_MANY_UNHEALTHY,
+                message,
+            )
         }
     };
     status.remediations_allowed = Some(*allowed.as_ref().unwrap_or(&0));
@@ -203,7 +252,10 @@ fn look_with(
             "",
         );
         // Another health check may have found more.
-        findings.entry(machine.name_any()).or_insert(Finding { condition, is_to_be_remediated: false });
+        findings.entry(machine.name_any()).or_insert(Finding {
+            condition,
+            is_to_be_remediated: false,
+        });
     }
     for (machine, reason, message) in unhealthy {
         let condition = conditions::condition(
@@ -212,7 +264,10 @@ fn look_with(
             reason,
             format!("Health check failed:\n{message}"),
         );
-        let finding = Finding { condition, is_to_be_remediated: allowed.is_ok() };
+        let finding = Finding {
+            condition,
+            is_to_be_remediated: allowed.is_ok(),
+        };
         findings.insert(machine.name_any(), finding);
     }
 }
@@ -231,7 +286,10 @@ enum Health {
 fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, now: Timestamp) -> Health {
     if machine.annotations().contains_key(REMEDIATE) {
         let message = format!("  * marked for remediation with the annotation {REMEDIATE}");
-        return Health::Unhealthy { reason: "HasRemediateAnnotation", message };
+        return Health::Unhealthy {
+            reason: "HasRemediateAnnotation",
+            message,
+        };
     }
     let is_initialized = observed.cluster.is_control_plane_initialized();
     if !observed.cluster.is_infrastructure_provisioned()
@@ -240,7 +298,11 @@ fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, no
         return Health::Waiting;
     }
     let checks = &check.spec.checks;
-    let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let list = machine
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let mut messages = Vec::new();
     let mut waits = false;
     for unhealthy in &checks.unhealthy_machine_conditions {
@@ -256,20 +318,35 @@ fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, no
         Found::Node(node) => Some(node),
         Found::Deleted(name) => {
             messages.push(format!("  * Node {name} has been deleted"));
-            let reason = if is_of_machine { "UnhealthyMachine" } else { "NodeDeleted" };
-            return Health::Unhealthy { reason, message: messages.join("\n") };
+            let reason = if is_of_machine {
+                "UnhealthyMachine"
+            } else {
+                "NodeDeleted"
+            };
+            return Health::Unhealthy {
+                reason,
+                message: messages.join("\n"),
+            };
         }
         Found::Nothing => None,
     };
     let mut reason = "UnhealthyNode";
     match node {
         Some(node) => {
-            let known = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+            let known = node
+                .status
+                .as_ref()
+                .and_then(|status| status.conditions.as_deref());
             for unhealthy in &checks.unhealthy_node_conditions {
                 let mut known = known.unwrap_or_default().iter();
                 let is_it = known.find(|known| known.type_ == unhealthy.kind);
-                let Some(known) = is_it.filter(|known| known.status == unhealthy.status) else { continue };
-                let since = known.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+                let Some(known) = is_it.filter(|known| known.status == unhealthy.status) else {
+                    continue;
+                };
+                let since = known
+                    .last_transition_time
+                    .as_ref()
+                    .map_or(Timestamp::UNIX_EPOCH, |time| time.0);
                 match lasts(unhealthy, since, now) {
                     true => {
                         let why = known.reason.as_deref().unwrap_or_default();
@@ -280,7 +357,9 @@ fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, no
             }
         }
         None if machine::node(machine).is_none() => {
-            let timeout = checks.node_startup_timeout_seconds.unwrap_or(NODE_STARTUP_TIMEOUT_SECONDS);
+            let timeout = checks
+                .node_startup_timeout_seconds
+                .unwrap_or(NODE_STARTUP_TIMEOUT_SECONDS);
             waits = true;
             if timeout > 0 && now > started(observed, machine) + SignedDuration::from_secs(timeout.into()) {
                 messages.push(format!("  * Node failed to report startup in {timeout}s"));
@@ -295,7 +374,10 @@ fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, no
         (true, false) => Health::Healthy,
         (false, _) => {
             let reason = if is_of_machine { "UnhealthyMachine" } else { reason };
-            Health::Unhealthy { reason, message: messages.join("\n") }
+            Health::Unhealthy {
+                reason,
+                message: messages.join("\n"),
+            }
         }
     }
 }
@@ -324,7 +406,11 @@ fn node<'a>(observed: &'a Observed, machine: &'a Machine) -> Found<'a> {
 
 /// From when the time counts in which the Node should appear.
 fn started(observed: &Observed, machine: &Machine) -> Timestamp {
-    let of_cluster = observed.cluster.status.as_ref().map(|status| status.conditions.as_slice());
+    let of_cluster = observed
+        .cluster
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice());
     let of_machine = machine.status.as_ref().map(|status| status.conditions.as_slice());
     let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
     [
@@ -345,7 +431,11 @@ fn lasts(unhealthy: &UnhealthyCondition, since: Timestamp, now: Timestamp) -> bo
 }
 
 fn said(of: &str, unhealthy: &UnhealthyCondition, reason: &str) -> String {
-    let UnhealthyCondition { kind, status, timeout_seconds } = unhealthy;
+    let UnhealthyCondition {
+        kind,
+        status,
+        timeout_seconds,
+    } = unhealthy;
     let timeout = timeout_seconds.unwrap_or_default();
     format!(
         "  * Condition {kind} on {of} is reporting status {status} with reason {reason} for more than {timeout}s"
@@ -368,7 +458,9 @@ fn allowed(trigger: &Trigger, expected: i32, unhealthy: i32) -> Result<i32, Stri
     let (number, text) = match limit.unwrap_or_else(|| IntOrString::String("100%".to_owned())) {
         IntOrString::Int(number) => (Some(number), number.to_string()),
         IntOrString::String(text) => {
-            let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i64>().ok());
+            let percent = text
+                .strip_suffix('%')
+                .and_then(|percent| percent.parse::<i64>().ok());
             // Rounded down, as in core.
             let number = percent.map(|percent| i64::from(expected).saturating_mul(percent) / 100);
             (number.and_then(|number| i32::try_from(number).ok()), text)

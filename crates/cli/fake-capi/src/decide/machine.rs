@@ -1,27 +1,34 @@
 //! A Machine that is not being deleted: the parts of core and of the bootstrap provider.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Machine, MachineInitialization, MachineStatus, NodeReference};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::labels;
-
-use super::action::Action;
-use super::cluster::has_certificates;
-use super::condition::{condition, mirrored};
-use super::health_check::Finding;
-use super::machine_status::{
-    HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, NODE_NOT_READY, NODE_READY, OWNER_REMEDIATED,
+use k8s_openapi::{
+    api::core::v1::{Node, NodeCondition},
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
-use super::paused::not_paused;
-use super::replicas::UP_TO_DATE;
-use super::{control_plane, deployment, pool};
-use crate::observe::Observed;
-use crate::phases::{AVAILABLE, RUNNING};
-use crate::workload;
+use kube::ResourceExt as _;
+use nephele_api::{
+    conditions::{self, types},
+    core::{Machine, MachineInitialization, MachineStatus, NodeReference},
+    infrastructure::v1beta2::InMemoryMachine,
+    labels,
+};
+
+use super::{
+    action::Action,
+    cluster::has_certificates,
+    condition::{condition, mirrored},
+    control_plane, deployment,
+    health_check::Finding,
+    machine_status::{HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, NODE_NOT_READY, NODE_READY, OWNER_REMEDIATED},
+    paused::not_paused,
+    pool,
+    replicas::UP_TO_DATE,
+};
+use crate::{
+    observe::Observed,
+    phases::{AVAILABLE, RUNNING},
+    workload,
+};
 
 const UPDATING: &str = "Updating";
 const BOOTSTRAP_CONFIG_READY: &str = "BootstrapConfigReady";
@@ -51,18 +58,37 @@ pub(super) fn provide(
         && !infrastructure.spec.provider_id.is_empty()
     {
         let provider_id = infrastructure.spec.provider_id.clone();
-        actions.push(Action::NameProvider { machine: name.clone(), provider_id });
+        actions.push(Action::NameProvider {
+            machine: name.clone(),
+            provider_id,
+        });
     }
     let node = found_node(observed, machine);
     if let Some(node) = node
         && !workload::is_marked(node, &observed.cluster, machine)
     {
-        actions.push(Action::AdoptNode { machine: name.clone(), node: node.name_any() });
+        actions.push(Action::AdoptNode {
+            machine: name.clone(),
+            node: node.name_any(),
+        });
     }
     let old = machine.status.clone().unwrap_or_default();
-    let status = status(&Seen { observed, machine, infrastructure, node, finding }, old.clone(), now);
+    let status = status(
+        &Seen {
+            observed,
+            machine,
+            infrastructure,
+            node,
+            finding,
+        },
+        old.clone(),
+        now,
+    );
     if status != old {
-        actions.push(Action::ReportMachine { machine: name, status });
+        actions.push(Action::ReportMachine {
+            machine: name,
+            status,
+        });
     }
     actions
 }
@@ -71,8 +97,10 @@ pub(super) fn provide(
 /// exist; all others join, and so wait for it.
 fn may_boot(observed: &Observed, machine: &Machine) -> bool {
     let is_first = || {
-        let mut control_plane =
-            observed.machines.iter().filter(|other| labels::is_control_plane(&other.metadata));
+        let mut control_plane = observed
+            .machines
+            .iter()
+            .filter(|other| labels::is_control_plane(&other.metadata));
         labels::is_control_plane(&machine.metadata)
             && control_plane
                 .all(|other| other.name_any() == machine.name_any() || other.data_secret_name().is_none())
@@ -86,7 +114,12 @@ fn may_boot(observed: &Observed, machine: &Machine) -> bool {
 fn found_node<'a>(observed: &'a Observed, machine: &Machine) -> Option<&'a Node> {
     let wanted = Some(machine.spec.provider_id.as_str()).filter(|id| !id.is_empty())?;
     let provider_id = |node: &Node| node.spec.as_ref()?.provider_id.clone();
-    observed.workload.as_ref()?.nodes.iter().find(|node| provider_id(node).as_deref() == Some(wanted))
+    observed
+        .workload
+        .as_ref()?
+        .nodes
+        .iter()
+        .find(|node| provider_id(node).as_deref() == Some(wanted))
 }
 
 /// Everything that the status of a Machine follows from.
@@ -99,7 +132,13 @@ struct Seen<'a> {
 }
 
 fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus {
-    let Seen { observed, machine, infrastructure, node, finding } = *seen;
+    let Seen {
+        observed,
+        machine,
+        infrastructure,
+        node,
+        finding,
+    } = *seen;
     let mut status = old;
     let reported = infrastructure.and_then(|infrastructure| infrastructure.status.as_ref());
     let bootstrapped = machine.data_secret_name().is_some();
@@ -114,7 +153,9 @@ fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus 
         status.failure_domain.clone_from(&reported.failure_domain);
     }
     if let Some(node) = node {
-        status.node_ref = Some(NodeReference { name: node.name_any() });
+        status.node_ref = Some(NodeReference {
+            name: node.name_any(),
+        });
     }
     let ready = reported.and_then(|reported| conditions::find(&reported.conditions, types::READY));
     let infrastructure_ready = ready.is_some_and(|ready| ready.status == conditions::TRUE);
@@ -123,7 +164,12 @@ fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus 
         condition(types::DELETING, false, ""),
         condition(UPDATING, false, ""),
         not_paused(),
-        mirrored(BOOTSTRAP_CONFIG_READY, types::READY, bootstrapped, "Waiting for the bootstrap data"),
+        mirrored(
+            BOOTSTRAP_CONFIG_READY,
+            types::READY,
+            bootstrapped,
+            "Waiting for the bootstrap data",
+        ),
         mirrored("InfrastructureReady", types::READY, infrastructure_ready, message),
     ];
     new.extend(of_node(observed, machine, node, status.node_ref.as_ref(), now));
@@ -132,7 +178,11 @@ fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus 
         false => deployment::outdated(observed, machine),
     };
     new.extend(outdated.map(|lines| condition(UP_TO_DATE, lines.is_empty(), &lines.join("\n"))));
-    if let Some(Finding { condition, is_to_be_remediated }) = finding {
+    if let Some(Finding {
+        condition,
+        is_to_be_remediated,
+    }) = finding
+    {
         new.push(condition.clone());
         if *is_to_be_remediated {
             let is_waiting = conditions::find(&status.conditions, OWNER_REMEDIATED)
@@ -163,7 +213,12 @@ fn status(seen: &Seen<'_>, old: MachineStatus, now: Timestamp) -> MachineStatus 
 
 /// Sets the conditions that follow from the others.
 fn summarize(status: &mut MachineStatus, now: Timestamp) {
-    let parts = [BOOTSTRAP_CONFIG_READY, "InfrastructureReady", NODE_HEALTHY, HEALTH_CHECK_SUCCEEDED];
+    let parts = [
+        BOOTSTRAP_CONFIG_READY,
+        "InfrastructureReady",
+        NODE_HEALTHY,
+        HEALTH_CHECK_SUCCEEDED,
+    ];
     let missing: Vec<_> = parts
         .into_iter()
         .filter_map(|kind| conditions::find(&status.conditions, kind))
@@ -191,20 +246,27 @@ fn of_node(
 ) -> Vec<Condition> {
     let both = |status: &str, reason: &str, message: &str| {
         let kinds = [NODE_READY, NODE_HEALTHY];
-        kinds.map(|kind| conditions::condition(kind, status, reason, message)).to_vec()
+        kinds
+            .map(|kind| conditions::condition(kind, status, reason, message))
+            .to_vec()
     };
     if let Some(node) = node {
         return vec![node_ready(node), node_healthy(node)];
     }
     if let Some(known) = known {
         if observed.workload.is_some() {
-            let message = format!("Node {} has been deleted while the Machine still exists", known.name);
+            let message = format!(
+                "Node {} has been deleted while the Machine still exists",
+                known.name
+            );
             return both(conditions::FALSE, "NodeDeleted", &message);
         }
         return match observed.probe.last_success {
-            Some(last) if now.duration_since(last) > CONDITIONS_GRACE => {
-                both(conditions::UNKNOWN, "ConnectionDown", &format!("Last successful probe at {last:.0}"))
-            }
+            Some(last) if now.duration_since(last) > CONDITIONS_GRACE => both(
+                conditions::UNKNOWN,
+                "ConnectionDown",
+                &format!("Last successful probe at {last:.0}"),
+            ),
             _ => Vec::new(),
         };
     }
@@ -216,7 +278,11 @@ fn of_node(
 }
 
 fn node_condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
-    let known = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let known = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
     known.iter().find(|condition| condition.type_ == kind)
 }
 

@@ -1,8 +1,10 @@
 //! What a Machine says about itself.
 
 use jiff::{SignedDuration, Timestamp};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Machine, MachineStatus};
+use nephele_api::{
+    conditions::{self, types},
+    core::{Machine, MachineStatus},
+};
 
 use super::condition::condition;
 use crate::phases::AVAILABLE;
@@ -23,11 +25,19 @@ pub(super) fn is_deleting(machine: &Machine) -> bool {
 
 /// The Node in the Machine's status.
 pub(super) fn node(machine: &Machine) -> Option<&str> {
-    machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
+    machine
+        .status
+        .as_ref()?
+        .node_ref
+        .as_ref()
+        .map(|node| node.name.as_str())
 }
 
 pub(super) fn holds(machine: &Machine, kind: &str) -> bool {
-    machine.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, kind))
+    machine
+        .status
+        .as_ref()
+        .is_some_and(|status| conditions::is_true(&status.conditions, kind))
 }
 
 /// Whether the Machine has a Node of which nothing is wrong.
@@ -37,7 +47,11 @@ pub(super) fn has_healthy_node(machine: &Machine) -> bool {
 
 /// Whether the kubelet of a young Machine says that it is not ready: then it is about to be.
 pub(super) fn is_new(machine: &Machine) -> bool {
-    let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let list = machine
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let known = conditions::find(list, NODE_READY).filter(|known| known.reason == NODE_NOT_READY);
     let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
     known
@@ -46,7 +60,11 @@ pub(super) fn is_new(machine: &Machine) -> bool {
 
 /// Whether a health check finds the Machine unhealthy, and its owner should replace it. One that is healthy again stays.
 pub(super) fn is_to_be_remediated(machine: &Machine) -> bool {
-    let list = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let list = machine
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     [HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED]
         .iter()
         .all(|kind| conditions::find(list, kind).is_some_and(|known| known.status == conditions::FALSE))

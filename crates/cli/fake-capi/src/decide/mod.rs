@@ -21,11 +21,12 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use nephele_api::core::Machine;
 
-pub(crate) use self::action::{Action, OwnerAction, PoolAction};
 use self::machine_status::{is_deleting, is_new, node};
-pub(crate) use self::topology::refused;
-use crate::observe::Observed;
-use crate::wanted::Wanted;
+pub(crate) use self::{
+    action::{Action, OwnerAction, PoolAction},
+    topology::refused,
+};
+use crate::{observe::Observed, wanted::Wanted};
 
 /// The decision that follows from an observation.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +42,10 @@ pub(crate) fn asks_workload(observed: &Observed) -> bool {
         && !paused::is_paused(&observed.cluster)
         && observed.secret("kubeconfig").is_some()
         && (observed.cluster.is_control_plane_initialized()
-            || observed.machines.iter().any(|machine| !machine.spec.provider_id.is_empty()))
+            || observed
+                .machines
+                .iter()
+                .any(|machine| !machine.spec.provider_id.is_empty()))
 }
 
 /// Whether the workload cluster has to be read again soon, because something is about to happen there: a Node joins or
@@ -57,12 +61,18 @@ fn waits_for_workload(observed: &Observed) -> bool {
         is_deleting(machine) && node(machine).is_some() && observed.infrastructure_of(machine).is_none()
     };
     asks_workload(observed)
-        && observed.machines.iter().any(|machine| waits_for_node(machine) || leaves_node(machine))
+        && observed
+            .machines
+            .iter()
+            .any(|machine| waits_for_node(machine) || leaves_node(machine))
 }
 
 /// Decides what to do next.
 pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> Decision {
-    let only = |actions| Decision { actions, polls: false };
+    let only = |actions| Decision {
+        actions,
+        polls: false,
+    };
     if paused::is_paused(&observed.cluster) {
         return only(paused::report(observed, now));
     }
@@ -76,7 +86,11 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
             None => plan,
         },
         Wanted::Topology(Err(error)) => {
-            return only(topology::report_failure(observed, &error.to_string(), now).into_iter().collect());
+            return only(
+                topology::report_failure(observed, &error.to_string(), now)
+                    .into_iter()
+                    .collect(),
+            );
         }
     };
     let plan = &scale::scaled(plan, observed);
@@ -89,11 +103,22 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
         if is_deleting(machine) {
             actions.extend(deletion::delete_machine(observed, machine, now));
         } else {
-            actions.extend(machine::provide(observed, machine, findings.get(&machine.name_any()), now));
+            actions.extend(machine::provide(
+                observed,
+                machine,
+                findings.get(&machine.name_any()),
+                now,
+            ));
         }
     }
     let is_topology = matches!(wanted, Wanted::Topology(_));
     actions.extend(cluster::report(plan, observed, is_topology, now));
-    let drains = observed.machines.iter().any(|machine| deletion::is_draining(machine, now));
-    Decision { actions, polls: waits_for_workload(observed) || drains }
+    let drains = observed
+        .machines
+        .iter()
+        .any(|machine| deletion::is_draining(machine, now));
+    Decision {
+        actions,
+        polls: waits_for_workload(observed) || drains,
+    }
 }

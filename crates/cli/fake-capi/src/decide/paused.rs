@@ -3,14 +3,14 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::object::HasStatus;
-use kube::{Resource, ResourceExt as _};
-use nephele_api::conditions;
-use nephele_api::core::Cluster;
+use kube::{Resource, ResourceExt as _, core::object::HasStatus};
+use nephele_api::{conditions, core::Cluster};
 use nephele_controller::paused;
 
-use super::action::{Action, OwnerAction};
-use super::condition::condition;
+use super::{
+    action::{Action, OwnerAction},
+    condition::condition,
+};
 use crate::observe::Observed;
 
 const PAUSED: &str = "Paused";
@@ -31,26 +31,43 @@ pub(super) fn report(observed: &Observed, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     let machines = observed.machines.iter().filter_map(|machine| {
         let status = with(machine, cluster, now, |status| &mut status.conditions)?;
-        Some(Action::ReportMachine { machine: machine.name_any(), status })
+        Some(Action::ReportMachine {
+            machine: machine.name_any(),
+            status,
+        })
     });
     actions.extend(machines);
     let sets = observed.sets.iter().filter_map(|set| {
         let status = Box::new(with(set, cluster, now, |status| &mut status.conditions)?);
-        Some(OwnerAction::ReportSet { set: set.name_any(), status })
+        Some(OwnerAction::ReportSet {
+            set: set.name_any(),
+            status,
+        })
     });
     let deployments = observed.deployments.iter().filter_map(|known| {
         let status = Box::new(with(known, cluster, now, |status| &mut status.conditions)?);
-        Some(OwnerAction::ReportDeployment { deployment: known.name_any(), status })
+        Some(OwnerAction::ReportDeployment {
+            deployment: known.name_any(),
+            status,
+        })
     });
     let checks = observed.health_checks.iter().filter_map(|check| {
         let status = Box::new(with(check, cluster, now, |status| &mut status.conditions)?);
-        Some(OwnerAction::ReportHealthCheck { check: check.name_any(), status })
+        Some(OwnerAction::ReportHealthCheck {
+            check: check.name_any(),
+            status,
+        })
     });
     let control_planes = observed.control_plane.iter().filter_map(|known| {
         let status = Box::new(with(known, cluster, now, |status| &mut status.conditions)?);
         Some(OwnerAction::ReportControlPlane(status))
     });
-    actions.extend(sets.chain(deployments).chain(checks).chain(control_planes).map(Action::Owner));
+    actions.extend(
+        sets.chain(deployments)
+            .chain(checks)
+            .chain(control_planes)
+            .map(Action::Owner),
+    );
     actions.extend(with(cluster, cluster, now, |status| &mut status.conditions).map(Action::ReportCluster));
     actions
 }

@@ -1,17 +1,20 @@
 //! A MachinePool: the parts of the user and of core (`core/reconcilers/machinepool/machinepool_controller_phases.go`).
 
 use kube::ResourceExt as _;
-use nephele_api::core::{Bootstrap, Machine, MachinePoolSpec, MachinePoolTemplate, MachineSpec};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
-use nephele_api::labels;
+use nephele_api::{
+    core::{Bootstrap, Machine, MachinePoolSpec, MachinePoolTemplate, MachineSpec},
+    infrastructure::v1beta2::{InMemoryMachine, pool_machine::POOL_NAME_LABEL},
+    labels,
+};
 use nephele_controller::owner_machine;
 
 use super::action::{Action, PoolAction};
-use crate::names::{self, POOL_FINALIZER};
-use crate::observe::Observed;
-use crate::plan::ClusterPlan;
-use crate::references::reference;
+use crate::{
+    names::{self, POOL_FINALIZER},
+    observe::Observed,
+    plan::ClusterPlan,
+    references::reference,
+};
 
 /// Whether a Machine is one of a MachinePool.
 pub(super) fn is_member(machine: &Machine) -> bool {
@@ -21,7 +24,9 @@ pub(super) fn is_member(machine: &Machine) -> bool {
 /// The next actions for the MachinePool, without those for single Machines. A MachinePool that is not planned any more
 /// is deleted.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
-    let Some(replicas) = plan.pool else { return delete(observed).into_iter().collect() };
+    let Some(replicas) = plan.pool else {
+        return delete(observed).into_iter().collect();
+    };
     let spec = spec(plan, observed, replicas);
     let Some(pool) = &observed.pool else {
         return vec![Action::Pool(PoolAction::Plan(Box::new(spec)))];
@@ -33,7 +38,12 @@ pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Vec<Action> {
     if observed.infrastructure_pool.is_none() {
         actions.push(Action::Pool(PoolAction::CreateInfrastructure));
     }
-    actions.extend(observed.infrastructure_machines.iter().filter_map(|instance| member(observed, instance)));
+    actions.extend(
+        observed
+            .infrastructure_machines
+            .iter()
+            .filter_map(|instance| member(observed, instance)),
+    );
     actions
 }
 
@@ -43,7 +53,11 @@ fn member(observed: &Observed, instance: &InMemoryMachine) -> Option<Action> {
     let name = instance.name_any();
     let is_going = instance.metadata.deletion_timestamp.is_some();
     let is_owned = owner_machine(&instance.metadata).is_some();
-    match observed.machines.iter().find(|machine| machine.name_any() == name) {
+    match observed
+        .machines
+        .iter()
+        .find(|machine| machine.name_any() == name)
+    {
         None if !is_owned && !is_going => Some(Action::Pool(PoolAction::CreateMachine(name))),
         Some(_) if !is_owned && !is_going => Some(Action::Pool(PoolAction::AdoptInstance(name))),
         _ => None,
@@ -57,7 +71,10 @@ fn spec(plan: &ClusterPlan, observed: &Observed, replicas: u32) -> MachinePoolSp
     let template = MachineSpec {
         cluster_name: plan.name.clone(),
         version: plan.version.clone(),
-        bootstrap: initialized.then(|| Bootstrap { config_ref: None, data_secret_name: Some(name.clone()) }),
+        bootstrap: initialized.then(|| Bootstrap {
+            config_ref: None,
+            data_secret_name: Some(name.clone()),
+        }),
         infrastructure_ref: Some(reference("InMemoryMachinePool", &name)),
         ..MachineSpec::default()
     };

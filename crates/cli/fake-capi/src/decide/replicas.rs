@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Machine;
+use nephele_api::{
+    conditions::{self, types},
+    core::Machine,
+};
 
 use super::machine_status as machine;
-use crate::kinds::Counts;
-use crate::phases::AVAILABLE;
+use crate::{kinds::Counts, phases::AVAILABLE};
 
 pub(super) const UP_TO_DATE: &str = "UpToDate";
 pub(super) const ROLLING_OUT: &str = "RollingOut";
@@ -31,7 +32,12 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn number(&self, kind: &str) -> i32 {
-        count(self.machines.iter().filter(|machine| machine::holds(machine, kind)).count())
+        count(
+            self.machines
+                .iter()
+                .filter(|machine| machine::holds(machine, kind))
+                .count(),
+        )
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -55,15 +61,25 @@ impl<'a> Group<'a> {
             self.all("MachinesReady", types::READY, "Ready"),
             self.all("MachinesUpToDate", UP_TO_DATE, UP_TO_DATE),
             self.remediating(),
-            holds(types::DELETING, self.is_deleting, if current > 0 { deleting } else { String::new() }),
+            holds(
+                types::DELETING,
+                self.is_deleting,
+                if current > 0 { deleting } else { String::new() },
+            ),
         ]
     }
 
     /// Whether Machines are of an earlier template.
     pub(super) fn rolling_out(&self) -> Condition {
-        let old: Vec<&Condition> =
-            self.machines.iter().filter_map(|machine| not(machine, UP_TO_DATE)).collect();
-        let reasons: BTreeSet<&str> = old.iter().flat_map(|condition| condition.message.lines()).collect();
+        let old: Vec<&Condition> = self
+            .machines
+            .iter()
+            .filter_map(|machine| not(machine, UP_TO_DATE))
+            .collect();
+        let reasons: BTreeSet<&str> = old
+            .iter()
+            .flat_map(|condition| condition.message.lines())
+            .collect();
         let first = format!("Rolling out {} not up-to-date replicas", old.len());
         let lines: Vec<&str> = [first.as_str()].into_iter().chain(reasons).collect();
         holds(ROLLING_OUT, !old.is_empty(), lines.join("\n"))
@@ -79,14 +95,27 @@ impl<'a> Group<'a> {
         if lacking.is_empty() {
             return conditions::condition(kind, conditions::TRUE, reason, "");
         }
-        conditions::condition(kind, conditions::FALSE, &format!("Not{reason}"), named(&lacking, of_machines))
+        conditions::condition(
+            kind,
+            conditions::FALSE,
+            &format!("Not{reason}"),
+            named(&lacking, of_machines),
+        )
     }
 
     /// Whether unhealthy Machines are replaced.
     fn remediating(&self) -> Condition {
-        let waiting: Vec<_> =
-            self.machines.iter().filter(|machine| machine::is_to_be_remediated(machine)).copied().collect();
-        holds(REMEDIATING, !waiting.is_empty(), named(&waiting, machine::OWNER_REMEDIATED))
+        let waiting: Vec<_> = self
+            .machines
+            .iter()
+            .filter(|machine| machine::is_to_be_remediated(machine))
+            .copied()
+            .collect();
+        holds(
+            REMEDIATING,
+            !waiting.is_empty(),
+            named(&waiting, machine::OWNER_REMEDIATED),
+        )
     }
 }
 
@@ -101,12 +130,18 @@ fn named(machines: &[&Machine], kind: &str) -> String {
     names.sort();
     let more = names.len().saturating_sub(NAMED_MAX);
     names.truncate(NAMED_MAX);
-    let mut text = format!("* Machine{} {}", if names.len() > 1 { "s" } else { "" }, names.join(", "));
+    let mut text = format!(
+        "* Machine{} {}",
+        if names.len() > 1 { "s" } else { "" },
+        names.join(", ")
+    );
     if more > 0 {
         text.push_str(&format!(", ... ({more} more)"));
     }
     let messages = machines.iter().filter_map(|machine| not(machine, kind));
-    let first = messages.map(|condition| condition.message.as_str()).find(|message| !message.is_empty());
+    let first = messages
+        .map(|condition| condition.message.as_str())
+        .find(|message| !message.is_empty());
     match first {
         Some(message) => format!("{text}:\n{}", indented(message)),
         None => text,
@@ -114,7 +149,11 @@ fn named(machines: &[&Machine], kind: &str) -> String {
 }
 
 fn indented(message: &str) -> String {
-    message.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    message
+        .lines()
+        .map(|line| format!("  {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The condition of a Machine, if it says that something does not hold.

@@ -1,16 +1,21 @@
 //! The numbers of machines that users and autoscalers chose where a topology leaves them open.
 
+use kube::ResourceExt as _;
 use nephele_api::core::MachinePool;
 
-use crate::kinds::{KubeadmControlPlane, MachineDeployment};
-use crate::observe::Observed;
-use crate::plan::{ClusterPlan, REPLICAS_MAX};
-use kube::ResourceExt as _;
+use crate::{
+    kinds::{KubeadmControlPlane, MachineDeployment},
+    observe::Observed,
+    plan::{ClusterPlan, REPLICAS_MAX},
+};
 
 /// The plan with the numbers that the objects have where users may scale them.
 pub(super) fn scaled(plan: &ClusterPlan, observed: &Observed) -> ClusterPlan {
     let mut plan = plan.clone();
-    let control_plane = observed.control_plane.as_ref().filter(|_| plan.is_control_plane_scalable);
+    let control_plane = observed
+        .control_plane
+        .as_ref()
+        .filter(|_| plan.is_control_plane_scalable);
     if let Some(KubeadmControlPlane { spec, .. }) = control_plane {
         // As the webhook of the provider asks for.
         plan.control_plane = bounded(spec.replicas, plan.control_plane).max(1);

@@ -1,26 +1,32 @@
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time};
-use kube::ResourceExt;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Bootstrap, Cluster, ClusterSpec, Machine, MachinePool, MachineSpec};
-use nephele_api::infrastructure::v1beta2::{
-    ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, InMemoryMachineStatus,
-    Initialization,
+use k8s_openapi::{
+    api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, Secret},
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time},
 };
-use nephele_api::labels;
+use kube::ResourceExt;
+use nephele_api::{
+    conditions::{self, types},
+    core::{Bootstrap, Cluster, ClusterSpec, Machine, MachinePool, MachineSpec},
+    infrastructure::v1beta2::{
+        ControlPlaneEndpoint, InMemoryCluster, InMemoryClusterStatus, InMemoryMachine, InMemoryMachineStatus,
+        Initialization,
+    },
+    labels,
+};
 use proptest::prelude::*;
 
 use super::*;
-use crate::act::ActError;
-use crate::names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER};
-use crate::observe::{Probe, Workload};
-use crate::phases::{AVAILABLE, RUNNING};
-use crate::plan::{ClusterPlan, DeploymentPlan};
-use crate::references;
-use crate::topology::{TOPOLOGY_RECONCILED, TopologyError};
-use crate::workload;
+use crate::{
+    act::ActError,
+    names::{self, CLUSTER_FINALIZER, MACHINE_FINALIZER},
+    observe::{Probe, Workload},
+    phases::{AVAILABLE, RUNNING},
+    plan::{ClusterPlan, DeploymentPlan},
+    references,
+    topology::{TOPOLOGY_RECONCILED, TopologyError},
+    workload,
+};
 
 /// A minimal management API and provider: it carries out each decision, and then does the provider's part.
 struct World {
@@ -43,7 +49,12 @@ struct World {
 
 fn meta(name: &str) -> ObjectMeta {
     let uid = Some(format!("uid-{name}"));
-    ObjectMeta { name: Some(name.into()), namespace: Some("default".into()), uid, ..ObjectMeta::default() }
+    ObjectMeta {
+        name: Some(name.into()),
+        namespace: Some("default".into()),
+        uid,
+        ..ObjectMeta::default()
+    }
 }
 
 impl World {
@@ -52,12 +63,19 @@ impl World {
             infrastructure_ref: Some(references::reference("InMemoryCluster", "demo")),
             ..ClusterSpec::default()
         };
-        let metadata = ObjectMeta { finalizers: Some(vec![CLUSTER_FINALIZER.into()]), ..meta("demo") };
+        let metadata = ObjectMeta {
+            finalizers: Some(vec![CLUSTER_FINALIZER.into()]),
+            ..meta("demo")
+        };
         Self {
             plan: ClusterPlan::new("demo", "v1.36.3", control_plane, workers),
             is_topology: false,
             observed: Observed {
-                cluster: Cluster { metadata, spec, status: None },
+                cluster: Cluster {
+                    metadata,
+                    spec,
+                    status: None,
+                },
                 infrastructure: Some(InMemoryCluster {
                     metadata: meta("demo"),
                     ..InMemoryCluster::default()
@@ -76,8 +94,14 @@ impl World {
 
     /// A Cluster with a topology, as a user creates it.
     fn of_topology(control_plane: u32, workers: u32) -> Self {
-        let mut world = Self { is_topology: true, ..Self::new(control_plane, workers) };
-        world.observed.cluster = Cluster { metadata: meta("demo"), ..Cluster::default() };
+        let mut world = Self {
+            is_topology: true,
+            ..Self::new(control_plane, workers)
+        };
+        world.observed.cluster = Cluster {
+            metadata: meta("demo"),
+            ..Cluster::default()
+        };
         world.observed.infrastructure = None;
         world
     }
@@ -104,13 +128,22 @@ impl World {
                 nodes: self.nodes.values().cloned().collect(),
             });
             if is_asked {
-                self.observed.probe = Probe { last_success: Some(now), ..Probe::default() };
+                self.observed.probe = Probe {
+                    last_success: Some(now),
+                    ..Probe::default()
+                };
             }
             let plan = self.plan.clone();
-            let wanted = if self.is_topology { Wanted::Topology(Ok(plan)) } else { Wanted::Plan(plan) };
+            let wanted = if self.is_topology {
+                Wanted::Topology(Ok(plan))
+            } else {
+                Wanted::Plan(plan)
+            };
             let decision = decide(&wanted, &self.observed, now);
-            let before =
-                (self.observed.infrastructure.clone(), self.observed.infrastructure_machines.clone());
+            let before = (
+                self.observed.infrastructure.clone(),
+                self.observed.infrastructure_machines.clone(),
+            );
             let nodes = self.nodes.len();
             let quiet = decision.actions.is_empty();
             for action in decision.actions {
@@ -118,7 +151,10 @@ impl World {
                 self.log.push(action);
             }
             self.provide();
-            let after = (self.observed.infrastructure.clone(), self.observed.infrastructure_machines.clone());
+            let after = (
+                self.observed.infrastructure.clone(),
+                self.observed.infrastructure_machines.clone(),
+            );
             if quiet
                 && (!decision.polls || self.is_down || self.has_no_new_nodes || !self.unborn.is_empty())
                 && before == after
@@ -131,7 +167,11 @@ impl World {
     }
 
     fn machine(&mut self, name: &str) -> &mut Machine {
-        self.observed.machines.iter_mut().find(|machine| machine.name_any() == name).expect("a known machine")
+        self.observed
+            .machines
+            .iter_mut()
+            .find(|machine| machine.name_any() == name)
+            .expect("a known machine")
     }
 
     fn apply(&mut self, action: &Action) {
@@ -143,7 +183,9 @@ impl World {
             }
             Action::AdoptInfrastructure => {
                 let infrastructure = self.observed.infrastructure.as_mut().expect("adopted");
-                infrastructure.labels_mut().insert(labels::CLUSTER_NAME.into(), "demo".into());
+                infrastructure
+                    .labels_mut()
+                    .insert(labels::CLUSTER_NAME.into(), "demo".into());
                 infrastructure.owner_references_mut().push(OwnerReference {
                     api_version: "cluster.x-k8s.io/v1beta2".into(),
                     kind: "Cluster".into(),
@@ -156,7 +198,11 @@ impl World {
             }
             Action::CreateKeyPair(purpose) => self.create_secret(purpose.as_str()),
             Action::CreateKubeconfig(_) => self.create_secret("kubeconfig"),
-            Action::CreateMachine { name, failure_domain, deployment } => {
+            Action::CreateMachine {
+                name,
+                failure_domain,
+                deployment,
+            } => {
                 let labels = match deployment.as_deref() {
                     None => vec![(labels::CONTROL_PLANE.into(), String::new())],
                     Some((deployment, set)) => vec![
@@ -176,14 +222,23 @@ impl World {
                     infrastructure_ref: Some(references::reference("InMemoryMachine", &name)),
                     ..MachineSpec::default()
                 };
-                self.observed.machines.push(Machine { metadata, spec, status: None });
+                self.observed.machines.push(Machine {
+                    metadata,
+                    spec,
+                    status: None,
+                });
             }
-            Action::CreateInfrastructureMachine(name) => self
-                .observed
-                .infrastructure_machines
-                .push(InMemoryMachine { metadata: meta(&name), ..InMemoryMachine::default() }),
+            Action::CreateInfrastructureMachine(name) => {
+                self.observed.infrastructure_machines.push(InMemoryMachine {
+                    metadata: meta(&name),
+                    ..InMemoryMachine::default()
+                })
+            }
             Action::CreateBootstrapData(name) => {
-                let data = Bootstrap { config_ref: None, data_secret_name: Some(name.clone()) };
+                let data = Bootstrap {
+                    config_ref: None,
+                    data_secret_name: Some(name.clone()),
+                };
                 self.machine(&name).spec.bootstrap = Some(data);
             }
             Action::NameProvider { machine, provider_id } => {
@@ -193,7 +248,9 @@ impl World {
                 let cluster = self.observed.cluster.clone();
                 let machine = self.machine(&machine).clone();
                 let marked = self.nodes.get_mut(&node).expect("a known node");
-                marked.annotations_mut().extend(workload::annotations(&cluster, &machine));
+                marked
+                    .annotations_mut()
+                    .extend(workload::annotations(&cluster, &machine));
                 assert!(workload::is_marked(marked, &cluster, &machine));
             }
             Action::Owner(OwnerAction::CreateControlPlane(object))
@@ -204,8 +261,12 @@ impl World {
                 self.observed.control_plane.as_mut().expect("it is there").status = Some(*status);
             }
             Action::Owner(OwnerAction::DeleteControlPlane) => {
-                self.observed.control_plane.as_mut().expect("it is there").metadata.deletion_timestamp =
-                    now();
+                self.observed
+                    .control_plane
+                    .as_mut()
+                    .expect("it is there")
+                    .metadata
+                    .deletion_timestamp = now();
             }
             Action::Owner(OwnerAction::ReleaseControlPlane) => self.observed.control_plane = None,
             Action::Owner(OwnerAction::CreateDeployment(object)) => self.observed.deployments.push(*object),
@@ -216,7 +277,9 @@ impl World {
                 find(&mut self.observed.deployments, &deployment).status = Some(*status);
             }
             Action::Owner(OwnerAction::DeleteDeployment(name)) => {
-                find(&mut self.observed.deployments, &name).metadata.deletion_timestamp = now();
+                find(&mut self.observed.deployments, &name)
+                    .metadata
+                    .deletion_timestamp = now();
             }
             Action::Owner(OwnerAction::ReleaseDeployment(name)) => {
                 self.observed.deployments.retain(|known| known.name_any() != name);
@@ -242,19 +305,25 @@ impl World {
                 find(&mut self.observed.health_checks, &check).status = Some(*status);
             }
             Action::Owner(OwnerAction::DeleteHealthCheck(name)) => {
-                self.observed.health_checks.retain(|known| known.name_any() != name);
+                self.observed
+                    .health_checks
+                    .retain(|known| known.name_any() != name);
             }
             Action::ReportMachine { machine, status } => self.machine(&machine).status = Some(status),
             Action::ReportCluster(status) => self.observed.cluster.status = Some(status),
             Action::DeleteMachine(name) => self.machine(&name).metadata.deletion_timestamp = now(),
             Action::DeleteInfrastructureMachine(name) => {
-                self.observed.infrastructure_machines.retain(|machine| machine.name_any() != name);
+                self.observed
+                    .infrastructure_machines
+                    .retain(|machine| machine.name_any() != name);
             }
             Action::DeleteNode { node, .. } => {
                 self.nodes.remove(&node).expect("a known node");
             }
             Action::ReleaseMachine(name) => {
-                self.observed.machines.retain(|machine| machine.name_any() != name);
+                self.observed
+                    .machines
+                    .retain(|machine| machine.name_any() != name);
             }
             Action::DeleteInfrastructure => self.observed.infrastructure = None,
             Action::Pool(action) => panic!("no plan here has a pool: {action:?}"),
@@ -263,7 +332,9 @@ impl World {
     }
 
     fn create_secret(&mut self, purpose: &str) {
-        self.observed.secrets.insert(names::secret("demo", purpose), Secret::default());
+        self.observed
+            .secrets
+            .insert(names::secret("demo", purpose), Secret::default());
     }
 
     /// The provider's part.
@@ -271,23 +342,34 @@ impl World {
         if let Some(infrastructure) = &mut self.observed.infrastructure
             && !infrastructure.owner_references().is_empty()
         {
-            let endpoint = ControlPlaneEndpoint { host: "127.0.0.1".into(), port: 20000 };
+            let endpoint = ControlPlaneEndpoint {
+                host: "127.0.0.1".into(),
+                port: 20000,
+            };
             infrastructure.spec.control_plane_endpoint = Some(endpoint);
             infrastructure.status = Some(InMemoryClusterStatus {
-                initialization: Some(Initialization { provisioned: Some(true) }),
+                initialization: Some(Initialization {
+                    provisioned: Some(true),
+                }),
                 failure_domains: self.plan.failure_domains.clone(),
                 ..InMemoryClusterStatus::default()
             });
         }
         for infrastructure in &mut self.observed.infrastructure_machines {
             let name = infrastructure.name_any();
-            let machine = self.observed.machines.iter().find(|machine| machine.name_any() == name);
+            let machine = self
+                .observed
+                .machines
+                .iter()
+                .find(|machine| machine.name_any() == name);
             if machine.is_none_or(|machine| machine.data_secret_name().is_none()) {
                 continue;
             }
             infrastructure.spec.provider_id = format!("in-memory://{name}");
             let mut status = InMemoryMachineStatus {
-                initialization: Some(Initialization { provisioned: Some(true) }),
+                initialization: Some(Initialization {
+                    provisioned: Some(true),
+                }),
                 ..InMemoryMachineStatus::default()
             };
             let ready = conditions::condition(types::READY, conditions::TRUE, "Ready", "");
@@ -303,7 +385,10 @@ impl World {
                     provider_id: Some(infrastructure.spec.provider_id.clone()),
                     ..NodeSpec::default()
                 }),
-                status: Some(NodeStatus { conditions: Some(healthy()), ..NodeStatus::default() }),
+                status: Some(NodeStatus {
+                    conditions: Some(healthy()),
+                    ..NodeStatus::default()
+                }),
             });
         }
     }
@@ -322,7 +407,10 @@ fn healthy() -> Vec<NodeCondition> {
         ..NodeCondition::default()
     };
     let pressures = ["MemoryPressure", "DiskPressure", "PIDPressure"];
-    [condition("Ready", "True")].into_iter().chain(pressures.map(|kind| condition(kind, "False"))).collect()
+    [condition("Ready", "True")]
+        .into_iter()
+        .chain(pressures.map(|kind| condition(kind, "False")))
+        .collect()
 }
 
 fn put<K: kube::Resource>(objects: &mut [K], object: K) {
@@ -331,7 +419,10 @@ fn put<K: kube::Resource>(objects: &mut [K], object: K) {
 }
 
 fn find<'a, K: kube::Resource>(objects: &'a mut [K], name: &str) -> &'a mut K {
-    objects.iter_mut().find(|object| object.meta().name.as_deref() == Some(name)).expect("a known object")
+    objects
+        .iter_mut()
+        .find(|object| object.meta().name.as_deref() == Some(name))
+        .expect("a known object")
 }
 
 #[test]
@@ -339,7 +430,11 @@ fn nothing_happens_before_the_infrastructure_is_there() {
     let mut world = World::new(1, 1);
     world.observed.infrastructure = None;
     world.settle();
-    assert!(world.observed.machines.is_empty() && world.observed.secrets.is_empty(), "{:?}", world.log);
+    assert!(
+        world.observed.machines.is_empty() && world.observed.secrets.is_empty(),
+        "{:?}",
+        world.log
+    );
     assert!(!world.is_available());
 }
 
@@ -365,7 +460,10 @@ fn first_machine_boots_alone_and_the_others_join() {
         .map(|(at, _)| at < initialized)
         .collect();
     assert_eq!(booted, [true, false, false, false, false]);
-    assert_eq!(world.log.iter().filter(|action| is_created(true)(action)).count(), 3);
+    assert_eq!(
+        world.log.iter().filter(|action| is_created(true)(action)).count(),
+        3
+    );
 }
 
 #[test]
@@ -409,13 +507,21 @@ fn machine_that_is_deleted_goes_in_order_and_is_replaced() {
     world.settle();
     world.log.clear();
     let machines = &world.observed.machines;
-    let worker = machines.iter().find(|machine| !labels::is_control_plane(&machine.metadata));
+    let worker = machines
+        .iter()
+        .find(|machine| !labels::is_control_plane(&machine.metadata));
     let name = worker.expect("a worker").name_any();
     world.apply(&Action::DeleteMachine(name.clone()));
     world.settle();
     let steps = [
         world.first(|action| *action == Action::DeleteInfrastructureMachine(name.clone())),
-        world.first(|action| *action == Action::DeleteNode { machine: name.clone(), node: name.clone() }),
+        world.first(|action| {
+            *action
+                == Action::DeleteNode {
+                    machine: name.clone(),
+                    node: name.clone(),
+                }
+        }),
         world.first(|action| *action == Action::ReleaseMachine(name.clone())),
     ];
     assert!(steps.is_sorted() && steps[2] < usize::MAX, "{:?}", world.log);
@@ -442,9 +548,17 @@ fn cluster_goes_workers_first_and_infrastructure_last() {
         })
         .collect();
     let control_plane = ["control plane"; 3];
-    assert_eq!(order, [&["worker"; 2][..], &control_plane, &["infrastructure", "cluster"]].concat());
+    assert_eq!(
+        order,
+        [&["worker"; 2][..], &control_plane, &["infrastructure", "cluster"]].concat()
+    );
     // A cluster that is being deleted is not asked for its Nodes.
-    assert!(!world.log.iter().any(|action| matches!(action, Action::DeleteNode { .. })));
+    assert!(
+        !world
+            .log
+            .iter()
+            .any(|action| matches!(action, Action::DeleteNode { .. }))
+    );
 }
 
 #[test]
@@ -459,7 +573,12 @@ fn machine_is_running_only_once_its_node_is_found() {
             _ => None,
         })
         .collect();
-    assert!(phases.iter().all(|(phase, has_node)| (phase == RUNNING) == *has_node), "{phases:?}");
+    assert!(
+        phases
+            .iter()
+            .all(|(phase, has_node)| (phase == RUNNING) == *has_node),
+        "{phases:?}"
+    );
     assert_eq!(phases.last(), Some(&(RUNNING.to_owned(), true)));
 }
 
@@ -468,9 +587,20 @@ fn cluster_with_a_topology_is_completed_before_its_infrastructure_and_comes_up()
     let mut world = World::of_topology(1, 2);
     world.settle();
     assert!(world.is_available());
-    assert!(matches!(world.log[0], Action::CompleteCluster(_)), "{:?}", world.log[0]);
-    assert!(matches!(world.log[1], Action::CreateInfrastructure(_)), "{:?}", world.log[1]);
-    assert_eq!(world.condition(TOPOLOGY_RECONCILED), Some(("True".to_owned(), String::new())));
+    assert!(
+        matches!(world.log[0], Action::CompleteCluster(_)),
+        "{:?}",
+        world.log[0]
+    );
+    assert!(
+        matches!(world.log[1], Action::CreateInfrastructure(_)),
+        "{:?}",
+        world.log[1]
+    );
+    assert_eq!(
+        world.condition(TOPOLOGY_RECONCILED),
+        Some(("True".to_owned(), String::new()))
+    );
 
     world.plan.scale_workers(4);
     world.settle();
@@ -480,11 +610,19 @@ fn cluster_with_a_topology_is_completed_before_its_infrastructure_and_comes_up()
 #[test]
 fn each_deployment_has_its_machines_and_one_that_is_not_planned_any_more_has_none() {
     let mut world = World::of_topology(1, 0);
-    world.plan.deployments = vec![DeploymentPlan::new("demo", "a", 1), DeploymentPlan::new("demo", "b", 2)];
+    world.plan.deployments = vec![
+        DeploymentPlan::new("demo", "a", 1),
+        DeploymentPlan::new("demo", "b", 2),
+    ];
     world.settle();
     let names = |world: &World, deployment: &str| {
         let base = format!("demo-{deployment}-");
-        world.observed.machines.iter().filter(|machine| machine.name_any().starts_with(&base)).count()
+        world
+            .observed
+            .machines
+            .iter()
+            .filter(|machine| machine.name_any().starts_with(&base))
+            .count()
     };
     assert_eq!([names(&world, "a"), names(&world, "b")], [1, 2]);
     world.plan.deployments.remove(0);
@@ -500,13 +638,21 @@ fn topology_that_cannot_be_used_is_reported_and_changes_nothing_but_does_not_hol
     world.settle();
     let wanted = Wanted::Topology(Err(TopologyError::Version("latest".to_owned())));
     let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
-    let [action] = &decision.actions[..] else { panic!("{decision:?}") };
+    let [action] = &decision.actions[..] else {
+        panic!("{decision:?}")
+    };
     world.apply(action);
     let (status, message) = world.condition(TOPOLOGY_RECONCILED).expect("a condition");
     assert_eq!(status, "False");
     assert!(message.contains("\"latest\""), "{message}");
     let again = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
-    assert_eq!(again, Decision { actions: Vec::new(), polls: false });
+    assert_eq!(
+        again,
+        Decision {
+            actions: Vec::new(),
+            polls: false
+        }
+    );
 
     world.observed.cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
@@ -523,7 +669,10 @@ fn topology_that_cannot_be_used_is_reported_and_changes_nothing_but_does_not_hol
 fn machine_pool_that_is_not_planned_any_more_is_deleted() {
     let mut world = World::of_topology(1, 0);
     world.settle();
-    world.observed.pool = Some(MachinePool { metadata: meta("demo-mp-0"), ..MachinePool::default() });
+    world.observed.pool = Some(MachinePool {
+        metadata: meta("demo-mp-0"),
+        ..MachinePool::default()
+    });
     let wanted = Wanted::Topology(Ok(world.plan.clone()));
     let decision = decide(&wanted, &world.observed, Timestamp::UNIX_EPOCH);
     assert_eq!(decision.actions, [Action::Pool(PoolAction::Delete)]);
@@ -533,16 +682,33 @@ fn machine_pool_that_is_not_planned_any_more_is_deleted() {
 fn refusal_by_the_management_api_is_reported_for_a_topology_only() {
     let world = World::of_topology(1, 0);
     let error = |code: u16| {
-        let status = kube::core::Status { code, message: "zones: too many".to_owned(), ..Default::default() };
-        ActError::Create("InMemoryCluster demo".to_owned(), kube::Error::Api(Box::new(status)))
+        let status = kube::core::Status {
+            code,
+            message: "zones: too many".to_owned(),
+            ..Default::default()
+        };
+        ActError::Create(
+            "InMemoryCluster demo".to_owned(),
+            kube::Error::Api(Box::new(status)),
+        )
     };
     let plan = world.plan.clone();
     let reported = |wanted: &Wanted, code| {
-        refused(wanted, &world.observed, &error(code).refusal()?, Timestamp::UNIX_EPOCH)
+        refused(
+            wanted,
+            &world.observed,
+            &error(code).refusal()?,
+            Timestamp::UNIX_EPOCH,
+        )
     };
     let topology = Wanted::Topology(Ok(plan.clone()));
-    let Some(Action::ReportCluster(status)) = reported(&topology, 422) else { panic!("no report") };
-    assert!(status.conditions[0].message.contains("zones: too many"), "{status:?}");
+    let Some(Action::ReportCluster(status)) = reported(&topology, 422) else {
+        panic!("no report")
+    };
+    assert!(
+        status.conditions[0].message.contains("zones: too many"),
+        "{status:?}"
+    );
     assert_eq!(reported(&topology, 409), None);
     assert_eq!(reported(&Wanted::Plan(plan), 422), None);
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use nephele_api::conditions;
-use nephele_api::infrastructure;
-use nephele_api::labels;
+use nephele_api::{conditions, infrastructure, labels};
 
 use super::action::Action;
-use crate::observe::Observed;
-use crate::plan::ClusterPlan;
-use crate::planned::infrastructure_cluster;
-use crate::topology::{completed, condition};
-use crate::wanted::Wanted;
+use crate::{
+    observe::Observed,
+    plan::ClusterPlan,
+    planned::infrastructure_cluster,
+    topology::{completed, condition},
+    wanted::Wanted,
+};
 
 /// The next object to complete or to create, before anything else happens.
 pub(super) fn provide(plan: &ClusterPlan, observed: &Observed) -> Option<Action> {

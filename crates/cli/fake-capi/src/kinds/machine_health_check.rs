@@ -1,7 +1,9 @@
 //! `MachineHealthCheck`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::apimachinery::pkg::{
+    apis::meta::v1::{Condition, LabelSelector},
+    util::intstr::IntOrString,
+};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 

@@ -41,9 +41,15 @@ fn each_deployment_has_its_replicas_those_of_pools_are_added_up_and_they_default
         },
     })))
     .expect("readable");
-    let deployments: Vec<_> =
-        plan.deployments.iter().map(|plan| (plan.topology_name.as_str(), plan.replicas)).collect();
-    assert_eq!((plan.control_plane, deployments, plan.pool), (3, vec![("x", 4), ("y", 1)], Some(2)));
+    let deployments: Vec<_> = plan
+        .deployments
+        .iter()
+        .map(|plan| (plan.topology_name.as_str(), plan.replicas))
+        .collect();
+    assert_eq!(
+        (plan.control_plane, deployments, plan.pool),
+        (3, vec![("x", 4), ("y", 1)], Some(2))
+    );
 }
 
 #[test]
@@ -56,15 +62,25 @@ fn class_of_the_older_version_is_read_and_what_has_no_replicas_may_be_scaled() {
         },
     });
     let plan = read(&older).expect("readable");
-    let scalable: Vec<_> = plan.deployments.iter().map(|part| (part.replicas, part.is_scalable)).collect();
+    let scalable: Vec<_> = plan
+        .deployments
+        .iter()
+        .map(|part| (part.replicas, part.is_scalable))
+        .collect();
     assert_eq!(scalable, [(1, true), (2, false)]);
-    assert_eq!((plan.is_control_plane_scalable, plan.pool, plan.is_pool_scalable), (true, Some(1), true));
+    assert_eq!(
+        (plan.is_control_plane_scalable, plan.pool, plan.is_pool_scalable),
+        (true, Some(1), true)
+    );
     let said = read(&with(json!({
         "controlPlane": {"replicas": 3},
         "workers": {"machinePools": [{"name": "p"}, {"name": "q", "replicas": 2}]},
     })));
     let said = said.expect("readable");
-    assert_eq!((said.is_control_plane_scalable, said.pool, said.is_pool_scalable), (false, Some(3), false));
+    assert_eq!(
+        (said.is_control_plane_scalable, said.pool, said.is_pool_scalable),
+        (false, Some(3), false)
+    );
 }
 
 #[test]
@@ -78,7 +94,10 @@ fn names_of_groups_that_look_alike_differ_between_clusters() {
     };
     let [one, other] = [named("a", "b-c"), named("a-b", "c")];
     assert_ne!(one[1], other[1]);
-    assert!(one[1].starts_with("a-b-c-") && other[1].starts_with("a-b-c-"), "{one:?} {other:?}");
+    assert!(
+        one[1].starts_with("a-b-c-") && other[1].starts_with("a-b-c-"),
+        "{one:?} {other:?}"
+    );
     assert_eq!((one[0].len(), named("a", "b-c")), ("a-12345".len(), one.clone()));
 }
 
@@ -92,7 +111,10 @@ fn health_check_of_a_group_counts_unless_it_is_off() {
         "workers": {"machineDeployments": [{"name": "a", "healthCheck": off}, {"name": "b"}]},
     })))
     .expect("readable");
-    let given = HealthCheck { checks: check["checks"].clone(), remediation: check["remediation"].clone() };
+    let given = HealthCheck {
+        checks: check["checks"].clone(),
+        remediation: check["remediation"].clone(),
+    };
     assert_eq!(plan.control_plane_health_check, Some(given));
     assert!(plan.deployments.iter().all(|part| part.health_check.is_none()));
 
@@ -110,19 +132,33 @@ fn health_check_of_a_group_counts_unless_it_is_off() {
     }));
     let plan = super::plan(&cluster(), &topology, Some(&class)).expect("readable");
     assert_eq!(plan.control_plane_health_check, None);
-    let given: Vec<_> =
-        plan.deployments.into_iter().map(|part| part.health_check.map(|it| it.checks)).collect();
+    let given: Vec<_> = plan
+        .deployments
+        .into_iter()
+        .map(|part| part.health_check.map(|it| it.checks))
+        .collect();
     assert_eq!(given, [Some(check["checks"].clone()), None, None]);
 }
 
 #[test]
 fn version_gets_the_v_that_the_webhook_adds() {
-    for (text, version) in [("1.36.3", "v1.36.3"), ("v1.37.0-rc.1+build", "v1.37.0-rc.1+build")] {
-        assert_eq!(read(&with(json!({"version": text}))).map(|plan| plan.version), Ok(version.to_owned()));
+    for (text, version) in [
+        ("1.36.3", "v1.36.3"),
+        ("v1.37.0-rc.1+build", "v1.37.0-rc.1+build"),
+    ] {
+        assert_eq!(
+            read(&with(json!({"version": text}))).map(|plan| plan.version),
+            Ok(version.to_owned())
+        );
     }
-    for text in ["", "v1", "v1.36", "latest", "v1.x.3", "1.2.3.4", "v1..3", "v-1.2.3"] {
+    for text in [
+        "", "v1", "v1.36", "latest", "v1.x.3", "1.2.3.4", "v1..3", "v-1.2.3",
+    ] {
         let error = read(&with(json!({"version": text}))).expect_err(text);
-        assert_eq!(error, format!("spec.topology.version {text:?} is not a version such as v1.36.3"));
+        assert_eq!(
+            error,
+            format!("spec.topology.version {text:?} is not a version such as v1.36.3")
+        );
     }
 }
 
@@ -143,16 +179,31 @@ fn variables_are_those_of_the_class() {
     assert_eq!(json!(vm), provisioning["provisioning"]);
     // In the class, the behaviour of one role is not the default of the other.
     assert_eq!(plan.worker_behaviour, Some(Behaviour::default()));
-    let zones: Vec<_> =
-        plan.failure_domains.iter().map(|zone| (zone.name.as_str(), zone.control_plane)).collect();
+    let zones: Vec<_> = plan
+        .failure_domains
+        .iter()
+        .map(|zone| (zone.name.as_str(), zone.control_plane))
+        .collect();
     assert_eq!(zones, [("a", Some(true)), ("b", Some(false))]);
     assert_eq!(
-        (plan.control_plane_instance_type.as_str(), plan.worker_instance_type.as_str()),
+        (
+            plan.control_plane_instance_type.as_str(),
+            plan.worker_instance_type.as_str()
+        ),
         ("large", "small")
     );
-    let pools: Vec<_> =
-        plan.address_pools.iter().map(|pool| (pool.kind.as_str(), pool.name.as_str())).collect();
-    assert_eq!(pools, [("InClusterIPPool", "machines"), ("GlobalInClusterIPPool", "global")]);
+    let pools: Vec<_> = plan
+        .address_pools
+        .iter()
+        .map(|pool| (pool.kind.as_str(), pool.name.as_str()))
+        .collect();
+    assert_eq!(
+        pools,
+        [
+            ("InClusterIPPool", "machines"),
+            ("GlobalInClusterIPPool", "global")
+        ]
+    );
 }
 
 #[test]
@@ -171,7 +222,13 @@ fn deployment_has_its_own_metadata_failure_domain_and_variables() {
     })))
     .expect("readable");
     let label = |value: &str| BTreeMap::from([("tier".to_owned(), value.to_owned())]);
-    assert_eq!(plan.control_plane_metadata, Metadata { labels: label("control"), ..Metadata::default() });
+    assert_eq!(
+        plan.control_plane_metadata,
+        Metadata {
+            labels: label("control"),
+            ..Metadata::default()
+        }
+    );
     let gold = DeploymentPlan {
         topology_name: "gold".into(),
         name: names::generated("demo-gold", "team/demo", &BTreeSet::new()),
@@ -201,8 +258,10 @@ fn deployment_has_its_own_metadata_failure_domain_and_variables() {
 fn every_variable_that_is_read_is_one_of_the_class() {
     let class = include_str!("../../../../../config/templates/clusterclass-in-memory.yaml");
     let variables = include_str!("variables.rs");
-    let names: Vec<_> =
-        variables.lines().filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" => ")).collect();
+    let names: Vec<_> = variables
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" => "))
+        .collect();
     assert_eq!(names.len(), 6, "{names:?}");
     for (name, _) in names {
         assert!(class.contains(&format!("    - name: {name}\n")), "{name}");
@@ -218,9 +277,18 @@ fn error_names_the_field_and_what_it_may_be() {
         )
     };
     for (topology, expected) in [
-        (json!("a text"), "failed to read spec.topology: invalid type: string"),
-        (with(json!({"classRef": null})), "failed to read spec.topology: invalid type: null"),
-        (json!({"version": "v1.36.3"}), "spec.topology.classRef.name is missing"),
+        (
+            json!("a text"),
+            "failed to read spec.topology: invalid type: string",
+        ),
+        (
+            with(json!({"classRef": null})),
+            "failed to read spec.topology: invalid type: null",
+        ),
+        (
+            json!({"version": "v1.36.3"}),
+            "spec.topology.classRef.name is missing",
+        ),
         (
             with(json!({"controlPlane": {"replicas": -1}})),
             "spec.topology.controlPlane.replicas is -1, which is not between 0 and 100000",
@@ -239,7 +307,10 @@ fn error_names_the_field_and_what_it_may_be() {
             ),
             "spec.topology.workers.machineDeployments[1].replicas is 9000000000, which",
         ),
-        (with(json!({"controlPlane": {"replicas": "three"}})), "failed to read spec.topology: invalid type"),
+        (
+            with(json!({"controlPlane": {"replicas": "three"}})),
+            "failed to read spec.topology: invalid type",
+        ),
         (
             with(json!({"variables": [{"name": "zones", "value": "a"}]})),
             "failed to read the variable zones: invalid type",
@@ -264,12 +335,22 @@ fn cluster_is_completed_once_and_keeps_what_the_user_wrote() {
     let complete = completed(&cluster(), &plan);
     assert_eq!(complete.finalizers(), [CLUSTER_FINALIZER]);
     let reference = complete.spec.infrastructure_ref.as_ref().expect("a reference");
-    assert_eq!((reference.kind.as_str(), reference.name.as_str()), ("InMemoryCluster", "demo"));
-    let pods = complete.spec.cluster_network.as_ref().and_then(|network| network.pods.clone());
+    assert_eq!(
+        (reference.kind.as_str(), reference.name.as_str()),
+        ("InMemoryCluster", "demo")
+    );
+    let pods = complete
+        .spec
+        .cluster_network
+        .as_ref()
+        .and_then(|network| network.pods.clone());
     assert_eq!(pods.expect("a default").cidr_blocks, ["192.168.0.0/16"]);
     assert_eq!(completed(&complete, &plan), complete);
 
     let mut own = cluster();
     own.spec.cluster_network = Some(nephele_api::core::ClusterNetwork::default());
-    assert_eq!(completed(&own, &plan).spec.cluster_network, own.spec.cluster_network);
+    assert_eq!(
+        completed(&own, &plan).spec.cluster_network,
+        own.spec.cluster_network
+    );
 }

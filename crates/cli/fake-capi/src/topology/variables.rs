@@ -1,9 +1,10 @@
 //! The variables of the ClusterClass `in-memory`.
 
-use nephele_api::infrastructure::v1beta2::{FailureDomain, PoolReference};
-use nephele_api::ipam;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use nephele_api::{
+    infrastructure::v1beta2::{FailureDomain, PoolReference},
+    ipam,
+};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::TopologyError;
@@ -44,17 +45,35 @@ fn yes() -> bool {
 /// The plan with the value of a variable. A variable that the class does not have changes nothing.
 pub(super) fn set(plan: ClusterPlan, name: String, value: Value) -> Result<ClusterPlan, TopologyError> {
     let plan = match name.as_str() {
-        "controlPlaneBehaviour" => ClusterPlan { behaviour: read(name, value)?, ..plan },
-        "workerBehaviour" => ClusterPlan { worker_behaviour: Some(read(name, value)?), ..plan },
-        "controlPlaneInstanceType" => ClusterPlan { control_plane_instance_type: read(name, value)?, ..plan },
-        "workerInstanceType" => ClusterPlan { worker_instance_type: read(name, value)?, ..plan },
+        "controlPlaneBehaviour" => ClusterPlan {
+            behaviour: read(name, value)?,
+            ..plan
+        },
+        "workerBehaviour" => ClusterPlan {
+            worker_behaviour: Some(read(name, value)?),
+            ..plan
+        },
+        "controlPlaneInstanceType" => ClusterPlan {
+            control_plane_instance_type: read(name, value)?,
+            ..plan
+        },
+        "workerInstanceType" => ClusterPlan {
+            worker_instance_type: read(name, value)?,
+            ..plan
+        },
         "zones" => {
             let zones: Vec<Zone> = read(name, value)?;
-            ClusterPlan { failure_domains: zones.into_iter().map(FailureDomain::from).collect(), ..plan }
+            ClusterPlan {
+                failure_domains: zones.into_iter().map(FailureDomain::from).collect(),
+                ..plan
+            }
         }
         "addressesFromPools" => {
             let pools: Vec<Pool> = read(name, value)?;
-            ClusterPlan { address_pools: pools.into_iter().map(PoolReference::from).collect(), ..plan }
+            ClusterPlan {
+                address_pools: pools.into_iter().map(PoolReference::from).collect(),
+                ..plan
+            }
         }
         _ => plan,
     };
@@ -67,12 +86,26 @@ fn read<T: DeserializeOwned>(name: String, value: Value) -> Result<T, TopologyEr
 
 impl From<Zone> for FailureDomain {
     fn from(Zone { name, control_plane }: Zone) -> Self {
-        Self { name, control_plane: Some(control_plane), ..Self::default() }
+        Self {
+            name,
+            control_plane: Some(control_plane),
+            ..Self::default()
+        }
     }
 }
 
 impl From<Pool> for PoolReference {
-    fn from(Pool { api_group, kind, name }: Pool) -> Self {
-        Self { api_group, kind, name }
+    fn from(
+        Pool {
+            api_group,
+            kind,
+            name,
+        }: Pool,
+    ) -> Self {
+        Self {
+            api_group,
+            kind,
+            name,
+        }
     }
 }

@@ -4,8 +4,7 @@ use nephele_apiserver::Key;
 use nephele_model::{Role, Stage};
 
 use super::{Cluster, State};
-use crate::spec::MachineSpec;
-use crate::user_data::KubeadmCluster;
+use crate::{spec::MachineSpec, user_data::KubeadmCluster};
 
 impl Cluster {
     /// Gives a new control plane machine what kubeadm reads in the cluster that it joins.
@@ -34,7 +33,9 @@ impl Cluster {
         const READ_MAX: usize = 64 * 1024;
         let key = Key::new("", "configmaps", "kube-system", "kubeadm-config");
         let value = self.cluster_server.store.get(&key)?.value();
-        let text = value["data"]["ClusterConfiguration"].as_str().filter(|text| text.len() <= READ_MAX)?;
+        let text = value["data"]["ClusterConfiguration"]
+            .as_str()
+            .filter(|text| text.len() <= READ_MAX)?;
         KubeadmCluster::published(text)
     }
 }
@@ -42,7 +43,12 @@ impl Cluster {
 /// The machine whose API server came up first.
 pub(super) fn first_control_plane(state: &State) -> Option<&MachineSpec> {
     let up = state.machines.values().filter_map(|machine| {
-        Some((machine.reached(Stage::ApiServer)?, &machine.spec.version, &machine.spec))
+        Some((
+            machine.reached(Stage::ApiServer)?,
+            &machine.spec.version,
+            &machine.spec,
+        ))
     });
-    up.min_by_key(|(reached, version, _)| (*reached, *version)).map(|(.., spec)| spec)
+    up.min_by_key(|(reached, version, _)| (*reached, *version))
+        .map(|(.., spec)| spec)
 }

@@ -1,16 +1,15 @@
 //! A machine of a cluster, and the instance of the cloud that it runs on.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use nephele_engine::{Hardware, Resource, StageState, UpdateState};
 use nephele_model::{ClockSkew, Stage, VisibleEffect};
 
-use crate::active_effect::visible_effects;
-use crate::clock::CloudClock;
-use crate::spec::MachineSpec;
-use crate::time_dependent;
+use crate::{active_effect::visible_effects, clock::CloudClock, spec::MachineSpec, time_dependent};
 
 /// What the cloud says about the instance of a machine, as far as its cluster shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +32,10 @@ impl Instance {
             StageState::Reached { at } => Some((Stage::of_name(name)?, clock.wall_time(*at))),
             _ => None,
         };
-        let over = resource.update.as_ref().filter(|update| matches!(update.state, UpdateState::Over { .. }));
+        let over = resource
+            .update
+            .as_ref()
+            .filter(|update| matches!(update.state, UpdateState::Over { .. }));
         Self {
             created: clock.wall_time(resource.created),
             hardware: resource.hardware.clone(),
@@ -67,7 +69,13 @@ impl Machine {
     /// A machine of which nothing is shown yet.
     pub(super) fn new(spec: MachineSpec) -> Self {
         let silenced = BTreeSet::new();
-        Self { spec, instance: None, silenced, shown_skew: None, replaced_node: None }
+        Self {
+            spec,
+            instance: None,
+            silenced,
+            shown_skew: None,
+            replaced_node: None,
+        }
     }
 
     /// When it reached a stage. None if it did not.
@@ -82,13 +90,17 @@ impl Machine {
 
     /// Whether its deletion was requested.
     pub(super) fn is_deleting(&self) -> bool {
-        self.instance.as_ref().is_some_and(|instance| instance.is_deleting)
+        self.instance
+            .as_ref()
+            .is_some_and(|instance| instance.is_deleting)
     }
 
     /// What is wrong with it, by the name of the fault.
     pub(super) fn visible_effects(&self) -> &BTreeMap<String, VisibleEffect> {
         static NONE: BTreeMap<String, VisibleEffect> = BTreeMap::new();
-        self.instance.as_ref().map_or(&NONE, |instance| &instance.visible_effects)
+        self.instance
+            .as_ref()
+            .map_or(&NONE, |instance| &instance.visible_effects)
     }
 
     pub(super) fn has(&self, visible_effect: &VisibleEffect) -> bool {
@@ -120,9 +132,13 @@ impl Machine {
     pub(super) fn silence(&self, clock: &CloudClock, now: Timestamp) -> (BTreeSet<String>, Option<Duration>) {
         let mut silenced = BTreeSet::new();
         let mut next = None::<Duration>;
-        let Some(registered) = self.reached(Stage::Node) else { return (silenced, next) };
+        let Some(registered) = self.reached(Stage::Node) else {
+            return (silenced, next);
+        };
         for (fault, visible_effect) in self.visible_effects() {
-            let VisibleEffect::Flapping(flap) = visible_effect else { continue };
+            let VisibleEffect::Flapping(flap) = visible_effect else {
+                continue;
+            };
             let (is_silent, left) = time_dependent::phase(flap, registered, clock, now);
             silenced.extend(is_silent.then(|| fault.clone()));
             next = Some(next.map_or(left, |next| next.min(left)));
@@ -142,8 +158,14 @@ impl Machine {
 
     /// Installs the software of an update that is over, unless it failed. Returns whether the machine has other software now.
     pub(super) fn finish_update(&mut self, name: &str) -> bool {
-        let asked = self.spec.update.as_deref().filter(|asked| asked.name() == name && !asked.fails);
-        let Some(software) = asked.map(|asked| asked.software.clone()) else { return false };
+        let asked = self
+            .spec
+            .update
+            .as_deref()
+            .filter(|asked| asked.name() == name && !asked.fails);
+        let Some(software) = asked.map(|asked| asked.software.clone()) else {
+            return false;
+        };
         self.spec.install(software);
         true
     }

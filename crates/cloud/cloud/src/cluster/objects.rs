@@ -1,24 +1,26 @@
 //! The objects that a cluster has because it exists and because machines run in it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, GroupResource, Key, Object, StoreError};
 use nephele_model::{Stage, VisibleEffect};
 use serde_json::Value;
 
-use super::joining::first_control_plane;
-use super::{Cluster, Machine, State};
-use crate::identity::control_plane_node;
-use crate::projection::{self, Component, Projected};
-use crate::spec::MachineSpec;
+use super::{Cluster, Machine, State, joining::first_control_plane};
+use crate::{
+    identity::control_plane_node,
+    projection::{self, Component, Projected},
+    spec::MachineSpec,
+};
 
 impl Cluster {
     /// A Node of a machine, as its kubelet registers it under a name, and its Lease.
     pub(super) fn node(&self, machine: &Machine, name: &str, at: Timestamp) -> Vec<Projected> {
         let mut objects = projection::node(&self.scope(at), &machine.spec, name);
-        let node = objects.iter_mut().find(|object| object.key.resource.resource == "nodes");
+        let node = objects
+            .iter_mut()
+            .find(|object| object.key.resource.resource == "nodes");
         if let Some(node) = node.filter(|_| machine.has(&VisibleEffect::WrongProviderId)) {
             projection::set_wrong_provider_id(&mut node.value, &machine.spec);
         }
@@ -30,7 +32,9 @@ impl Cluster {
         let Some(node) = self.cluster_server.store.get(&node_key(&spec.node_name())) else {
             return true;
         };
-        let created = node.value()["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
+        let created = node.value()["metadata"]["creationTimestamp"]
+            .as_str()
+            .and_then(|at| at.parse().ok());
         let created = created.map_or(i64::MIN, Timestamp::as_second);
         // The creation time of a Node is in whole seconds.
         let is_older = spec.started_at.is_some_and(|at| created < at.as_second());
@@ -49,10 +53,19 @@ impl Cluster {
             let resource = GroupResource::new(group, resource);
             let objects = self.cluster_server.store.list(&resource, None).objects;
             let made = |object: &Arc<Object>| projection::made(&self.spec.id, &object.key(&resource), object);
-            names.extend(objects.into_iter().filter(made).map(|object| object.name.to_string()));
+            names.extend(
+                objects
+                    .into_iter()
+                    .filter(made)
+                    .map(|object| object.name.to_string()),
+            );
         }
         let persister = &self.cluster_server.shared.persister;
-        let there: BTreeSet<_> = state.machines.values().map(|machine| machine.spec.node_name()).collect();
+        let there: BTreeSet<_> = state
+            .machines
+            .values()
+            .map(|machine| machine.spec.node_name())
+            .collect();
         names.retain(|node| {
             !there.contains(node.as_str()) && !persister.may_have_node(&self.spec.id.namespace, node)
         });
@@ -78,7 +91,11 @@ impl Cluster {
         keys.push(lease_key(name));
         keys.push(Key::new("", "nodes", "", name));
         for key in keys {
-            match self.cluster_server.store.delete(self.now(), &key, &DeleteOptions::default()) {
+            match self
+                .cluster_server
+                .store
+                .delete(self.now(), &key, &DeleteOptions::default())
+            {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(cluster = %self.spec.id, ?key, %error, "Failed to remove an object");
@@ -95,7 +112,11 @@ impl Cluster {
         let mut seen = [0; 2];
         loop {
             for (key, seen) in projection::addon_keys().iter().zip(&mut seen) {
-                let version = self.cluster_server.store.get(key).map_or(0, |object| object.resource_version);
+                let version = self
+                    .cluster_server
+                    .store
+                    .get(key)
+                    .map_or(0, |object| object.resource_version);
                 if version != *seen {
                     *seen = version;
                     self.edit(key, projection::roll_out);
@@ -110,8 +131,13 @@ impl Cluster {
 
     /// Lets the Nodes and the static pods of a machine show the software that it runs.
     pub(super) fn show_software(&self, machine: &Machine) {
-        let Machine { spec, replaced_node, .. } = machine;
-        for name in [Some(&*spec.node_name()), replaced_node.as_deref()].into_iter().flatten() {
+        let Machine {
+            spec, replaced_node, ..
+        } = machine;
+        for name in [Some(&*spec.node_name()), replaced_node.as_deref()]
+            .into_iter()
+            .flatten()
+        {
             if machine.reached(Stage::Node).is_some() {
                 self.edit(&node_key(name), |node| projection::change_node(node, spec));
             }
@@ -130,14 +156,21 @@ impl Cluster {
         };
         let scope = self.scope(self.spec.created_at);
         let configuration = first.cluster_configuration().cloned().unwrap_or_default();
-        self.project(projection::kubeadm(&scope, &first.version, &configuration, &authorities.cluster));
+        self.project(projection::kubeadm(
+            &scope,
+            &first.version,
+            &configuration,
+            &authorities.cluster,
+        ));
         self.project(projection::addons(&scope, &first.version, &configuration));
         self.count_nodes();
     }
 
     pub(super) fn count_nodes(&self) {
         let nodes = self.cluster_server.store.count(&GroupResource::new("", "nodes"));
-        self.edit(&projection::addon_keys()[0], |object| projection::count_nodes(object, nodes));
+        self.edit(&projection::addon_keys()[0], |object| {
+            projection::count_nodes(object, nodes)
+        });
     }
 
     /// Creates objects that do not exist. Existing ones belong to clients as well, and objects that clients deleted

@@ -1,27 +1,31 @@
 //! The Nodes of a machine: the one that has its name, and a second one while its kubelet has another name because of a fault.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use nephele_apiserver::Object;
 use nephele_model::{OtherName, Stage, VisibleEffect};
 
-use super::objects::{lease_key, node_key};
-use super::{Cluster, Machine};
-use crate::clock::CloudClock;
-use crate::projection::{self, Component};
-use crate::spec::MachineSpec;
-use crate::time_dependent;
+use super::{
+    Cluster, Machine,
+    objects::{lease_key, node_key},
+};
+use crate::{
+    clock::CloudClock,
+    projection::{self, Component},
+    spec::MachineSpec,
+    time_dependent,
+};
 
 impl Machine {
     /// The other name of its kubelet, if it has one. Of several, the first one by the name of the fault decides.
     pub(super) fn other_name(&self) -> Option<&OtherName> {
-        self.visible_effects().values().find_map(|visible_effect| match visible_effect {
-            VisibleEffect::OtherName(name) => Some(name),
-            _ => None,
-        })
+        self.visible_effects()
+            .values()
+            .find_map(|visible_effect| match visible_effect {
+                VisibleEffect::OtherName(name) => Some(name),
+                _ => None,
+            })
     }
 
     /// Whether what starts on it at this time comes up under its other name.
@@ -32,7 +36,9 @@ impl Machine {
 
     /// The name of its kubelet, by which its pods are named.
     pub(super) fn kubelet(&self) -> Cow<'_, str> {
-        self.replaced_node.as_deref().map_or_else(|| self.spec.node_name(), Cow::Borrowed)
+        self.replaced_node
+            .as_deref()
+            .map_or_else(|| self.spec.node_name(), Cow::Borrowed)
     }
 
     /// What its second Node shows: the kubelet reports for that one.
@@ -87,7 +93,11 @@ impl Cluster {
         // A kubelet that has another name starts nothing under its first one.
         let is_elsewhere = |started| name == spec.node_name() && machine.is_renamed(started, clock);
         for component in Component::ALL {
-            let stage = if component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
+            let stage = if component == Component::Etcd {
+                Stage::Etcd
+            } else {
+                Stage::ApiServer
+            };
             if let Some(started) = machine.reached(stage).filter(|started| !is_elsewhere(*started)) {
                 let scope = self.scope(started.max(at));
                 self.project(vec![projection::static_pod(&scope, spec, name, component)]);
@@ -107,7 +117,12 @@ impl Cluster {
     pub(super) fn make_room_for_node(&self, machine: &MachineSpec) {
         let key = node_key(&machine.node_name());
         let is_projected = |node: &Arc<Object>| projection::made(&self.spec.id, &key, node);
-        if self.cluster_server.store.get(&key).as_ref().is_some_and(is_projected)
+        if self
+            .cluster_server
+            .store
+            .get(&key)
+            .as_ref()
+            .is_some_and(is_projected)
             && !self.has_node(machine, &key.name)
         {
             self.remove_objects(&key.name);
@@ -184,7 +199,11 @@ mod tests {
     }
 
     fn values(cluster: &Cluster, group: &str, resource: &str) -> Vec<Value> {
-        let objects = cluster.cluster_server.store.list(&GroupResource::new(group, resource), None).objects;
+        let objects = cluster
+            .cluster_server
+            .store
+            .list(&GroupResource::new(group, resource), None)
+            .objects;
         objects.iter().map(|object| object.value()).collect()
     }
 
@@ -195,16 +214,29 @@ mod tests {
     /// Name, provider ID and status of the condition Ready of each Node.
     fn nodes(cluster: &Cluster) -> BTreeSet<[String; 3]> {
         let line = |node: Value| {
-            let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let ready =
-                conditions.iter().find(|condition| condition["type"] == "Ready").expect("a condition");
-            [&node["metadata"]["name"], &node["spec"]["providerID"], &ready["status"]].map(text)
+            let conditions = node["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let ready = conditions
+                .iter()
+                .find(|condition| condition["type"] == "Ready")
+                .expect("a condition");
+            [
+                &node["metadata"]["name"],
+                &node["spec"]["providerID"],
+                &ready["status"],
+            ]
+            .map(text)
         };
         values(cluster, "", "nodes").into_iter().map(line).collect()
     }
 
     fn names(cluster: &Cluster, group: &str, resource: &str) -> BTreeSet<String> {
-        values(cluster, group, resource).iter().map(|object| text(&object["metadata"]["name"])).collect()
+        values(cluster, group, resource)
+            .iter()
+            .map(|object| text(&object["metadata"]["name"]))
+            .collect()
     }
 
     fn lines<const N: usize, const M: usize>(lines: [[&str; N]; M]) -> BTreeSet<[String; N]> {
@@ -218,7 +250,10 @@ mod tests {
         let one = lines([["a", "in-memory://a", "True"]]);
         assert_eq!(nodes(&cluster), one);
         rename(&cluster, "a");
-        let two = lines([["a", "in-memory://a", "Unknown"], ["a-2", "in-memory://a", "True"]]);
+        let two = lines([
+            ["a", "in-memory://a", "Unknown"],
+            ["a-2", "in-memory://a", "True"],
+        ]);
         assert_eq!(nodes(&cluster), two);
         let leases = names(&cluster, "coordination.k8s.io", "leases");
         assert_eq!(leases, ["a", "a-2"].map(str::to_owned).into());
@@ -244,7 +279,10 @@ mod tests {
         let mut expected = components(&["a"]);
         expected.insert("etcd-a".to_owned());
         assert_eq!(names(&cluster, "", "pods"), expected);
-        assert_eq!(names(&cluster, "coordination.k8s.io", "leases"), ["a".to_owned()].into());
+        assert_eq!(
+            names(&cluster, "coordination.k8s.io", "leases"),
+            ["a".to_owned()].into()
+        );
     }
 
     #[test]
@@ -259,7 +297,10 @@ mod tests {
         cluster.show_machine("a", None);
         assert_eq!(
             nodes(&cluster),
-            lines([["b", "in-memory://b", "Unknown"], ["b-2", "in-memory://b", "True"]])
+            lines([
+                ["b", "in-memory://b", "Unknown"],
+                ["b-2", "in-memory://b", "True"]
+            ])
         );
         cluster.affect("b", "g", VisibleEffect::Vanished);
         assert_eq!(nodes(&cluster), BTreeSet::new());
@@ -272,7 +313,10 @@ mod tests {
         come_up(&cluster, "a", &[Stage::Node]);
         rename(&cluster, "a");
         come_up(&cluster, "a-2", &[Stage::Node]);
-        let seen = lines([["a", "in-memory://a", "Unknown"], ["a-2", "in-memory://a-2", "True"]]);
+        let seen = lines([
+            ["a", "in-memory://a", "Unknown"],
+            ["a-2", "in-memory://a-2", "True"],
+        ]);
         assert_eq!(nodes(&cluster), seen);
         cluster.clear("a", "f");
         assert_eq!(

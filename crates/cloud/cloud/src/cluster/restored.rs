@@ -2,14 +2,16 @@
 //! namespaces and its own Service, a controller the default service accounts, and the kubelet of a Node that exists its
 //! Lease, its mirror pods and its status. Nothing restores the ConfigMaps and roles of kubeadm, the addons, or a Node.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use nephele_apiserver::{ChangeKind, GroupResource, Key};
 use nephele_model::{Stage, VisibleEffect};
 
-use super::objects::{lease_key, node_key};
-use super::{Cluster, Machine, of_kubelet};
+use super::{
+    Cluster, Machine,
+    objects::{lease_key, node_key},
+    of_kubelet,
+};
 use crate::projection::{self, Component, Projected};
 
 /// How long clients see that something is gone: whatever restores it looks every few seconds. So clients that wait for a
@@ -62,7 +64,9 @@ impl Cluster {
     /// What is missed since a version of the store. Everything, if the store does not know any more.
     fn missed(&self, since: u64) -> Missed {
         let changes = |group: &str, resource: &str| {
-            self.cluster_server.store.changes_since(since, &GroupResource::new(group, resource), usize::MAX)
+            self.cluster_server
+                .store
+                .changes_since(since, &GroupResource::new(group, resource), usize::MAX)
         };
         let look = || {
             let mut missed = Missed::default();
@@ -93,7 +97,11 @@ impl Cluster {
         };
         look().unwrap_or_else(|_| {
             let state = self.state.lock();
-            let nodes = state.machines.values().map(|machine| machine.kubelet().into_owned()).collect();
+            let nodes = state
+                .machines
+                .values()
+                .map(|machine| machine.kubelet().into_owned())
+                .collect();
             Missed { base: true, nodes }
         })
     }
@@ -101,7 +109,12 @@ impl Cluster {
     /// Returns the Nodes whose kubelets do not run: each looks after its objects when it runs again, which its Node shows.
     fn restore(&self, missed: &Missed, since: u64) -> BTreeSet<String> {
         if missed.base {
-            self.create(projection::base(&self.scope(self.now())).into_iter().map(as_new).collect());
+            self.create(
+                projection::base(&self.scope(self.now()))
+                    .into_iter()
+                    .map(as_new)
+                    .collect(),
+            );
         }
         let state = self.state.lock();
         let mut left = BTreeSet::new();
@@ -119,12 +132,20 @@ impl Cluster {
     /// at the status of one that has changed only.
     fn restore_node(&self, machine: &Machine, name: &str, since: u64) {
         let store = &self.cluster_server.store;
-        let Some(node) = store.get(&node_key(name)).filter(|node| !node.is_deleting()) else { return };
+        let Some(node) = store.get(&node_key(name)).filter(|node| !node.is_deleting()) else {
+            return;
+        };
         let has_started = |component: &Component| {
-            let stage = if *component == Component::Etcd { Stage::Etcd } else { Stage::ApiServer };
+            let stage = if *component == Component::Etcd {
+                Stage::Etcd
+            } else {
+                Stage::ApiServer
+            };
             machine.reached(stage).is_some()
                 && (stage != Stage::Etcd || machine.spec.runs_etcd())
-                && store.get(&Key::new("", "pods", "kube-system", &component.pod_name(name))).is_none()
+                && store
+                    .get(&Key::new("", "pods", "kube-system", &component.pod_name(name)))
+                    .is_none()
         };
         let pods: Vec<_> = Component::ALL.into_iter().filter(has_started).collect();
         let has_lease = store.get(&lease_key(name)).is_some();
@@ -147,8 +168,10 @@ impl Cluster {
             .collect();
         let has_status = projection::has_status(&value);
         if !has_lease || !has_status {
-            let (leases, nodes): (Vec<_>, Vec<_>) =
-                self.node(machine, name, now).into_iter().partition(|object| object.key == lease_key(name));
+            let (leases, nodes): (Vec<_>, Vec<_>) = self
+                .node(machine, name, now)
+                .into_iter()
+                .partition(|object| object.key == lease_key(name));
             missing.extend(leases);
             let shown = if name == machine.spec.node_name() {
                 machine.shown()
@@ -181,8 +204,10 @@ mod tests {
     use nephele_apiserver::DeleteOptions;
     use serde_json::{Value, json};
 
-    use super::super::tests::{cluster_following, control_plane, driver};
-    use super::*;
+    use super::{
+        super::tests::{cluster_following, control_plane, driver},
+        *,
+    };
 
     fn running() -> Arc<Cluster> {
         let cluster = Arc::new(cluster_following(&driver()));
@@ -212,7 +237,10 @@ mod tests {
     }
 
     fn there(cluster: &Cluster) -> Vec<bool> {
-        keys().iter().map(|key| cluster.cluster_server.store.get(key).is_some()).collect()
+        keys()
+            .iter()
+            .map(|key| cluster.cluster_server.store.get(key).is_some())
+            .collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -222,7 +250,15 @@ mod tests {
         let kept = tokio::spawn(async move { persister.keep_restored().await });
         tokio::time::sleep(3 * PAUSE).await;
         let uids = |cluster: &Cluster| {
-            keys().map(|key| cluster.cluster_server.store.get(&key).expect("it is there").uid.to_string())
+            keys().map(|key| {
+                cluster
+                    .cluster_server
+                    .store
+                    .get(&key)
+                    .expect("it is there")
+                    .uid
+                    .to_string()
+            })
         };
         let before = uids(&cluster);
         keys().iter().for_each(|key| delete(&cluster, key));
@@ -230,9 +266,21 @@ mod tests {
         assert_eq!(there(&cluster), [false; 5], "clients see that they are gone");
         tokio::time::sleep(PAUSE).await;
         let after = uids(&cluster);
-        assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{before:?} {after:?}");
-        let node = cluster.cluster_server.store.get(&node_key("cp")).expect("it is there");
-        let pod = cluster.cluster_server.store.get(&keys()[2]).expect("it is there").value();
+        assert!(
+            before.iter().zip(&after).all(|(before, after)| before != after),
+            "{before:?} {after:?}"
+        );
+        let node = cluster
+            .cluster_server
+            .store
+            .get(&node_key("cp"))
+            .expect("it is there");
+        let pod = cluster
+            .cluster_server
+            .store
+            .get(&keys()[2])
+            .expect("it is there")
+            .value();
         assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], *node.uid);
         // Nothing is written when nothing is missing.
         let version = cluster.cluster_server.store.resource_version();
@@ -265,11 +313,25 @@ mod tests {
         let since = cluster.cluster_server.store.resource_version();
         delete(&cluster, &node_key("cp"));
         keys()[2..].iter().for_each(|key| {
-            let _ = cluster.cluster_server.store.delete(cluster.now(), key, &DeleteOptions::default());
+            let _ = cluster
+                .cluster_server
+                .store
+                .delete(cluster.now(), key, &DeleteOptions::default());
         });
         cluster.restore(&cluster.missed(since), since);
-        assert_eq!(there(&cluster), [true, true, false, false, false], "there is no Node");
-        assert_eq!(cluster.cluster_server.store.get(&node_key("cp")).map(|node| node.name.clone()), None);
+        assert_eq!(
+            there(&cluster),
+            [true, true, false, false, false],
+            "there is no Node"
+        );
+        assert_eq!(
+            cluster
+                .cluster_server
+                .store
+                .get(&node_key("cp"))
+                .map(|node| node.name.clone()),
+            None
+        );
     }
 
     #[test]
@@ -293,15 +355,36 @@ mod tests {
     #[test]
     fn status_of_a_node_is_filled_again() {
         let cluster = running();
-        let before = cluster.cluster_server.store.get(&node_key("cp")).expect("it is there").value();
-        for emptied in [json!({}), Value::Null, json!({"conditions": [{"type": "Own", "status": "True"}]})] {
+        let before = cluster
+            .cluster_server
+            .store
+            .get(&node_key("cp"))
+            .expect("it is there")
+            .value();
+        for emptied in [
+            json!({}),
+            Value::Null,
+            json!({"conditions": [{"type": "Own", "status": "True"}]}),
+        ] {
             let since = cluster.cluster_server.store.resource_version();
             cluster.edit(&node_key("cp"), |node| node["status"] = emptied.clone());
             cluster.restore(&cluster.missed(since), since);
-            let mut after = cluster.cluster_server.store.get(&node_key("cp")).expect("it is there").value();
+            let mut after = cluster
+                .cluster_server
+                .store
+                .get(&node_key("cp"))
+                .expect("it is there")
+                .value();
             let conditions = after["status"]["conditions"].as_array_mut().expect("a list");
-            let own = conditions.iter().filter(|condition| condition["type"] == "Own").count();
-            assert_eq!(own, emptied["conditions"].as_array().map_or(0, Vec::len), "those of clients stay");
+            let own = conditions
+                .iter()
+                .filter(|condition| condition["type"] == "Own")
+                .count();
+            assert_eq!(
+                own,
+                emptied["conditions"].as_array().map_or(0, Vec::len),
+                "those of clients stay"
+            );
             conditions.retain(|condition| condition["type"] != "Own");
             assert_eq!(after["status"], before["status"], "{emptied}");
         }
@@ -312,8 +395,9 @@ mod tests {
         let cluster = running();
         keys().iter().for_each(|key| delete(&cluster, key));
         for round in 0..600 {
-            cluster
-                .edit(&node_key("cp"), |node| node["metadata"]["labels"]["round"] = round.to_string().into());
+            cluster.edit(&node_key("cp"), |node| {
+                node["metadata"]["labels"]["round"] = round.to_string().into()
+            });
         }
         cluster.restore(&cluster.missed(1), 1);
         assert_eq!(there(&cluster), [true; 5]);

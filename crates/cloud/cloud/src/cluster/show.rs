@@ -1,8 +1,10 @@
 //! How a cluster shows what the engine has: it compares the engine's levels with what it shows, and shows the differences.
 //! A restart is the case in which everything differs.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use nephele_engine::Leaked;
@@ -36,14 +38,22 @@ pub(crate) struct Levels {
 impl Cluster {
     /// Shows the engine's levels. What is shown already stays as it is.
     pub(crate) fn show(&self, levels: Levels) {
-        let Levels { machines, others_are_gone, balancer, leaked } = levels;
+        let Levels {
+            machines,
+            others_are_gone,
+            balancer,
+            leaked,
+        } = levels;
         // The addresses of a leaked instance stay in use when its machine is gone.
         if let Some(leaked) = leaked {
             self.show_leaked(&leaked);
         }
         if others_are_gone {
             let is_there: BTreeSet<_> = machines.iter().map(|(name, _)| name.as_str()).collect();
-            let gone = self.machine_names().into_iter().filter(|name| !is_there.contains(name.as_str()));
+            let gone = self
+                .machine_names()
+                .into_iter()
+                .filter(|name| !is_there.contains(name.as_str()));
             gone.for_each(|name| self.show_machine(&name, None));
         }
         for (name, instance) in machines {
@@ -58,9 +68,13 @@ impl Cluster {
     /// Shows the instance of a machine; None if the machine has none any more. Does nothing for one that was not admitted.
     pub(crate) fn show_machine(&self, name: &str, instance: Option<Instance>) {
         let mut state = self.state.lock();
-        let Some(mut instance) = instance else { return self.show_gone(&mut state, name) };
+        let Some(mut instance) = instance else {
+            return self.show_gone(&mut state, name);
+        };
         self.forget_replaced(&mut state, name, &instance);
-        let Some(machine) = state.machines.get_mut(name) else { return };
+        let Some(machine) = state.machines.get_mut(name) else {
+            return;
+        };
         // Nothing begins on a machine that is being deleted.
         if machine.is_deleting() {
             return;
@@ -72,8 +86,14 @@ impl Cluster {
             .filter_map(|(stage, at)| machine.reached(*stage).is_none().then_some((*stage, *at)))
             .collect();
         let are_effects_new = *machine.visible_effects() != instance.visible_effects;
-        let before = machine.instance.as_ref().and_then(|before| before.updated.clone());
-        let updated = instance.updated.clone().filter(|name| before.as_ref() != Some(name));
+        let before = machine
+            .instance
+            .as_ref()
+            .and_then(|before| before.updated.clone());
+        let updated = instance
+            .updated
+            .clone()
+            .filter(|name| before.as_ref() != Some(name));
         machine.spec.hardware = Some(instance.hardware.clone());
         machine.instance = Some(instance);
         let is_updated = updated.is_some_and(|name| machine.finish_update(&name));
@@ -81,13 +101,18 @@ impl Cluster {
         for (stage, at) in &new {
             self.show_stage(&state, name, *stage, *at);
         }
-        let Some(machine) = state.machines.get_mut(name) else { return };
+        let Some(machine) = state.machines.get_mut(name) else {
+            return;
+        };
         // Kept objects may show software that the machine ran before, and what was wrong with it.
         let are_kept = self.was_restored && !new.is_empty();
         if is_updated || are_kept {
             self.show_software(machine);
         }
-        if let Some((_, at)) = new.iter().find(|(stage, _)| *stage == Stage::Node && self.was_restored) {
+        if let Some((_, at)) = new
+            .iter()
+            .find(|(stage, _)| *stage == Stage::Node && self.was_restored)
+        {
             self.renew_skewed(&machine.spec.node_name(), *at);
         }
         if are_effects_new || are_kept || (has_effects && !new.is_empty()) {
@@ -103,7 +128,9 @@ impl Cluster {
 
     /// Shows the objects that a machine has because it has reached a stage.
     fn show_stage(&self, state: &State, name: &str, stage: Stage, at: Timestamp) {
-        let Some(machine) = state.machines.get(name) else { return };
+        let Some(machine) = state.machines.get(name) else {
+            return;
+        };
         let spec = &machine.spec;
         match stage {
             Stage::Vm => {}
@@ -114,7 +141,13 @@ impl Cluster {
             }
             Stage::Etcd => {
                 let url = |port| {
-                    vec![format!("https://{}", Endpoint { host: spec.internal_address().into(), port })]
+                    vec![format!(
+                        "https://{}",
+                        Endpoint {
+                            host: spec.internal_address().into(),
+                            port
+                        }
+                    )]
                 };
                 if !spec.runs_etcd() {
                     return;
@@ -158,15 +191,26 @@ impl Cluster {
         if machine.reached(Stage::Etcd).is_some() {
             // The etcd member is down. It stays a member while its machine exists, because etcd was not asked to
             // remove it.
-            self.cluster_server.etcd.lock().set_running(self.member(&machine.spec.id.name), false);
+            self.cluster_server
+                .etcd
+                .lock()
+                .set_running(self.member(&machine.spec.id.name), false);
         }
     }
 
     /// Forgets the instance of a machine if another one has taken its place. What the first one showed is gone.
     fn forget_replaced(&self, state: &mut State, name: &str, by: &Instance) {
-        let State { machines, credentials, .. } = state;
-        let Some(machine) = machines.get_mut(name) else { return };
-        let Some(replaced) = machine.instance.take_if(|instance| !instance.is_same(by)) else { return };
+        let State {
+            machines,
+            credentials,
+            ..
+        } = state;
+        let Some(machine) = machines.get_mut(name) else {
+            return;
+        };
+        let Some(replaced) = machine.instance.take_if(|instance| !instance.is_same(by)) else {
+            return;
+        };
         if let Some(credentials) = credentials {
             credentials.forget(name);
         }
@@ -190,7 +234,9 @@ impl Cluster {
             credentials.forget(name);
         }
         state.allocations.release(name);
-        let Some(machine) = state.machines.remove(name) else { return };
+        let Some(machine) = state.machines.remove(name) else {
+            return;
+        };
         self.cluster_server.etcd.lock().forget_member(self.member(name));
         let has_objects = machine
             .instance
@@ -204,7 +250,10 @@ impl Cluster {
 
     /// Lets the front lead to the backends in service, and the parts of the cluster behave as its faults say.
     pub(crate) fn show_balancer(&self, balancer: Balancer) {
-        let Balancer { in_service, visible_effects } = balancer;
+        let Balancer {
+            in_service,
+            visible_effects,
+        } = balancer;
         let mut state = self.state.lock();
         if state.visible_effects != visible_effects {
             state.visible_effects = visible_effects;
@@ -220,11 +269,22 @@ impl Cluster {
     fn show_leaked(&self, leaked: &[Leaked]) {
         let mut state = self.state.lock();
         let is_there = |(name, since): &(String, SimTime)| {
-            leaked.iter().any(|leaked| leaked.id.name == *name && leaked.since == *since)
+            leaked
+                .iter()
+                .any(|leaked| leaked.id.name == *name && leaked.since == *since)
         };
-        let gone: Vec<_> = state.allocations.leaked().filter(|key| !is_there(key)).cloned().collect();
-        gone.iter().for_each(|(name, since)| state.allocations.release_leaked(name, *since));
-        for Leaked { id, since, addresses, .. } in leaked {
+        let gone: Vec<_> = state
+            .allocations
+            .leaked()
+            .filter(|key| !is_there(key))
+            .cloned()
+            .collect();
+        gone.iter()
+            .for_each(|(name, since)| state.allocations.release_leaked(name, *since));
+        for Leaked {
+            id, since, addresses, ..
+        } in leaked
+        {
             state.allocations.leak(&id.name, *since, addresses);
         }
     }
@@ -232,7 +292,12 @@ impl Cluster {
     /// Gives the front the backends in service, with the certificates that expire early, and the version of the newest
     /// one.
     pub(super) fn set_backends(&self, state: &mut State) {
-        let State { machines, backends, credentials, .. } = state;
+        let State {
+            machines,
+            backends,
+            credentials,
+            ..
+        } = state;
         let clock = &self.cluster_server.shared.cloud_clock;
         let certificates = backends.iter().map(|name| {
             let machine = machines.get(name)?;

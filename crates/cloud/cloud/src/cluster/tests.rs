@@ -6,15 +6,16 @@ use nephele_model::{ClusterId, Flap, MachineId, Role, SimTime};
 use prometheus::Registry;
 use tokio_util::task::TaskTracker;
 
-use super::objects::node_key;
-use super::*;
-use crate::clock::{CloudClock, WallClock};
-use crate::driver::Driver;
-use crate::frontend::parse_version;
-use crate::identity::MachineAddress;
-use crate::metrics::Metrics;
-use crate::persisted::Persister;
-use crate::projection::Component;
+use super::{objects::node_key, *};
+use crate::{
+    clock::{CloudClock, WallClock},
+    driver::Driver,
+    frontend::parse_version,
+    identity::MachineAddress,
+    metrics::Metrics,
+    persisted::Persister,
+    projection::Component,
+};
 
 mod levels;
 
@@ -26,7 +27,12 @@ impl Cluster {
 
     /// Shows that the instance of a machine has changed so.
     pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Instance)) {
-        let shown = self.state.lock().machines.get(name).and_then(|machine| machine.instance.clone());
+        let shown = self
+            .state
+            .lock()
+            .machines
+            .get(name)
+            .and_then(|machine| machine.instance.clone());
         let mut instance = shown.unwrap_or_else(new_instance);
         change(&mut instance);
         self.show_machine(name, Some(instance));
@@ -38,7 +44,9 @@ impl Cluster {
     }
 
     pub(crate) fn affect(&self, name: &str, fault: &str, visible_effect: VisibleEffect) {
-        self.change(name, |instance| drop(instance.visible_effects.insert(fault.to_owned(), visible_effect)));
+        self.change(name, |instance| {
+            drop(instance.visible_effects.insert(fault.to_owned(), visible_effect))
+        });
     }
 
     pub(crate) fn clear(&self, name: &str, fault: &str) {
@@ -62,7 +70,9 @@ pub(crate) fn new_instance() -> Instance {
 }
 
 pub(crate) fn driver() -> Driver {
-    let seconds = Metrics::register(&Registry::new()).expect("a new registry").engine_lock_seconds;
+    let seconds = Metrics::register(&Registry::new())
+        .expect("a new registry")
+        .engine_lock_seconds;
     Driver::new(Config::default(), "seed", seconds)
 }
 
@@ -85,7 +95,10 @@ fn cluster_at(driver: &Driver, clock: WallClock) -> Cluster {
         seed: Seed::new("seed"),
     };
     let spec = ClusterSpec {
-        id: ClusterId { namespace: "default".into(), name: "demo".into() },
+        id: ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        },
         labels: BTreeMap::new(),
         region: None,
         cloud_spec: String::new(),
@@ -96,18 +109,32 @@ fn cluster_at(driver: &Driver, clock: WallClock) -> Cluster {
         service_cidrs: vec![],
         service_domain: String::new(),
     };
-    let endpoint = Endpoint { host: "127.0.0.1".into(), port: 20_000 };
+    let endpoint = Endpoint {
+        host: "127.0.0.1".into(),
+        port: 20_000,
+    };
     let version = parse_version("");
-    let settings = Settings { version, authentication: Authentication::Required, clock, observer: None };
+    let settings = Settings {
+        version,
+        authentication: Authentication::Required,
+        clock,
+        observer: None,
+    };
     let follower = Follower::begin(&spec.id, driver);
     let over = CancellationToken::new();
-    let kept = shared.persister.store(&spec, Timestamp::UNIX_EPOCH).expect("in memory");
+    let kept = shared
+        .persister
+        .store(&spec, Timestamp::UNIX_EPOCH)
+        .expect("in memory");
     Cluster::new(spec, endpoint, settings, kept, Arc::new(shared), follower, over)
 }
 
 pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
     MachineSpec {
-        id: MachineId { cluster: cluster.spec.id.clone(), name: name.into() },
+        id: MachineId {
+            cluster: cluster.spec.id.clone(),
+            name: name.into(),
+        },
         labels: BTreeMap::new(),
         role: Role::ControlPlane,
         caller: Caller::Machine,
@@ -135,11 +162,24 @@ pub(crate) fn control_plane(cluster: &Cluster, name: &str) -> MachineSpec {
 /// The names of the members, of the running members, and of the leader.
 fn etcd(cluster: &Cluster) -> (Vec<String>, Vec<String>, Option<String>) {
     let etcd = cluster.cluster_server.etcd.lock();
-    let mut members: Vec<_> = etcd.members().map(|member| (member.name.clone(), member.id)).collect();
+    let mut members: Vec<_> = etcd
+        .members()
+        .map(|member| (member.name.clone(), member.id))
+        .collect();
     members.sort();
-    let running = members.iter().filter(|(_, id)| etcd.is_running(*id)).map(|(name, _)| name.clone());
-    let leader = members.iter().find(|(_, id)| etcd.leader() == Some(*id)).map(|(name, _)| name.clone());
-    (members.iter().map(|(name, _)| name.clone()).collect(), running.collect(), leader)
+    let running = members
+        .iter()
+        .filter(|(_, id)| etcd.is_running(*id))
+        .map(|(name, _)| name.clone());
+    let leader = members
+        .iter()
+        .find(|(_, id)| etcd.leader() == Some(*id))
+        .map(|(name, _)| name.clone());
+    (
+        members.iter().map(|(name, _)| name.clone()).collect(),
+        running.collect(),
+        leader,
+    )
 }
 
 #[test]
@@ -150,9 +190,16 @@ fn member_of_a_machine_that_stops_is_down_until_the_machine_is_gone() {
         cluster.reach(name, &[Stage::Etcd]);
     }
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["a", "b"]), Some("a".into())));
+    assert_eq!(
+        etcd(&cluster),
+        (names(&["a", "b"]), names(&["a", "b"]), Some("a".into()))
+    );
     cluster.begin_deletion("a");
-    assert_eq!(etcd(&cluster), (names(&["a", "b"]), names(&["b"]), None), "one of two is no quorum");
+    assert_eq!(
+        etcd(&cluster),
+        (names(&["a", "b"]), names(&["b"]), None),
+        "one of two is no quorum"
+    );
     cluster.show_machine("a", None);
     assert_eq!(etcd(&cluster), (names(&["b"]), names(&["b"]), Some("b".into())));
 }
@@ -167,15 +214,26 @@ fn machine_goes_without_a_look_at_the_pods_of_others() {
         cluster.reach("a", &[Stage::Node]);
         for number in 0..pods {
             let key = Key::new("", "pods", "default", &format!("p{number}"));
-            let node = if number < 3 { "a".to_owned() } else { format!("n{number}") };
+            let node = if number < 3 {
+                "a".to_owned()
+            } else {
+                format!("n{number}")
+            };
             let pod =
                 serde_json::json!({"spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
-            cluster.cluster_server.store.create(Timestamp::UNIX_EPOCH, &key, pod).expect("a pod");
+            cluster
+                .cluster_server
+                .store
+                .create(Timestamp::UNIX_EPOCH, &key, pod)
+                .expect("a pod");
         }
         let before = nephele_apiserver::objects_parsed();
         cluster.begin_deletion("a");
         cluster.show_machine("a", None);
-        let pods_left = cluster.cluster_server.store.count(&GroupResource::new("", "pods"));
+        let pods_left = cluster
+            .cluster_server
+            .store
+            .count(&GroupResource::new("", "pods"));
         assert_eq!(pods_left, pods - 3);
         nephele_apiserver::objects_parsed() - before
     };
@@ -186,8 +244,14 @@ fn machine_goes_without_a_look_at_the_pods_of_others() {
 fn machine_that_was_refused_keeps_its_number_until_it_is_released() {
     let cluster = cluster();
     let ordinal = |name: &str| {
-        let allocation = Allocation { owner_set: "workers".into(), ..Allocation::default() };
-        match cluster.admit(MachineSpec { allocation, ..control_plane(&cluster, name) }) {
+        let allocation = Allocation {
+            owner_set: "workers".into(),
+            ..Allocation::default()
+        };
+        match cluster.admit(MachineSpec {
+            allocation,
+            ..control_plane(&cluster, name)
+        }) {
             Admission::New(spec) => spec.allocation.ordinal,
             Admission::Known | Admission::Conflict => panic!("{name} is there already"),
         }
@@ -195,7 +259,10 @@ fn machine_that_was_refused_keeps_its_number_until_it_is_released() {
     assert_eq!([ordinal("a"), ordinal("b")], [Some(0), Some(1)]);
     cluster.forget_refused("a");
     cluster.forget_refused("b");
-    assert_eq!([ordinal("b"), ordinal("c"), ordinal("a")], [Some(1), Some(2), Some(0)]);
+    assert_eq!(
+        [ordinal("b"), ordinal("c"), ordinal("a")],
+        [Some(1), Some(2), Some(0)]
+    );
     cluster.forget_refused("a");
     cluster.release("a");
     assert_eq!(ordinal("d"), Some(0));
@@ -204,22 +271,42 @@ fn machine_that_was_refused_keeps_its_number_until_it_is_released() {
 #[test]
 fn member_on_a_dual_stack_machine_is_reached_at_its_first_address() {
     let cluster = cluster();
-    let address = |address: &str| MachineAddress { kind: "InternalIP".into(), address: address.into() };
+    let address = |address: &str| MachineAddress {
+        kind: "InternalIP".into(),
+        address: address.into(),
+    };
     for (name, addresses) in [("a", ["fd00::7", "10.0.0.7"]), ("b", ["10.0.0.8", "fd00::8"])] {
-        let allocation = Allocation { addresses: addresses.map(address).into(), ..Allocation::default() };
-        cluster.admit(MachineSpec { allocation, ..control_plane(&cluster, name) });
+        let allocation = Allocation {
+            addresses: addresses.map(address).into(),
+            ..Allocation::default()
+        };
+        cluster.admit(MachineSpec {
+            allocation,
+            ..control_plane(&cluster, name)
+        });
         // The pod belongs to its Node, so the Node comes first.
         for stage in [Stage::Node, Stage::Etcd] {
             cluster.reach(name, &[stage]);
         }
     }
     let etcd = cluster.cluster_server.etcd.lock();
-    let mut urls: Vec<_> = etcd.members().flat_map(|member| member.client_urls.clone()).collect();
+    let mut urls: Vec<_> = etcd
+        .members()
+        .flat_map(|member| member.client_urls.clone())
+        .collect();
     urls.sort();
     assert_eq!(urls, ["https://10.0.0.8:2379", "https://[fd00::7]:2379"]);
     let pod = Key::new("", "pods", "kube-system", "etcd-a");
-    let pod = cluster.cluster_server.store.get(&pod).expect("it is there").value();
-    assert_eq!(pod["status"]["podIPs"], serde_json::json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]));
+    let pod = cluster
+        .cluster_server
+        .store
+        .get(&pod)
+        .expect("it is there")
+        .value();
+    assert_eq!(
+        pod["status"]["podIPs"],
+        serde_json::json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}])
+    );
 }
 
 #[test]
@@ -236,13 +323,23 @@ fn control_plane_with_a_long_name_has_a_node_whose_member_tls_can_name() {
         }
         let node = control_plane(&cluster, &name).node_name().into_owned();
         ServerName::try_from(Component::Etcd.pod_name(&node)).expect("TLS can name it");
-        let shown = cluster.cluster_server.store.get(&node_key(&node)).expect("it is there").value();
+        let shown = cluster
+            .cluster_server
+            .store
+            .get(&node_key(&node))
+            .expect("it is there")
+            .value();
         assert_eq!(shown["spec"]["providerID"], format!("in-memory://{name}"));
         for component in Component::ALL {
             let pod = component.pod_name(&node);
             let key = Key::new("", "pods", "kube-system", &pod);
             assert_eq!(
-                cluster.cluster_server.store.get(&key).expect("it is there").value()["spec"]["nodeName"],
+                cluster
+                    .cluster_server
+                    .store
+                    .get(&key)
+                    .expect("it is there")
+                    .value()["spec"]["nodeName"],
                 node
             );
         }
@@ -252,7 +349,13 @@ fn control_plane_with_a_long_name_has_a_node_whose_member_tls_can_name() {
     assert_eq!(nodes.len(), 3);
     cluster.begin_deletion(&long('a'));
     cluster.show_machine(&long('a'), None);
-    assert_eq!(cluster.cluster_server.store.count(&GroupResource::new("", "nodes")), 2);
+    assert_eq!(
+        cluster
+            .cluster_server
+            .store
+            .count(&GroupResource::new("", "nodes")),
+        2
+    );
 }
 
 #[test]
@@ -260,7 +363,10 @@ fn member_that_was_removed_before_a_restart_stays_removed() {
     let cluster = cluster();
     for name in ["a", "b", "c"] {
         let removed = name == "a";
-        cluster.admit(MachineSpec { etcd_member_removed: removed, ..control_plane(&cluster, name) });
+        cluster.admit(MachineSpec {
+            etcd_member_removed: removed,
+            ..control_plane(&cluster, name)
+        });
         cluster.reach(name, &[Stage::Etcd]);
     }
     let left: Vec<String> = ["b", "c"].map(str::to_owned).into();
@@ -269,10 +375,19 @@ fn member_that_was_removed_before_a_restart_stays_removed() {
 
 /// The status of the condition Ready of a machine's Node.
 fn ready(cluster: &Cluster, name: &str) -> String {
-    let node = cluster.cluster_server.store.get(&node_key(name)).expect("it is there").value();
+    let node = cluster
+        .cluster_server
+        .store
+        .get(&node_key(name))
+        .expect("it is there")
+        .value();
     let conditions = node["status"]["conditions"].as_array().expect("a list").iter();
     let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
-    ready.next().and_then(|ready| ready["status"].as_str()).unwrap_or_default().to_owned()
+    ready
+        .next()
+        .and_then(|ready| ready["status"].as_str())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +419,11 @@ async fn kubelet_is_silent_and_reports_in_turn_until_it_is_healed() {
     // 105.5 s, long before the next turn at 125 s.
     let version = cluster.cluster_server.store.resource_version();
     tokio::time::sleep(10 * second).await;
-    assert_eq!(cluster.cluster_server.store.resource_version(), version, "nothing is written between turns");
+    assert_eq!(
+        cluster.cluster_server.store.resource_version(),
+        version,
+        "nothing is written between turns"
+    );
     tokio::time::sleep(10 * second).await;
     assert_eq!(ready(&cluster, "a"), "Unknown");
     cluster.clear("a", "f");

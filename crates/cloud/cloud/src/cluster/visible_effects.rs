@@ -1,16 +1,13 @@
 //! How a cluster shows what is wrong: with a machine in its Nodes and in etcd, with the cluster itself at its load balancer,
 //! its API servers and etcd.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use nephele_etcd::Alarm;
 use nephele_model::{EtcdAlarm, LoadBalancerEffect, Stage, VisibleEffect};
 
-use super::objects::node_key;
-use super::{Cluster, Machine, State};
-use crate::etcd_delay::Lateness;
-use crate::{projection, tls};
+use super::{Cluster, Machine, State, objects::node_key};
+use crate::{etcd_delay::Lateness, projection, tls};
 
 impl Cluster {
     /// Lets the load balancer, API servers and etcd behave as the faults of the cluster say.
@@ -29,12 +26,21 @@ impl Cluster {
             .any(|visible_effect| *visible_effect == VisibleEffect::EtcdWithoutLeader);
         self.cluster_server.etcd.lock().set_can_elect(can_elect);
         let lateness = |(fault, visible_effect): (&String, &VisibleEffect)| match *visible_effect {
-            VisibleEffect::EtcdSlow { base, jitter_per_million } => {
-                Some((fault.clone(), Lateness { base, jitter_per_million }))
-            }
+            VisibleEffect::EtcdSlow {
+                base,
+                jitter_per_million,
+            } => Some((
+                fault.clone(),
+                Lateness {
+                    base,
+                    jitter_per_million,
+                },
+            )),
             _ => None,
         };
-        self.cluster_server.etcd_latenesses.set(state.visible_effects.iter().filter_map(lateness).collect());
+        self.cluster_server
+            .etcd_latenesses
+            .set(state.visible_effects.iter().filter_map(lateness).collect());
         let request_effect = |(fault, visible_effect): (&String, &VisibleEffect)| match visible_effect {
             VisibleEffect::LoadBalancer(request_effect) => Some((fault.clone(), request_effect.clone())),
             _ => None,
@@ -52,7 +58,9 @@ impl Cluster {
                 }
             }
         }
-        self.cluster_server.frontend.set_balancer(request_effects, state.foreign_server.clone());
+        self.cluster_server
+            .frontend
+            .set_balancer(request_effects, state.foreign_server.clone());
     }
 
     /// Shows what is wrong with a machine: in its Node, and in etcd. The load balancer follows the engine.
@@ -68,11 +76,14 @@ impl Cluster {
         let name = machine.spec.id.name.as_str();
         if machine.reached(Stage::Etcd).is_some() {
             let alarms =
-                machine.visible_effects().values().filter_map(|visible_effect| match visible_effect {
-                    VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace) => Some(Alarm::NoSpace),
-                    VisibleEffect::EtcdAlarm(EtcdAlarm::Corrupt) => Some(Alarm::Corrupt),
-                    _ => None,
-                });
+                machine
+                    .visible_effects()
+                    .values()
+                    .filter_map(|visible_effect| match visible_effect {
+                        VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace) => Some(Alarm::NoSpace),
+                        VisibleEffect::EtcdAlarm(EtcdAlarm::Corrupt) => Some(Alarm::Corrupt),
+                        _ => None,
+                    });
             let mut etcd = self.cluster_server.etcd.lock();
             etcd.set_running(self.member(name), !machine.is_silent());
             etcd.set_alarms(self.member(name), alarms.collect());
@@ -91,13 +102,18 @@ impl Cluster {
             self.edit(&key, |node| projection::show_visible_effects(node, &shown, now));
             if let Some(other) = &machine.replaced_node {
                 let shown = machine.shown_by_replaced_node();
-                self.edit(&node_key(other), |node| projection::show_visible_effects(node, &shown, now));
+                self.edit(&node_key(other), |node| {
+                    projection::show_visible_effects(node, &shown, now)
+                });
             }
             let skew = projection::clock_skew(machine.visible_effects());
             if skew != machine.shown_skew {
                 machine.shown_skew = skew;
                 let at = skew.map_or(now, |skew| projection::skewed(now, skew));
-                for name in [Some(&*name), machine.replaced_node.as_deref()].into_iter().flatten() {
+                for name in [Some(&*name), machine.replaced_node.as_deref()]
+                    .into_iter()
+                    .flatten()
+                {
                     self.renew(name, at);
                 }
             }
@@ -110,9 +126,10 @@ impl Cluster {
     fn show_provider_id(&self, machine: &mut Machine) {
         let spec = &machine.spec;
         let name = spec.node_name().into_owned();
-        let (Some(node), Some(at)) =
-            (self.cluster_server.store.get(&node_key(&name)), machine.reached(Stage::Node))
-        else {
+        let (Some(node), Some(at)) = (
+            self.cluster_server.store.get(&node_key(&name)),
+            machine.reached(Stage::Node),
+        ) else {
             return;
         };
         if projection::has_wrong_provider_id(&node.value(), spec)
@@ -149,7 +166,10 @@ impl Cluster {
         let mut state = self.state.lock();
         let now = self.now();
         let mut soonest: Option<Duration> = None;
-        for machine in state.machines.values_mut().filter(|machine| !machine.is_deleting() && machine.flaps())
+        for machine in state
+            .machines
+            .values_mut()
+            .filter(|machine| !machine.is_deleting() && machine.flaps())
         {
             let (silenced, next) = machine.silence(&self.cluster_server.shared.cloud_clock, now);
             if silenced != machine.silenced {

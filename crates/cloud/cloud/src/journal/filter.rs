@@ -32,15 +32,23 @@ impl JournalFilter {
         if line.kind.is_empty() {
             return true;
         }
-        let Self { namespace, cluster, machine, operation, fault } = self;
+        let Self {
+            namespace,
+            cluster,
+            machine,
+            operation,
+            fault,
+        } = self;
         let is =
             |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         let is_machine = machine.is_none() || line.kind == "Machine";
         // An operation lists the faults that were asked before the one that hit it, too.
-        let is_hit = fault.as_ref().is_none_or(|fault| match line.operation.is_empty() {
-            true => line.faults.contains(fault),
-            false => line.hit && line.faults.last() == Some(fault),
-        });
+        let is_hit = fault
+            .as_ref()
+            .is_none_or(|fault| match line.operation.is_empty() {
+                true => line.faults.contains(fault),
+                false => line.hit && line.faults.last() == Some(fault),
+            });
         is(namespace, &line.namespace)
             && is(cluster, &line.cluster)
             && is_machine
@@ -68,17 +76,30 @@ mod tests {
     fn a_line_has_to_meet_all_that_is_set() {
         let some = |text: &str| Some(text.to_owned());
         let all = JournalFilter::default();
-        let machine = JournalFilter { machine: some("m"), cluster: some("demo"), ..all.clone() };
+        let machine = JournalFilter {
+            machine: some("m"),
+            cluster: some("demo"),
+            ..all.clone()
+        };
         assert!(all.wants(&line("Machine", "m")) && machine.wants(&line("Machine", "m")));
         assert!(!machine.wants(&line("Machine", "n")) && !machine.wants(&line("Fault", "m")));
-        let elsewhere = JournalFilter { namespace: some("other"), ..machine };
+        let elsewhere = JournalFilter {
+            namespace: some("other"),
+            ..machine
+        };
         assert!(!elsewhere.wants(&line("Machine", "m")));
-        assert!(elsewhere.wants(&JournalLine { event: "RecordsMissed".into(), ..JournalLine::default() }));
+        assert!(elsewhere.wants(&JournalLine {
+            event: "RecordsMissed".into(),
+            ..JournalLine::default()
+        }));
     }
 
     #[test]
     fn a_fault_is_shown_with_what_it_hit_and_not_with_what_it_spared() {
-        let filter = JournalFilter { fault: Some("b".into()), ..JournalFilter::default() };
+        let filter = JournalFilter {
+            fault: Some("b".into()),
+            ..JournalFilter::default()
+        };
         let operation = |faults: &[&str], hit| JournalLine {
             operation: "CreateInstance".into(),
             faults: faults.iter().map(|name| (*name).to_owned()).collect(),
@@ -89,7 +110,11 @@ mod tests {
         assert!(
             !filter.wants(&operation(&["a", "b"], false)) && !filter.wants(&operation(&["b", "c"], true))
         );
-        let event = JournalLine { event: "Healed".into(), faults: vec!["b".into()], ..line("Machine", "m") };
+        let event = JournalLine {
+            event: "Healed".into(),
+            faults: vec!["b".into()],
+            ..line("Machine", "m")
+        };
         assert!(filter.wants(&event) && !filter.wants(&line("Machine", "m")));
     }
 }

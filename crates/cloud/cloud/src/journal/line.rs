@@ -55,7 +55,12 @@ impl JournalLine {
     pub fn of(entry: &Entry) -> Self {
         let mut line = Self::about(entry.sequence, entry.record.resource());
         let at = match &entry.record {
-            Record::Operation { operation, outcome, faults, is_hit } => {
+            Record::Operation {
+                operation,
+                outcome,
+                faults,
+                is_hit,
+            } => {
                 line.faults.clone_from(faults);
                 line.hit = *is_hit;
                 line.operation(operation, outcome);
@@ -70,13 +75,19 @@ impl JournalLine {
                 *at
             }
             Record::GrantEnded { at, .. } => {
-                line.say("TurnEnded", "It did not ask for the room in time, and lost its place".to_owned());
+                line.say(
+                    "TurnEnded",
+                    "It did not ask for the room in time, and lost its place".to_owned(),
+                );
                 *at
             }
             Record::FaultWindow { at, fault, begins } => {
                 line.faults = vec![fault.name.clone()];
-                let (event, what) =
-                    if *begins { ("FaultWindowBegan", "begins") } else { ("FaultWindowEnded", "ends") };
+                let (event, what) = if *begins {
+                    ("FaultWindowBegan", "begins")
+                } else {
+                    ("FaultWindowEnded", "ends")
+                };
                 line.say(event, format!("A window of its schedule {what}"));
                 *at
             }
@@ -92,8 +103,15 @@ impl JournalLine {
 
     /// Says that the journal no longer has some records, the last of them with this number.
     pub(super) fn missed(records: u64, last: u64, now: Timestamp) -> Self {
-        let mut line = Self { sequence: last, time: now, ..Self::default() };
-        line.say("RecordsMissed", format!("{records} records are no longer in the journal"));
+        let mut line = Self {
+            sequence: last,
+            time: now,
+            ..Self::default()
+        };
+        line.say(
+            "RecordsMissed",
+            format!("{records} records are no longer in the journal"),
+        );
         line
     }
 
@@ -110,7 +128,11 @@ impl JournalLine {
             cluster: id.cluster.clone(),
             kind: kind.to_owned(),
             // A cluster has one load balancer.
-            name: if id.kind == ResourceKind::LoadBalancer { String::new() } else { id.name.clone() },
+            name: if id.kind == ResourceKind::LoadBalancer {
+                String::new()
+            } else {
+                id.name.clone()
+            },
             ..Self::default()
         }
     }
@@ -135,7 +157,9 @@ impl JournalLine {
             (Outcome::Delayed { until }, None) => {
                 format!("ask again in {:?}", until.since(operation.at))
             }
-            _ => backend(&operation.request).map(|name| format!("machine {name}")).unwrap_or_default(),
+            _ => backend(&operation.request)
+                .map(|name| format!("machine {name}"))
+                .unwrap_or_default(),
         };
     }
 
@@ -154,33 +178,53 @@ impl JournalLine {
             }
             EventKind::StageReached(stage) => ("StageReached", stage.to_string()),
             EventKind::StageFailed { stage, cause } => ("StageFailed", format!("{stage}: {cause}")),
-            EventKind::BecameAffected { fault, active_effect: Some(active_effect) } => {
+            EventKind::BecameAffected {
+                fault,
+                active_effect: Some(active_effect),
+            } => {
                 self.faults = vec![fault.clone()];
-                ("Afflicted", format!("{} (Fault {fault})", active_effect.visible_effect))
+                (
+                    "Afflicted",
+                    format!("{} (Fault {fault})", active_effect.visible_effect),
+                )
             }
-            EventKind::BecameAffected { fault, active_effect: None } => {
+            EventKind::BecameAffected {
+                fault,
+                active_effect: None,
+            } => {
                 self.faults = vec![fault.clone()];
                 ("Healed", format!("Healed (Fault {fault})"))
             }
             EventKind::Updated(update) => ("Updated", update.clone()),
             EventKind::BackendInService(name) => ("BackendInService", format!("machine {name}")),
             EventKind::BackendOutOfService(name) => ("BackendOutOfService", format!("machine {name}")),
-            EventKind::Leaked { fault, is_replaced: true, .. } => {
+            EventKind::Leaked {
+                fault,
+                is_replaced: true,
+                ..
+            } => {
                 self.faults = vec![fault.clone()];
                 let message = "A repeated creation made a second instance; the first one still exists, and has no \
                                owner";
                 ("Leaked", format!("{message} (Fault {fault})"))
             }
-            EventKind::Leaked { fault, is_adopted, .. } => {
+            EventKind::Leaked {
+                fault, is_adopted, ..
+            } => {
                 self.faults = vec![fault.clone()];
-                let known = if *is_adopted { "Known again after a restart: the" } else { "The" };
+                let known = if *is_adopted {
+                    "Known again after a restart: the"
+                } else {
+                    "The"
+                };
                 let what = noun(event.id.kind);
                 let message = format!("{known} {what} still exists, and has no owner (Fault {fault})");
                 ("Leaked", message)
             }
-            EventKind::LeakedDeleted { .. } => {
-                ("LeakedDeleted", format!("The leaked {} is deleted", noun(event.id.kind)))
-            }
+            EventKind::LeakedDeleted { .. } => (
+                "LeakedDeleted",
+                format!("The leaked {} is deleted", noun(event.id.kind)),
+            ),
             EventKind::Deleted => ("Deleted", String::new()),
         };
         self.say(word, message);
@@ -189,7 +233,11 @@ impl JournalLine {
 
 /// What leaks, in words.
 fn noun(kind: ResourceKind) -> &'static str {
-    if kind == ResourceKind::LoadBalancer { "load balancer" } else { "instance" }
+    if kind == ResourceKind::LoadBalancer {
+        "load balancer"
+    } else {
+        "instance"
+    }
 }
 
 /// The instance that a request to a load balancer names.

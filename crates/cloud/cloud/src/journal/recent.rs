@@ -6,10 +6,8 @@ use nephele_engine::Entry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::filter::JournalFilter;
-use super::line::JournalLine;
-use crate::clock::CloudClock;
-use crate::driver::Driver;
+use super::{filter::JournalFilter, line::JournalLine};
+use crate::{clock::CloudClock, driver::Driver};
 
 /// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
 const RECORDS_MAX: usize = 256;
@@ -40,7 +38,15 @@ impl RecentRecords {
         let appended = driver.appended();
         let last = after.unwrap_or_default();
         let reports_gaps = after.is_some();
-        Self { driver, clock, appended, over, filter, last, reports_gaps }
+        Self {
+            driver,
+            clock,
+            appended,
+            over,
+            filter,
+            last,
+            reports_gaps,
+        }
     }
 
     /// The lines of the next records that pass the filter. Empty when all records that the journal has were read. It may look
@@ -55,12 +61,16 @@ impl RecentRecords {
                 let batch: Vec<Arc<Entry>> = journal.since(from).take(RECORDS_MAX).cloned().collect();
                 (journal.oldest(), batch)
             });
-            let Some(newest) = batch.last().map(|entry| entry.sequence) else { return Vec::new() };
+            let Some(newest) = batch.last().map(|entry| entry.sequence) else {
+                return Vec::new();
+            };
             let missed = oldest.saturating_sub(self.last.saturating_add(1));
             let gap = (missed > 0 && self.reports_gaps)
                 .then(|| JournalLine::missed(missed, oldest - 1, CloudClock::published(self.clock.now())));
             (self.last, self.reports_gaps) = (newest, true);
-            let lines = gap.into_iter().chain(batch.iter().map(|entry| JournalLine::of(entry)));
+            let lines = gap
+                .into_iter()
+                .chain(batch.iter().map(|entry| JournalLine::of(entry)));
             let wanted: Vec<_> = lines.filter(|line| self.filter.wants(line)).collect();
             if !wanted.is_empty() {
                 return wanted;

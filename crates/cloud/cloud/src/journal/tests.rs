@@ -28,7 +28,10 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        let _ = (std::fs::remove_file(&self.0), std::fs::remove_file(self.previous()));
+        let _ = (
+            std::fs::remove_file(&self.0),
+            std::fs::remove_file(self.previous()),
+        );
     }
 }
 
@@ -47,19 +50,30 @@ fn create(driver: &Driver, number: u64) {
     };
     let request = Request::Create(ResourceSpec::new(id));
     let at = SimTime::from_millis(number);
-    driver.apply(Operation { caller: "test".into(), request, at });
+    driver.apply(Operation {
+        caller: "test".into(),
+        request,
+        at,
+    });
 }
 
 fn lines(path: &Path) -> Vec<Line> {
     let text = std::fs::read_to_string(path).expect("it was written");
-    text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a line"))
+        .collect()
 }
 
 /// Replays the lines. Returns the number of records, and the number of resources at the end.
 fn played(lines: &[Line]) -> (u64, usize) {
     let mut replay = Replay::default();
-    lines.iter().for_each(|line| replay.play(line).expect("no difference"));
-    (replay.records(), replay.engine().map_or(0, |engine| engine.resources().count()))
+    lines
+        .iter()
+        .for_each(|line| replay.play(line).expect("no difference"));
+    (
+        replay.records(),
+        replay.engine().map_or(0, |engine| engine.resources().count()),
+    )
 }
 
 #[tokio::test]
@@ -83,16 +97,25 @@ async fn a_file_that_is_full_makes_room_for_the_next_which_begins_with_the_state
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), filled).await.expect("the file fills up");
+    tokio::time::timeout(Duration::from_secs(20), filled)
+        .await
+        .expect("the file fills up");
     over.cancel();
     keeping.await.expect("it ends");
 
     let previous = lines(&files.previous());
     let now = lines(&files.0);
-    assert!(matches!(now[..], [Line::State(_), .., Line::Digest { .. }]), "{now:?}");
+    assert!(
+        matches!(now[..], [Line::State(_), .., Line::Digest { .. }]),
+        "{now:?}"
+    );
     let there = usize::try_from(made).expect("it is a small number");
     assert_eq!(played(&now).1, there);
-    assert_eq!(played(&[previous, now].concat()), (made, there), "nothing is missing in between");
+    assert_eq!(
+        played(&[previous, now].concat()),
+        (made, there),
+        "nothing is missing in between"
+    );
 }
 
 #[tokio::test]
@@ -110,7 +133,10 @@ async fn a_reader_that_falls_behind_continues_with_the_state() {
     seen.extend(reader.next().await);
     over.cancel();
     assert_eq!(reader.next().await, []);
-    assert_eq!(played(&seen), (2, usize::try_from(many).expect("it is a small number") + 2));
+    assert_eq!(
+        played(&seen),
+        (2, usize::try_from(many).expect("it is a small number") + 2)
+    );
 }
 
 #[tokio::test]
@@ -127,7 +153,9 @@ async fn a_file_of_an_earlier_process_is_kept_once() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), written).await.expect("it is written");
+        tokio::time::timeout(Duration::from_secs(20), written)
+            .await
+            .expect("it is written");
         over.cancel();
         keeping.await.expect("it ends");
     }
@@ -153,9 +181,18 @@ fn recent_records_are_read_to_the_end_and_a_line_counts_those_that_are_missing()
         }
     };
     let all = read(JournalFilter::default(), None);
-    assert_eq!((all.first().map(|line| line.0), all.last().map(|line| line.0)), (Some(1), Some(300)));
-    assert_eq!(read(JournalFilter::default(), Some(298)), [(299, String::new()), (300, String::new())]);
-    let elsewhere = JournalFilter { cluster: Some("other".into()), ..JournalFilter::default() };
+    assert_eq!(
+        (all.first().map(|line| line.0), all.last().map(|line| line.0)),
+        (Some(1), Some(300))
+    );
+    assert_eq!(
+        read(JournalFilter::default(), Some(298)),
+        [(299, String::new()), (300, String::new())]
+    );
+    let elsewhere = JournalFilter {
+        cluster: Some("other".into()),
+        ..JournalFilter::default()
+    };
     assert_eq!(read(elsewhere.clone(), None), []);
 
     let capacity = Journal::CAPACITY as u64;
@@ -166,7 +203,10 @@ fn recent_records_are_read_to_the_end_and_a_line_counts_those_that_are_missing()
         "the first ten were not asked for"
     );
     let missed = read(JournalFilter::default(), Some(3));
-    assert_eq!(missed[..2], [(10, "RecordsMissed".to_owned()), (11, String::new())]);
+    assert_eq!(
+        missed[..2],
+        [(10, "RecordsMissed".to_owned()), (11, String::new())]
+    );
     assert_eq!(read(elsewhere, Some(3)), [(10, "RecordsMissed".to_owned())]);
 }
 
@@ -188,7 +228,10 @@ async fn reader_of_recent_records_waits_for_the_next_one_until_the_cloud_is_over
     let over = CancellationToken::new();
     create(&driver, 1);
     let clock = CloudClock::new(Arc::new(|| Timestamp::UNIX_EPOCH));
-    let filter = JournalFilter { operation: Some("CreateLoadBalancer".into()), ..JournalFilter::default() };
+    let filter = JournalFilter {
+        operation: Some("CreateLoadBalancer".into()),
+        ..JournalFilter::default()
+    };
     let mut reader = RecentRecords::new(driver.clone(), clock, over.clone(), filter, None);
     let expected = |sequence: u64| JournalLine {
         sequence,

@@ -37,8 +37,16 @@ const COREFILE: &str = ".:53 {
 const SYSTEM: &str = "kube-system";
 
 pub(crate) fn addons(scope: &Scope<'_>, version: &str, configured: &KubeadmCluster) -> Vec<Projected> {
-    let proxy = proxy(scope, version, configured).into_iter().filter(|_| !configured.skips_proxy);
-    proxy.chain(dns(scope, configured).into_iter().filter(|_| !configured.skips_dns)).collect()
+    let proxy = proxy(scope, version, configured)
+        .into_iter()
+        .filter(|_| !configured.skips_proxy);
+    proxy
+        .chain(
+            dns(scope, configured)
+                .into_iter()
+                .filter(|_| !configured.skips_dns),
+        )
+        .collect()
 }
 
 fn account() -> Value {
@@ -153,7 +161,12 @@ pub(crate) fn count_nodes(daemon_set: &mut Value, nodes: usize) {
 pub(crate) fn roll_out(addon: &mut Value) {
     addon["status"]["observedGeneration"] = addon["metadata"]["generation"].clone();
     if let Some(replicas) = addon["spec"]["replicas"].as_u64() {
-        for field in ["availableReplicas", "readyReplicas", "replicas", "updatedReplicas"] {
+        for field in [
+            "availableReplicas",
+            "readyReplicas",
+            "replicas",
+            "updatedReplicas",
+        ] {
             addon["status"][field] = replicas.into();
         }
     }

@@ -1,7 +1,6 @@
 //! The conditions and taints of a Node, and what faults change about them.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use nephele_model::{ClockSkew, NodeCondition, VisibleEffect};
@@ -11,9 +10,24 @@ use super::projected::time;
 
 /// The conditions that a kubelet reports: type, status, reason and message.
 const REPORTED: [(&str, &str, &str, &str); 4] = [
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    (
+        "DiskPressure",
+        "False",
+        "KubeletHasNoDiskPressure",
+        "kubelet has no disk pressure",
+    ),
+    (
+        "PIDPressure",
+        "False",
+        "KubeletHasSufficientPID",
+        "kubelet has sufficient PID available",
+    ),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 ];
 
@@ -42,8 +56,13 @@ pub(super) fn reported(now: &str) -> Vec<Value> {
 
 /// Whether conditions have all that a kubelet reports.
 pub(super) fn are_reported(conditions: &Value) -> bool {
-    let known =
-        |kind: &str| conditions.as_array().into_iter().flatten().any(|condition| condition["type"] == kind);
+    let known = |kind: &str| {
+        conditions
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == kind)
+    };
     REPORTED.iter().all(|(kind, ..)| known(kind))
 }
 
@@ -59,29 +78,51 @@ pub(crate) fn show_visible_effects(
     let kubelet_now = time(clock_skew(wrong).map_or(now, |skew| skewed(now, skew)));
     let now = time(now);
     let wanted = conditions(wrong);
-    let Some(known) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
+    let Some(known) = node
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+    else {
+        return;
+    };
     let mut cleared = Vec::new();
     known.retain_mut(|condition| {
         let kind = condition["type"].as_str().unwrap_or_default().to_owned();
         if !is_ours(condition) || wanted.contains_key(&kind) {
             return true;
         }
-        cleared.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
-        let usual = reported(&kubelet_now).into_iter().find(|usual| usual["type"] == *kind);
+        cleared.push((
+            kind.clone(),
+            condition["status"].as_str().unwrap_or_default().to_owned(),
+        ));
+        let usual = reported(&kubelet_now)
+            .into_iter()
+            .find(|usual| usual["type"] == *kind);
         let is_reported = usual.is_some();
         if let Some(usual) = usual {
             set(condition, usual);
         }
         is_reported
     });
-    for (kind, NodeCondition { status, reason, message, .. }) in &wanted {
+    for (
+        kind,
+        NodeCondition {
+            status,
+            reason,
+            message,
+            ..
+        },
+    ) in &wanted
+    {
         let at = if reason == UNKNOWN { &now } else { &kubelet_now };
         let changed = json!({"type": kind, "status": status, "reason": reason, "message": message,
                              "lastHeartbeatTime": at, "lastTransitionTime": at});
         match known.iter_mut().find(|condition| condition["type"] == **kind) {
             Some(condition) => {
                 if condition["status"] != **status {
-                    cleared.push((kind.clone(), condition["status"].as_str().unwrap_or_default().to_owned()));
+                    cleared.push((
+                        kind.clone(),
+                        condition["status"].as_str().unwrap_or_default().to_owned(),
+                    ));
                 }
                 set(condition, changed);
             }
@@ -90,9 +131,13 @@ pub(crate) fn show_visible_effects(
     }
     let is_set = |kind: &str, status: &str| wanted.get(kind).is_some_and(|wanted| wanted.status == status);
     let was_set = |kind: &str, status: &str| cleared.iter().any(|(k, s)| k == kind && s == status);
-    let Some(spec) = node["spec"].as_object_mut() else { return };
+    let Some(spec) = node["spec"].as_object_mut() else {
+        return;
+    };
     let taints = spec.entry("taints").or_insert_with(|| json!([]));
-    let Some(taints) = taints.as_array_mut() else { return };
+    let Some(taints) = taints.as_array_mut() else {
+        return;
+    };
     for (kind, status, key) in TAINTS {
         let is_there = taints.iter().any(|taint| taint["key"] == key);
         if is_set(kind, status) && !is_there {
@@ -129,8 +174,14 @@ pub(crate) fn skewed(now: Timestamp, skew: ClockSkew) -> Timestamp {
 
 /// Renews the heartbeats of the conditions that the kubelet reports. `at` is the time on its clock.
 pub(crate) fn renew_heartbeats(node: &mut Value, at: Timestamp) {
-    let conditions = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten().filter(|condition| condition["reason"] != UNKNOWN) {
+    let conditions = node
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut);
+    for condition in conditions
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition["reason"] != UNKNOWN)
+    {
         if REPORTED.iter().any(|(kind, ..)| condition["type"] == **kind) {
             condition["lastHeartbeatTime"] = time(at).into();
         }
@@ -153,7 +204,9 @@ fn suffix(fault: &str) -> String {
 /// Whether a fault set the condition: its message ends with the name of the fault.
 fn is_ours(condition: &Value) -> bool {
     let message = condition["message"].as_str().unwrap_or_default();
-    let named = message.strip_suffix(')').and_then(|message| message.rsplit_once("(Fault "));
+    let named = message
+        .strip_suffix(')')
+        .and_then(|message| message.rsplit_once("(Fault "));
     named.is_some_and(|(text, name)| (text.is_empty() || text.ends_with(' ')) && !name.contains(' '))
 }
 
@@ -232,25 +285,36 @@ mod tests {
     fn full() -> VisibleEffect {
         let [kind, status, reason, message] =
             ["DiskPressure", "True", "Full", "no space left"].map(str::to_owned);
-        VisibleEffect::NodeCondition(NodeCondition { kind, status, reason, message })
+        VisibleEffect::NodeCondition(NodeCondition {
+            kind,
+            status,
+            reason,
+            message,
+        })
     }
 
     /// Type, status and time of the last transition of each condition, and the keys of the taints.
     fn shown(node: &Value) -> (Vec<String>, Vec<String>) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let conditions = node["status"]["conditions"].as_array().expect("a list").iter().map(|condition| {
-            let at = text(&condition["lastTransitionTime"]);
-            format!(
-                "{} {} {}",
-                text(&condition["type"]),
-                text(&condition["status"]),
-                at.get(17..19).unwrap_or("??")
-            )
-        });
+        let conditions = node["status"]["conditions"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|condition| {
+                let at = text(&condition["lastTransitionTime"]);
+                format!(
+                    "{} {} {}",
+                    text(&condition["type"]),
+                    text(&condition["status"]),
+                    at.get(17..19).unwrap_or("??")
+                )
+            });
         let taints = node["spec"]["taints"].as_array().into_iter().flatten();
         (
             conditions.collect(),
-            taints.map(|taint| text(&taint["key"]) + ":" + &text(&taint["effect"])).collect(),
+            taints
+                .map(|taint| text(&taint["key"]) + ":" + &text(&taint["effect"]))
+                .collect(),
         )
     }
 
@@ -272,7 +336,9 @@ mod tests {
             "Kubelet stopped posting node status. (Fault f)"
         );
         show_visible_effects(&mut node, &wrong(&[]), at(9));
-        let cleared = REPORTED.map(|(kind, status, ..)| format!("{kind} {status} 09")).to_vec();
+        let cleared = REPORTED
+            .map(|(kind, status, ..)| format!("{kind} {status} 09"))
+            .to_vec();
         assert_eq!(shown(&node), (cleared, shown(&before).1));
         let again = node.clone();
         show_visible_effects(&mut node, &wrong(&[]), at(12));
@@ -294,15 +360,36 @@ mod tests {
         show_visible_effects(&mut node, &both, at(5));
         let kinds = |node: &Value| {
             let list = node["status"]["conditions"].as_array().expect("a list");
-            let pair =
-                |c: &Value| format!("{}={}", c["type"].as_str().unwrap(), c["status"].as_str().unwrap());
+            let pair = |c: &Value| {
+                format!(
+                    "{}={}",
+                    c["type"].as_str().unwrap(),
+                    c["status"].as_str().unwrap()
+                )
+            };
             list.iter().map(pair).collect::<Vec<_>>()
         };
-        let usual = ["MemoryPressure=False", "DiskPressure=True", "PIDPressure=False", "Ready=True"];
-        assert_eq!(kinds(&node), [&usual[..], &["KernelDeadlock=True", "Dead=True"]].concat());
-        assert_eq!(shown(&node).1, ["mine:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule"]);
+        let usual = [
+            "MemoryPressure=False",
+            "DiskPressure=True",
+            "PIDPressure=False",
+            "Ready=True",
+        ];
+        assert_eq!(
+            kinds(&node),
+            [&usual[..], &["KernelDeadlock=True", "Dead=True"]].concat()
+        );
+        assert_eq!(
+            shown(&node).1,
+            ["mine:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule"]
+        );
         show_visible_effects(&mut node, &wrong(&[]), at(6));
-        let usual = ["MemoryPressure=False", "DiskPressure=False", "PIDPressure=False", "Ready=True"];
+        let usual = [
+            "MemoryPressure=False",
+            "DiskPressure=False",
+            "PIDPressure=False",
+            "Ready=True",
+        ];
         assert_eq!(kinds(&node), [&usual[..], &["KernelDeadlock=True"]].concat());
         assert_eq!(shown(&node).1, ["mine:NoSchedule"]);
     }
@@ -320,22 +407,43 @@ mod tests {
         );
         assert_eq!(shown(&node).0[3], "Ready Unknown 52");
         renew_heartbeats(&mut node, at(1));
-        assert_eq!(node["status"]["conditions"][3]["lastHeartbeatTime"], time(at(52)), "no heartbeat came");
+        assert_eq!(
+            node["status"]["conditions"][3]["lastHeartbeatTime"],
+            time(at(52)),
+            "no heartbeat came"
+        );
         show_visible_effects(&mut node, &wrong(&[("a", behind)]), at(54));
         assert_eq!(shown(&node).0[3], "Ready True 34");
         renew_heartbeats(&mut node, at(55));
         let beats = node["status"]["conditions"].as_array().expect("a list").iter();
-        assert!(beats.clone().all(|condition| condition["lastHeartbeatTime"] == time(at(55))), "{node}");
+        assert!(
+            beats
+                .clone()
+                .all(|condition| condition["lastHeartbeatTime"] == time(at(55))),
+            "{node}"
+        );
         assert_eq!(shown(&node).0[3], "Ready True 34", "a heartbeat is no transition");
     }
 
     #[test]
     fn a_fault_that_goes_leaves_what_another_one_says() {
         let mut node = node();
-        show_visible_effects(&mut node, &wrong(&[("a", full()), ("b", VisibleEffect::Frozen)]), at(5));
-        assert!(shown(&node).0.iter().all(|condition| condition.contains("Unknown")));
+        show_visible_effects(
+            &mut node,
+            &wrong(&[("a", full()), ("b", VisibleEffect::Frozen)]),
+            at(5),
+        );
+        assert!(
+            shown(&node)
+                .0
+                .iter()
+                .all(|condition| condition.contains("Unknown"))
+        );
         show_visible_effects(&mut node, &wrong(&[("a", full())]), at(6));
         assert_eq!(shown(&node).0[1], "DiskPressure True 06");
-        assert_eq!(shown(&node).1, ["mine:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule"]);
+        assert_eq!(
+            shown(&node).1,
+            ["mine:NoSchedule", "node.kubernetes.io/disk-pressure:NoSchedule"]
+        );
     }
 }

@@ -16,7 +16,11 @@ pub(crate) fn kubeadm(
 ) -> Vec<Projected> {
     let cluster = scope.cluster;
     let algorithm = authority.key_algorithm().unwrap_or(KeyAlgorithm::Rsa2048);
-    let endpoint = cluster.endpoint.as_ref().map(ToString::to_string).unwrap_or_default();
+    let endpoint = cluster
+        .endpoint
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     // The document that KCP parses, changes and writes back on an upgrade.
     let mut configuration = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration",
@@ -42,7 +46,11 @@ pub(crate) fn kubeadm(
     for (pointer, field, value) in [
         ("/dns", "imageRepository", &configured.dns_image_repository),
         ("/dns", "imageTag", &configured.dns_image_tag),
-        ("/etcd/local", "imageRepository", &configured.etcd_image_repository),
+        (
+            "/etcd/local",
+            "imageRepository",
+            &configured.etcd_image_repository,
+        ),
         ("/etcd/local", "imageTag", &configured.etcd_image_tag),
     ] {
         if let Some(part) = configuration.pointer_mut(pointer).filter(|_| !value.is_empty()) {
@@ -86,13 +94,33 @@ pub(crate) fn kubeadm(
             "kubeadm-config",
             json!({"ClusterConfiguration": nephele_yaml::write(&configuration)}),
         ),
-        config_map("kube-system", "kubelet-config", json!({"kubelet": nephele_yaml::write(&kubelet)})),
-        config_map("kube-public", "cluster-info", json!({"kubeconfig": nephele_yaml::write(&discovery)})),
+        config_map(
+            "kube-system",
+            "kubelet-config",
+            json!({"kubelet": nephele_yaml::write(&kubelet)}),
+        ),
+        config_map(
+            "kube-public",
+            "cluster-info",
+            json!({"kubeconfig": nephele_yaml::write(&discovery)}),
+        ),
         scope.object(rbac, roles, "", "cluster-admin", everything),
         scope.object(rbac, roles, "", "kubeadm:get-nodes", get_nodes),
-        scope.object(rbac, bindings, "", "cluster-admin", binding("cluster-admin", "system:masters")),
+        scope.object(
+            rbac,
+            bindings,
+            "",
+            "cluster-admin",
+            binding("cluster-admin", "system:masters"),
+        ),
         scope.object(rbac, bindings, "", admins, binding("cluster-admin", admins)),
-        scope.object(rbac, bindings, "", "kubeadm:get-nodes", binding("kubeadm:get-nodes", joining)),
+        scope.object(
+            rbac,
+            bindings,
+            "",
+            "kubeadm:get-nodes",
+            binding("kubeadm:get-nodes", joining),
+        ),
     ]
 }
 

@@ -6,9 +6,7 @@ use nephele_model::Role;
 use serde_json::{Value, json};
 
 use super::projected::{Projected, Scope, time};
-use crate::identity::MachineAddress;
-use crate::spec::MachineSpec;
-use crate::user_data::Taint;
+use crate::{identity::MachineAddress, spec::MachineSpec, user_data::Taint};
 
 /// The Node as kubeadm and the kubelet would have registered it, and its Lease.
 ///
@@ -20,7 +18,11 @@ use crate::user_data::Taint;
 pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<Projected> {
     let now = time(scope.at);
     let hardware = machine.hardware.clone().unwrap_or_default();
-    let Hardware { architecture, operating_system, capacity } = &hardware;
+    let Hardware {
+        architecture,
+        operating_system,
+        capacity,
+    } = &hardware;
     let mut labels = json!({
         "beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": operating_system,
         "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
@@ -46,7 +48,11 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
         .addresses
         .iter()
         .map(|MachineAddress { kind, address }| {
-            let address = if kind == "Hostname" && *address == machine.id.name { name } else { address };
+            let address = if kind == "Hostname" && *address == machine.id.name {
+                name
+            } else {
+                address
+            };
             json!({"type": kind, "address": address})
         })
         .collect();
@@ -57,7 +63,12 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
     if !taints.is_empty() {
         spec["taints"] = taints.into();
     }
-    if let Some(first) = machine.allocation.pod_cidrs.first().filter(|_| name == machine.node_name()) {
+    if let Some(first) = machine
+        .allocation
+        .pod_cidrs
+        .first()
+        .filter(|_| name == machine.node_name())
+    {
         spec["podCIDR"] = first.as_str().into();
         spec["podCIDRs"] = json!(machine.allocation.pod_cidrs);
     }
@@ -99,7 +110,9 @@ fn taints(machine: &MachineSpec) -> Vec<Value> {
         let uninitialized = json!({"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"});
         return control_plane.into_iter().chain([uninitialized]).collect();
     };
-    let Some(taints) = &kubeadm.taints else { return control_plane.into_iter().collect() };
+    let Some(taints) = &kubeadm.taints else {
+        return control_plane.into_iter().collect();
+    };
     let shown = |Taint { key, value, effect }: &Taint| match value.as_str() {
         "" => json!({"key": key, "effect": effect}),
         value => json!({"key": key, "value": value, "effect": effect}),
@@ -163,7 +176,11 @@ pub(crate) fn renewed(lease: &Value) -> Option<Timestamp> {
 }
 
 fn node_info(scope: &Scope<'_>, machine: &MachineSpec, name: &str, hardware: &Hardware) -> Value {
-    let Hardware { architecture, operating_system, .. } = hardware;
+    let Hardware {
+        architecture,
+        operating_system,
+        ..
+    } = hardware;
     let uid = |what: &str, name: &str| super::uid(&scope.cluster.id, what, "", name);
     let identity = |what: &str| uid(what, &machine.id.name);
     json!({
@@ -185,7 +202,11 @@ fn os_image(machine: &MachineSpec) -> &str {
 fn region(zone: &str) -> &str {
     let region = zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
     let one_letter = zone.len() - region.len() == 1;
-    if one_letter && region.ends_with(|c: char| c.is_ascii_digit()) { region } else { zone }
+    if one_letter && region.ends_with(|c: char| c.is_ascii_digit()) {
+        region
+    } else {
+        zone
+    }
 }
 
 /// An annotation of a Node with [`crate::spec::Files::contents`] of its machine, as JSON.
@@ -219,14 +240,24 @@ pub(crate) fn is_node_of(node: &Value, machine: &MachineSpec) -> bool {
 
 /// Updates the Node after its machine was changed in place.
 pub(crate) fn change_node(node: &mut Value, machine: &MachineSpec) {
-    for (field, value) in [("kubeletVersion", machine.version.as_str()), ("osImage", os_image(machine))] {
-        if let Some(info) = node.pointer_mut("/status/nodeInfo").and_then(Value::as_object_mut) {
+    for (field, value) in [
+        ("kubeletVersion", machine.version.as_str()),
+        ("osImage", os_image(machine)),
+    ] {
+        if let Some(info) = node
+            .pointer_mut("/status/nodeInfo")
+            .and_then(Value::as_object_mut)
+        {
             info.insert(field.to_owned(), value.into());
         }
     }
-    let Some(metadata) = node["metadata"].as_object_mut() else { return };
+    let Some(metadata) = node["metadata"].as_object_mut() else {
+        return;
+    };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    let Some(annotations) = annotations.as_object_mut() else { return };
+    let Some(annotations) = annotations.as_object_mut() else {
+        return;
+    };
     match files(machine) {
         Some(files) => annotations.insert(FILES_ANNOTATION.to_owned(), files.into()),
         None => annotations.remove(FILES_ANNOTATION),

@@ -39,7 +39,10 @@ impl Scope<'_> {
         }
         metadata["uid"] = uid(&self.cluster.id, resource, namespace, name).into();
         metadata["creationTimestamp"] = time(self.at).into();
-        Projected { key: Key::new(group, resource, namespace, name), value }
+        Projected {
+            key: Key::new(group, resource, namespace, name),
+            value,
+        }
     }
 }
 
@@ -56,7 +59,13 @@ pub(crate) fn made(cluster: &ClusterId, key: &Key, object: &Object) -> bool {
 /// The uid of a projected object. It is the same whenever the object is projected.
 pub(crate) fn uid(cluster: &ClusterId, resource: &str, namespace: &str, name: &str) -> String {
     let mut hash = Sha256::new();
-    for part in [cluster.namespace.as_str(), &cluster.name, resource, namespace, name] {
+    for part in [
+        cluster.namespace.as_str(),
+        &cluster.name,
+        resource,
+        namespace,
+        name,
+    ] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }

@@ -18,7 +18,12 @@ pub(crate) enum Component {
 }
 
 impl Component {
-    pub(crate) const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControllerManager,
+        Self::Scheduler,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -39,7 +44,10 @@ impl Component {
         let configuration = machine.cluster_configuration().cloned().unwrap_or_default();
         match self {
             Self::Etcd => {
-                let tag = machine.etcd_image_tag.as_deref().unwrap_or_else(|| etcd_image_tag(version));
+                let tag = machine
+                    .etcd_image_tag
+                    .as_deref()
+                    .unwrap_or_else(|| etcd_image_tag(version));
                 configuration.etcd_image(tag)
             }
             other => format!("{}/{}:{version}", configuration.repository(), other.name()),
@@ -86,8 +94,14 @@ pub(crate) fn static_pod(
     let condition = |kind: &str| -> Value {
         json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now})
     };
-    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
-        .map(condition);
+    let conditions = [
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ]
+    .map(condition);
     let value = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

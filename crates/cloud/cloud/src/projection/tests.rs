@@ -1,7 +1,9 @@
 //! Tests of the complete projection.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use jiff::Timestamp;
 use nephele_apiserver::{DeleteOptions, Key, Store, StoreOptions};
@@ -10,9 +12,11 @@ use nephele_pki::{Authority, KeyAlgorithm};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::identity::MachineAddress;
-use crate::spec::{Allocation, ClusterSpec, MachineSpec};
-use crate::user_data::{Kubeadm, KubeadmCluster, Taint};
+use crate::{
+    identity::MachineAddress,
+    spec::{Allocation, ClusterSpec, MachineSpec},
+    user_data::{Kubeadm, KubeadmCluster, Taint},
+};
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| authority(KeyAlgorithm::EcdsaP384));
 
@@ -22,11 +26,17 @@ fn at() -> Timestamp {
 
 fn cluster() -> ClusterSpec {
     ClusterSpec {
-        id: ClusterId { namespace: "default".into(), name: "demo".into() },
+        id: ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        },
         labels: BTreeMap::new(),
         region: None,
         cloud_spec: String::new(),
-        endpoint: Some(Endpoint { host: "10.0.0.9".into(), port: 20_000 }),
+        endpoint: Some(Endpoint {
+            host: "10.0.0.9".into(),
+            port: 20_000,
+        }),
         created_at: at(),
         is_read_refused: false,
         pod_cidrs: vec!["192.168.0.0/16".into()],
@@ -36,9 +46,15 @@ fn cluster() -> ClusterSpec {
 }
 
 fn machine(role: Role) -> MachineSpec {
-    let address = |kind: &str, address: &str| MachineAddress { kind: kind.into(), address: address.into() };
+    let address = |kind: &str, address: &str| MachineAddress {
+        kind: kind.into(),
+        address: address.into(),
+    };
     MachineSpec {
-        id: MachineId { cluster: cluster().id, name: "m1".into() },
+        id: MachineId {
+            cluster: cluster().id,
+            name: "m1".into(),
+        },
         labels: BTreeMap::new(),
         role,
         caller: Caller::Machine,
@@ -74,18 +90,28 @@ fn authority(algorithm: KeyAlgorithm) -> Authority {
 
 fn everything() -> Vec<Projected> {
     let cluster = cluster();
-    let scope = Scope { cluster: &cluster, at: at() };
+    let scope = Scope {
+        cluster: &cluster,
+        at: at(),
+    };
     let machine = machine(Role::ControlPlane);
     let mut all = base(&scope);
     all.extend(node(&scope, &machine, "m1"));
     all.extend(Component::ALL.map(|component| static_pod(&scope, &machine, "m1", component)));
-    all.extend(kubeadm(&scope, &machine.version, &KubeadmCluster::default(), &AUTHORITY));
+    all.extend(kubeadm(
+        &scope,
+        &machine.version,
+        &KubeadmCluster::default(),
+        &AUTHORITY,
+    ));
     all.extend(addons(&scope, &machine.version, &KubeadmCluster::default()));
     all
 }
 
 fn named<'a>(all: &'a [Projected], resource: &str, name: &str) -> &'a Value {
-    let found = all.iter().find(|p| p.key.resource.resource == resource && p.key.name == name);
+    let found = all
+        .iter()
+        .find(|p| p.key.resource.resource == resource && p.key.name == name);
     &found.unwrap_or_else(|| panic!("no {resource} {name}")).value
 }
 
@@ -94,12 +120,21 @@ fn store_takes_every_object_and_keeps_its_identity() {
     let store = Store::new(StoreOptions::default());
     let all = everything();
     let keys: BTreeSet<_> = all.iter().map(|projected| projected.key.clone()).collect();
-    let uids: BTreeSet<_> = all.iter().map(|p| p.value["metadata"]["uid"].as_str().unwrap()).collect();
+    let uids: BTreeSet<_> = all
+        .iter()
+        .map(|p| p.value["metadata"]["uid"].as_str().unwrap())
+        .collect();
     assert_eq!((keys.len(), uids.len()), (all.len(), all.len()));
     for Projected { key, value } in &all {
-        let stored = store.create(Timestamp::UNIX_EPOCH, key, value.clone()).unwrap().value();
+        let stored = store
+            .create(Timestamp::UNIX_EPOCH, key, value.clone())
+            .unwrap()
+            .value();
         for field in ["uid", "creationTimestamp", "name"] {
-            assert_eq!(stored["metadata"][field], value["metadata"][field], "{key:?} {field}");
+            assert_eq!(
+                stored["metadata"][field], value["metadata"][field],
+                "{key:?} {field}"
+            );
         }
         for field in ["spec", "status", "data", "rules"] {
             assert_eq!(stored.get(field), value.get(field), "{key:?} {field}");
@@ -108,7 +143,12 @@ fn store_takes_every_object_and_keeps_its_identity() {
     // The control plane's pods belong to their Node, and are deleted with it.
     let nodes = Key::new("", "nodes", "", "m1");
     store.delete(at(), &nodes, &DeleteOptions::default()).unwrap();
-    assert!(store.list(&nephele_apiserver::GroupResource::new("", "pods"), None).objects.is_empty());
+    assert!(
+        store
+            .list(&nephele_apiserver::GroupResource::new("", "pods"), None)
+            .objects
+            .is_empty()
+    );
 }
 
 #[test]
@@ -138,10 +178,15 @@ fn node_of_a_control_plane_machine() {
     assert_eq!(node["status"]["addresses"], addresses);
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.3");
     let conditions = node["status"]["conditions"].as_array().unwrap().iter();
-    let conditions: BTreeMap<_, _> =
-        conditions.map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
-    let healthy =
-        [("DiskPressure", "False"), ("MemoryPressure", "False"), ("PIDPressure", "False"), ("Ready", "True")];
+    let conditions: BTreeMap<_, _> = conditions
+        .map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap()))
+        .collect();
+    let healthy = [
+        ("DiskPressure", "False"),
+        ("MemoryPressure", "False"),
+        ("PIDPressure", "False"),
+        ("Ready", "True"),
+    ];
     assert_eq!(conditions, healthy.into());
     let lease = named(&all, "leases", "m1");
     assert_eq!(lease["spec"]["renewTime"], "2026-01-02T03:04:05.678000Z");
@@ -153,11 +198,26 @@ fn node_of_a_worker_is_not_the_control_planes() {
     let mut worker = machine(Role::Worker);
     worker.zone = None;
     worker.allocation.pod_cidrs.clear();
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, "m1")[0].value;
+    let node = &node(
+        &Scope {
+            cluster: &cluster,
+            at: at(),
+        },
+        &worker,
+        "m1",
+    )[0]
+    .value;
     let taints = json!([{"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}]);
-    assert_eq!(node["spec"], json!({"providerID": "in-memory://m1", "taints": taints}));
-    let labels: BTreeSet<_> =
-        node["metadata"]["labels"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(
+        node["spec"],
+        json!({"providerID": "in-memory://m1", "taints": taints})
+    );
+    let labels: BTreeSet<_> = node["metadata"]["labels"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     let expected = [
         "beta.kubernetes.io/arch",
         "beta.kubernetes.io/os",
@@ -173,7 +233,10 @@ fn node_of_a_worker_is_not_the_control_planes() {
 fn a_node_reports_the_machine_that_it_runs_on() {
     let cluster = cluster();
     let capacity = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, quantity)| ((*name).to_owned(), (*quantity).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, quantity)| ((*name).to_owned(), (*quantity).to_owned()))
+            .collect()
     };
     let mut worker = machine(Role::Worker);
     worker.region = Some("north".into());
@@ -183,9 +246,20 @@ fn a_node_reports_the_machine_that_it_runs_on() {
         operating_system: "windows".into(),
         capacity: capacity(&[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "1")]),
     });
-    let node = &node(&Scope { cluster: &cluster, at: at() }, &worker, "m1")[0].value;
+    let node = &node(
+        &Scope {
+            cluster: &cluster,
+            at: at(),
+        },
+        &worker,
+        "m1",
+    )[0]
+    .value;
     let labels = &node["metadata"]["labels"];
-    let place = (&labels["topology.kubernetes.io/region"], &labels["topology.kubernetes.io/zone"]);
+    let place = (
+        &labels["topology.kubernetes.io/region"],
+        &labels["topology.kubernetes.io/zone"],
+    );
     assert_eq!(place, (&json!("north"), &json!("sim-1a")));
     for name in ["kubernetes.io/arch", "beta.kubernetes.io/arch"] {
         assert_eq!(labels[name], "arm64", "{name}");
@@ -194,10 +268,16 @@ fn a_node_reports_the_machine_that_it_runs_on() {
         assert_eq!(labels[name], "windows", "{name}");
     }
     let info = &node["status"]["nodeInfo"];
-    assert_eq!((&info["architecture"], &info["operatingSystem"]), (&json!("arm64"), &json!("windows")));
+    assert_eq!(
+        (&info["architecture"], &info["operatingSystem"]),
+        (&json!("arm64"), &json!("windows"))
+    );
     assert_eq!(info["osImage"], "ubuntu-24.04");
     let expected = json!({ "cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1", "hugepages-2Mi": "0" });
-    assert_eq!((&node["status"]["capacity"], &node["status"]["allocatable"]), (&expected, &expected));
+    assert_eq!(
+        (&node["status"]["capacity"], &node["status"]["allocatable"]),
+        (&expected, &expected)
+    );
 }
 
 #[test]
@@ -207,19 +287,31 @@ fn static_pods_are_mirrors_that_run_and_are_ready() {
     for (component, image) in [
         ("etcd", "registry.k8s.io/etcd:3.6.8-0"),
         ("kube-apiserver", "registry.k8s.io/kube-apiserver:v1.36.3"),
-        ("kube-controller-manager", "registry.k8s.io/kube-controller-manager:v1.36.3"),
+        (
+            "kube-controller-manager",
+            "registry.k8s.io/kube-controller-manager:v1.36.3",
+        ),
         ("kube-scheduler", "registry.k8s.io/kube-scheduler:v1.36.3"),
     ] {
         let pod = named(&all, "pods", &format!("{component}-m1"));
         assert_eq!(pod["metadata"]["namespace"], "kube-system");
-        assert_eq!(pod["metadata"]["labels"], json!({"component": component, "tier": "control-plane"}));
+        assert_eq!(
+            pod["metadata"]["labels"],
+            json!({"component": component, "tier": "control-plane"})
+        );
         let annotations = &pod["metadata"]["annotations"];
-        assert_eq!(annotations["kubernetes.io/config.hash"], annotations["kubernetes.io/config.mirror"]);
+        assert_eq!(
+            annotations["kubernetes.io/config.hash"],
+            annotations["kubernetes.io/config.mirror"]
+        );
         assert_eq!(annotations["kubernetes.io/config.source"], "file");
         let owner =
             json!([{"apiVersion": "v1", "kind": "Node", "name": "m1", "controller": true, "uid": uid}]);
         assert_eq!(pod["metadata"]["ownerReferences"], owner);
-        assert_eq!((&pod["spec"]["nodeName"], &pod["status"]["phase"]), (&json!("m1"), &json!("Running")));
+        assert_eq!(
+            (&pod["spec"]["nodeName"], &pod["status"]["phase"]),
+            (&json!("m1"), &json!("Running"))
+        );
         assert_eq!(
             (&pod["status"]["podIP"], &pod["status"]["hostIP"]),
             (&json!("10.1.2.3"), &json!("10.1.2.3"))
@@ -261,7 +353,10 @@ fn kubeadm_config_is_the_document_that_kubeadm_writes() {
             "proxy": {}, "scheduler": {},
         })
     );
-    let info = named(&all, "configmaps", "cluster-info")["data"]["kubeconfig"].as_str().unwrap().to_owned();
+    let info = named(&all, "configmaps", "cluster-info")["data"]["kubeconfig"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let info: Value = serde_yaml_ng::from_str(&info).unwrap();
     let encoded = {
         use base64::Engine as _;
@@ -274,10 +369,23 @@ fn kubeadm_config_is_the_document_that_kubeadm_writes() {
 #[test]
 fn kubeadm_config_names_the_algorithm_of_the_clusters_authority() {
     let cluster = cluster();
-    let scope = Scope { cluster: &cluster, at: at() };
-    for algorithm in [KeyAlgorithm::Rsa2048, KeyAlgorithm::EcdsaP256, KeyAlgorithm::EcdsaP384] {
-        let configuration =
-            kubeadm(&scope, "v1.36.3", &KubeadmCluster::default(), &authority(algorithm)).remove(0).value;
+    let scope = Scope {
+        cluster: &cluster,
+        at: at(),
+    };
+    for algorithm in [
+        KeyAlgorithm::Rsa2048,
+        KeyAlgorithm::EcdsaP256,
+        KeyAlgorithm::EcdsaP384,
+    ] {
+        let configuration = kubeadm(
+            &scope,
+            "v1.36.3",
+            &KubeadmCluster::default(),
+            &authority(algorithm),
+        )
+        .remove(0)
+        .value;
         let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
         let document: Value = serde_yaml_ng::from_str(text).unwrap();
         assert_eq!(document["encryptionAlgorithm"], algorithm.as_str());
@@ -287,7 +395,10 @@ fn kubeadm_config_names_the_algorithm_of_the_clusters_authority() {
 #[test]
 fn etcd_is_the_one_that_kubeadm_runs_with_the_version() {
     let cluster = cluster();
-    let scope = Scope { cluster: &cluster, at: at() };
+    let scope = Scope {
+        cluster: &cluster,
+        at: at(),
+    };
     for (version, tag) in [
         ("v1.29.14", "3.5.24-0"),
         ("v1.33.1", "3.5.24-0"),
@@ -296,7 +407,10 @@ fn etcd_is_the_one_that_kubeadm_runs_with_the_version() {
         ("v1.99.0", "3.6.8-0"),
         ("", "3.6.8-0"),
     ] {
-        let machine = MachineSpec { version: version.into(), ..machine(Role::ControlPlane) };
+        let machine = MachineSpec {
+            version: version.into(),
+            ..machine(Role::ControlPlane)
+        };
         let pod = static_pod(&scope, &machine, "m1", Component::Etcd).value;
         let image = &pod["spec"]["containers"][0]["image"];
         assert_eq!(*image, format!("registry.k8s.io/etcd:{tag}"), "{version}");
@@ -306,7 +420,10 @@ fn etcd_is_the_one_that_kubeadm_runs_with_the_version() {
 #[test]
 fn second_node_of_a_machine_differs_in_what_a_host_name_and_a_boot_change() {
     let cluster = cluster();
-    let scope = Scope { cluster: &cluster, at: at() };
+    let scope = Scope {
+        cluster: &cluster,
+        at: at(),
+    };
     let machine = machine(Role::Worker);
     let [first, second] = ["m1", "m1-2"].map(|name| node(&scope, &machine, name).remove(0).value);
     let mut expected = first.clone();
@@ -320,7 +437,10 @@ fn second_node_of_a_machine_differs_in_what_a_host_name_and_a_boot_change() {
     assert_eq!(second, expected);
     assert!(is_node_of(&first, &machine) && is_node_of(&second, &machine));
     let lease = node(&scope, &machine, "m1-2").remove(1);
-    assert_eq!((lease.key.name.as_str(), &lease.value["spec"]["holderIdentity"]), ("m1-2", &json!("m1-2")));
+    assert_eq!(
+        (lease.key.name.as_str(), &lease.value["spec"]["holderIdentity"]),
+        ("m1-2", &json!("m1-2"))
+    );
 }
 
 #[test]
@@ -329,62 +449,125 @@ fn addons_run_what_was_asked_for() {
     let image = |resource: &str, name: &str| {
         named(&all, resource, name)["spec"]["template"]["spec"]["containers"][0]["image"].clone()
     };
-    assert_eq!(image("daemonsets", "kube-proxy"), "registry.k8s.io/kube-proxy:v1.36.3");
-    assert_eq!(image("deployments", "coredns"), format!("registry.k8s.io/coredns/coredns:{DNS_IMAGE_TAG}"));
-    let corefile = named(&all, "configmaps", "coredns")["data"]["Corefile"].as_str().unwrap().to_owned();
+    assert_eq!(
+        image("daemonsets", "kube-proxy"),
+        "registry.k8s.io/kube-proxy:v1.36.3"
+    );
+    assert_eq!(
+        image("deployments", "coredns"),
+        format!("registry.k8s.io/coredns/coredns:{DNS_IMAGE_TAG}")
+    );
+    let corefile = named(&all, "configmaps", "coredns")["data"]["Corefile"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(corefile.contains("kubernetes cluster.local in-addr.arpa") && !corefile.contains("DOMAIN"));
-    assert_eq!(named(&all, "services", "kube-dns")["spec"]["clusterIP"], "10.128.0.10");
-    assert_eq!(named(&all, "services", "kubernetes")["spec"]["clusterIP"], "10.128.0.1");
+    assert_eq!(
+        named(&all, "services", "kube-dns")["spec"]["clusterIP"],
+        "10.128.0.10"
+    );
+    assert_eq!(
+        named(&all, "services", "kubernetes")["spec"]["clusterIP"],
+        "10.128.0.1"
+    );
 }
 
 #[test]
 fn what_the_kubeadm_configuration_says_is_what_is_shown() {
     let cluster = cluster();
-    let scope = Scope { cluster: &cluster, at: at() };
-    let taint =
-        |key: &str, value: &str| Taint { key: key.into(), value: value.into(), effect: "NoSchedule".into() };
+    let scope = Scope {
+        cluster: &cluster,
+        at: at(),
+    };
+    let taint = |key: &str, value: &str| Taint {
+        key: key.into(),
+        value: value.into(),
+        effect: "NoSchedule".into(),
+    };
     let registered = |role: Role, labels: &[(&str, &str)], taints: Option<Vec<Taint>>| {
-        let node_labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        let kubeadm = Some(Box::new(Kubeadm { node_labels, taints, cluster: None }));
-        let node = node(&scope, &MachineSpec { kubeadm, ..machine(role) }, "m1").remove(0).value;
-        let shown = labels.iter().map(|(key, _)| node["metadata"]["labels"][*key].clone());
+        let node_labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect();
+        let kubeadm = Some(Box::new(Kubeadm {
+            node_labels,
+            taints,
+            cluster: None,
+        }));
+        let node = node(
+            &scope,
+            &MachineSpec {
+                kubeadm,
+                ..machine(role)
+            },
+            "m1",
+        )
+        .remove(0)
+        .value;
+        let shown = labels
+            .iter()
+            .map(|(key, _)| node["metadata"]["labels"][*key].clone());
         (node["spec"]["taints"].clone(), shown.collect::<Vec<_>>())
     };
-    let labels = [("pool", "gpu"), ("kubernetes.io/os", "windows"), ("topology.kubernetes.io/zone", "z")];
+    let labels = [
+        ("pool", "gpu"),
+        ("kubernetes.io/os", "windows"),
+        ("topology.kubernetes.io/zone", "z"),
+    ];
     let taints =
         json!([{"key": "gpu", "effect": "NoSchedule"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]);
     // The cloud decides about the zone.
     let shown = vec![json!("gpu"), json!("windows"), json!("sim-1a")];
     let both = Some(vec![taint("gpu", ""), taint("a", "b")]);
     assert_eq!(registered(Role::Worker, &labels, both), (taints, shown));
-    assert_eq!(registered(Role::ControlPlane, &[], Some(vec![])), (json!(null), vec![]));
+    assert_eq!(
+        registered(Role::ControlPlane, &[], Some(vec![])),
+        (json!(null), vec![])
+    );
     assert_eq!(registered(Role::Worker, &[], None), (json!(null), vec![]));
     let usual = json!([{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]);
     assert_eq!(registered(Role::ControlPlane, &[], None), (usual, vec![]));
 
-    let configured =
-        KubeadmCluster { image_repository: "mirror.example".into(), ..KubeadmCluster::default() };
+    let configured = KubeadmCluster {
+        image_repository: "mirror.example".into(),
+        ..KubeadmCluster::default()
+    };
     let images = |configured: &KubeadmCluster| {
-        let kubeadm = Kubeadm { cluster: Some(configured.clone()), ..Kubeadm::default() };
-        let machine = MachineSpec { kubeadm: Some(Box::new(kubeadm)), ..machine(Role::ControlPlane) };
-        let mut all: Vec<_> =
-            Component::ALL.map(|component| static_pod(&scope, &machine, "m1", component)).into();
+        let kubeadm = Kubeadm {
+            cluster: Some(configured.clone()),
+            ..Kubeadm::default()
+        };
+        let machine = MachineSpec {
+            kubeadm: Some(Box::new(kubeadm)),
+            ..machine(Role::ControlPlane)
+        };
+        let mut all: Vec<_> = Component::ALL
+            .map(|component| static_pod(&scope, &machine, "m1", component))
+            .into();
         all.extend(addons(&scope, "v1.36.3", configured));
         let images = all.iter().filter_map(|object| {
-            let template = object.value.pointer("/spec/template/spec").unwrap_or(&object.value["spec"]);
+            let template = object
+                .value
+                .pointer("/spec/template/spec")
+                .unwrap_or(&object.value["spec"]);
             template["containers"][0]["image"].as_str().map(str::to_owned)
         });
         images.collect::<Vec<_>>()
     };
     let of = |etcd: &str, dns: &str| {
-        ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"]
-            .map(|name| format!("mirror.example/{name}:v1.36.3"))
-            .into_iter()
-            .enumerate()
-            .flat_map(|(index, image)| [(index == 0).then(|| etcd.to_owned()), Some(image)])
-            .flatten()
-            .chain([dns.to_owned()])
-            .collect::<Vec<_>>()
+        [
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kube-proxy",
+        ]
+        .map(|name| format!("mirror.example/{name}:v1.36.3"))
+        .into_iter()
+        .enumerate()
+        .flat_map(|(index, image)| [(index == 0).then(|| etcd.to_owned()), Some(image)])
+        .flatten()
+        .chain([dns.to_owned()])
+        .collect::<Vec<_>>()
     };
     let dns = format!("mirror.example/coredns:{DNS_IMAGE_TAG}");
     assert_eq!(images(&configured), of("mirror.example/etcd:3.6.8-0", &dns));
@@ -395,7 +578,10 @@ fn what_the_kubeadm_configuration_says_is_what_is_shown() {
         etcd_image_tag: "3.5.0".into(),
         ..configured
     };
-    assert_eq!(images(&all), of("etcd.example/etcd:3.6.8-0", "dns.example/a/coredns:v1.12.0"));
+    assert_eq!(
+        images(&all),
+        of("etcd.example/etcd:3.6.8-0", "dns.example/a/coredns:v1.12.0")
+    );
     let written = |configured: &KubeadmCluster| {
         let map = kubeadm(&scope, "v1.36.3", configured, &AUTHORITY).remove(0).value;
         KubeadmCluster::published(map["data"]["ClusterConfiguration"].as_str().unwrap()).unwrap()
@@ -408,7 +594,11 @@ fn what_the_kubeadm_configuration_says_is_what_is_shown() {
     };
     assert_eq!(written(&external), external);
 
-    let skipped = KubeadmCluster { skips_proxy: true, skips_dns: true, ..KubeadmCluster::default() };
+    let skipped = KubeadmCluster {
+        skips_proxy: true,
+        skips_dns: true,
+        ..KubeadmCluster::default()
+    };
     assert_eq!(addons(&scope, "v1.36.3", &skipped), []);
 }
 
@@ -435,14 +625,25 @@ fn addon_is_rolled_out_to_as_many_as_are_asked_for() {
 fn ipv6_cluster_has_ipv6_services() {
     let mut cluster = cluster();
     cluster.service_cidrs = vec!["fd00:1::/108".into()];
-    cluster.endpoint = Some(Endpoint { host: "fd00::9".into(), port: 20_000 });
-    let scope = Scope { cluster: &cluster, at: at() };
+    cluster.endpoint = Some(Endpoint {
+        host: "fd00::9".into(),
+        port: 20_000,
+    });
+    let scope = Scope {
+        cluster: &cluster,
+        at: at(),
+    };
     let service = base(&scope).pop().unwrap().value;
     assert_eq!(
         (&service["spec"]["clusterIP"], &service["spec"]["ipFamilies"]),
         (&json!("fd00:1::1"), &json!(["IPv6"]))
     );
-    let configuration = kubeadm(&scope, "v1.36.3", &KubeadmCluster::default(), &AUTHORITY).remove(0).value;
+    let configuration = kubeadm(&scope, "v1.36.3", &KubeadmCluster::default(), &AUTHORITY)
+        .remove(0)
+        .value;
     let text = configuration["data"]["ClusterConfiguration"].as_str().unwrap();
-    assert!(text.contains("'[fd00::9]:20000'") || text.contains("\"[fd00::9]:20000\""), "{text}");
+    assert!(
+        text.contains("'[fd00::9]:20000'") || text.contains("\"[fd00::9]:20000\""),
+        "{text}"
+    );
 }

@@ -6,4 +6,9 @@ use nephele_yaml::{Bounds, Dialect};
 pub(super) const MAX: usize = 1024 * 1024;
 
 /// The bounds of all YAML here, and the memory of JSON.
-pub(super) const BOUNDS: Bounds = Bounds { text: MAX, memory: 8 * MAX, depth: 64, dialect: Dialect::Go };
+pub(super) const BOUNDS: Bounds = Bounds {
+    text: MAX,
+    memory: 8 * MAX,
+    depth: 64,
+    dialect: Dialect::Go,
+};

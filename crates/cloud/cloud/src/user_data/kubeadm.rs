@@ -68,28 +68,46 @@ impl KubeadmCluster {
     pub(crate) fn dns_image(&self, default_tag: &str) -> String {
         let repository = or(&self.dns_image_repository, self.repository());
         let folder = if repository == REPOSITORY { "/coredns" } else { "" };
-        format!("{repository}{folder}/coredns:{}", or(&self.dns_image_tag, default_tag))
+        format!(
+            "{repository}{folder}/coredns:{}",
+            or(&self.dns_image_tag, default_tag)
+        )
     }
 
     /// The image of etcd with a tag (kubeadm, `GetEtcdImage`).
     pub(crate) fn etcd_image(&self, tag: &str) -> String {
-        format!("{}/etcd:{tag}", or(&self.etcd_image_repository, self.repository()))
+        format!(
+            "{}/etcd:{tag}",
+            or(&self.etcd_image_repository, self.repository())
+        )
     }
 
     /// What a `ClusterConfiguration` says.
     fn of(document: &Value) -> Self {
         let text = |pointer: &str| bounded(document.pointer(pointer).and_then(Value::as_str));
         let is_true = |pointer: &str| document.pointer(pointer) == Some(&Value::Bool(true));
-        let endpoints = document.pointer("/etcd/external/endpoints").and_then(Value::as_array);
-        let endpoints = endpoints.into_iter().flatten().map(|endpoint| bounded(endpoint.as_str()));
+        let endpoints = document
+            .pointer("/etcd/external/endpoints")
+            .and_then(Value::as_array);
+        let endpoints = endpoints
+            .into_iter()
+            .flatten()
+            .map(|endpoint| bounded(endpoint.as_str()));
         let repository = text("/imageRepository");
         Self {
-            image_repository: if repository == REPOSITORY { String::new() } else { repository },
+            image_repository: if repository == REPOSITORY {
+                String::new()
+            } else {
+                repository
+            },
             dns_image_repository: text("/dns/imageRepository"),
             dns_image_tag: text("/dns/imageTag"),
             etcd_image_repository: text("/etcd/local/imageRepository"),
             etcd_image_tag: text("/etcd/local/imageTag"),
-            external_etcd: endpoints.filter(|endpoint| !endpoint.is_empty()).take(ENDPOINTS_MAX).collect(),
+            external_etcd: endpoints
+                .filter(|endpoint| !endpoint.is_empty())
+                .take(ENDPOINTS_MAX)
+                .collect(),
             skips_proxy: is_true("/proxy/disabled"),
             skips_dns: is_true("/dns/disabled"),
         }
@@ -114,7 +132,9 @@ fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
 
 /// A text, if it is not too long to be kept.
 fn bounded(text: Option<&str>) -> String {
-    text.filter(|text| text.len() <= TEXT_MAX).unwrap_or_default().to_owned()
+    text.filter(|text| text.len() <= TEXT_MAX)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Reads the documents of kubeadm in a text. `None` when there is none.
@@ -122,7 +142,10 @@ pub(super) fn read(text: &str) -> Option<Kubeadm> {
     let mut found: Option<Kubeadm> = None;
     let mut skipped = Value::Null;
     for (_, mut document) in nephele_yaml::read_all(text, &BOUNDS).ok()? {
-        if !document["apiVersion"].as_str().is_some_and(|version| version.starts_with("kubeadm.k8s.io/")) {
+        if !document["apiVersion"]
+            .as_str()
+            .is_some_and(|version| version.starts_with("kubeadm.k8s.io/"))
+        {
             continue;
         }
         match document["kind"].as_str() {
@@ -134,8 +157,9 @@ pub(super) fn read(text: &str) -> Option<Kubeadm> {
                 let found = found.get_or_insert_default();
                 found.node_labels = labels(&argument(registration, "node-labels").unwrap_or_default());
                 let of_kubelet = argument(registration, "register-with-taints");
-                found.taints =
-                    of_kubelet.map(|text| written_taints(&text)).or_else(|| taints(&registration["taints"]));
+                found.taints = of_kubelet
+                    .map(|text| written_taints(&text))
+                    .or_else(|| taints(&registration["taints"]));
                 skipped = document["skipPhases"].take();
             }
             Some(_) | None => {}
@@ -165,7 +189,15 @@ fn taints(listed: &Value) -> Option<Vec<Taint>> {
         value: text(taint, "value"),
         effect: text(taint, "effect"),
     };
-    Some(listed.as_array()?.iter().map(read).filter(is_taint).take(LIST_MAX).collect())
+    Some(
+        listed
+            .as_array()?
+            .iter()
+            .map(read)
+            .filter(is_taint)
+            .take(LIST_MAX)
+            .collect(),
+    )
 }
 
 /// `key=value:effect,…`, where `=value` may be absent.
@@ -173,9 +205,17 @@ fn written_taints(text: &str) -> Vec<Taint> {
     let read = |taint: &str| {
         let (name, effect) = taint.rsplit_once(':')?;
         let (key, value) = name.split_once('=').unwrap_or((name, ""));
-        Some(Taint { key: key.into(), value: value.into(), effect: effect.into() })
+        Some(Taint {
+            key: key.into(),
+            value: value.into(),
+            effect: effect.into(),
+        })
     };
-    text.split(',').filter_map(read).filter(is_taint).take(LIST_MAX).collect()
+    text.split(',')
+        .filter_map(read)
+        .filter(is_taint)
+        .take(LIST_MAX)
+        .collect()
 }
 
 fn is_taint(taint: &Taint) -> bool {
@@ -185,10 +225,16 @@ fn is_taint(taint: &Taint) -> bool {
 
 /// `key=value,…`
 fn labels(text: &str) -> BTreeMap<String, String> {
-    let pairs = text.split(',').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let pairs = text
+        .split(',')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let pairs = pairs.map(|(key, value)| (key.trim(), value.trim()));
-    let taken = pairs.filter(|(key, value)| is_label(key, value) && is_taken(key)).take(LIST_MAX);
-    taken.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    let taken = pairs
+        .filter(|(key, value)| is_label(key, value) && is_taken(key))
+        .take(LIST_MAX);
+    taken
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Whether a kubelet registers with a label of this name (`kubelet/pkg/apis/well_known_labels.go`, `IsKubeletLabel`).
@@ -206,9 +252,14 @@ fn is_taken(key: &str) -> bool {
         "kubernetes.io/os",
         "kubernetes.io/arch",
     ];
-    let Some((prefix, _)) = key.split_once('/') else { return true };
+    let Some((prefix, _)) = key.split_once('/') else {
+        return true;
+    };
     let is_in = |domain: &str| {
-        prefix == domain || prefix.strip_suffix(domain).is_some_and(|before| before.ends_with('.'))
+        prefix == domain
+            || prefix
+                .strip_suffix(domain)
+                .is_some_and(|before| before.ends_with('.'))
     };
     let is_reserved = is_in("kubernetes.io") || is_in("k8s.io");
     !is_reserved || is_in("kubelet.kubernetes.io") || is_in("node.kubernetes.io") || KNOWN.contains(&key)

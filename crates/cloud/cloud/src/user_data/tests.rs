@@ -68,11 +68,18 @@ fn of_init() -> Kubeadm {
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).into()))
+        .collect()
 }
 
 fn taint(key: &str, value: &str, effect: &str) -> Taint {
-    Taint { key: key.into(), value: value.into(), effect: effect.into() }
+    Taint {
+        key: key.into(),
+        value: value.into(),
+        effect: effect.into(),
+    }
 }
 
 /// The user data of a worker whose configuration ends with this.
@@ -87,10 +94,13 @@ fn join(registration: &str) -> String {
 #[test]
 fn the_configuration_of_kubeadm_is_read_as_kubeadm_reads_it() {
     assert_eq!(read(INIT.as_bytes()), Some(of_init()));
-    let external = INIT
-        .replace("local:", "external:")
-        .replace("imageRepository: mirror.example/etcd", "endpoints: [https://a:2379]");
-    let cluster = read(external.as_bytes()).and_then(|found| found.cluster).expect("it is there");
+    let external = INIT.replace("local:", "external:").replace(
+        "imageRepository: mirror.example/etcd",
+        "endpoints: [https://a:2379]",
+    );
+    let cluster = read(external.as_bytes())
+        .and_then(|found| found.cluster)
+        .expect("it is there");
     assert_eq!(cluster.external_etcd, ["https://a:2379"]);
     let all = read(INIT.replace("addon/kube-proxy", "addon").as_bytes()).and_then(|found| found.cluster);
     assert!(all.is_some_and(|cluster| cluster.skips_proxy && cluster.skips_dns));
@@ -98,7 +108,10 @@ fn the_configuration_of_kubeadm_is_read_as_kubeadm_reads_it() {
         ("{}", Kubeadm::default()),
         (
             "taints: [{key: gpu, value: a, effect: NoSchedule}, {key: x, effect: Never}, {key: '', effect: NoExecute}]",
-            Kubeadm { taints: Some(vec![taint("gpu", "a", "NoSchedule")]), ..Kubeadm::default() },
+            Kubeadm {
+                taints: Some(vec![taint("gpu", "a", "NoSchedule")]),
+                ..Kubeadm::default()
+            },
         ),
         (
             // An object, as in v1beta3. What the kubelet is told comes before what kubeadm would tell it.
@@ -111,10 +124,17 @@ fn the_configuration_of_kubeadm_is_read_as_kubeadm_reads_it() {
         ),
         (
             "kubeletExtraArgs: [{name: node-labels, value: a=1}, {name: node-labels, value: b=2}]",
-            Kubeadm { node_labels: pairs(&[("b", "2")]), ..Kubeadm::default() },
+            Kubeadm {
+                node_labels: pairs(&[("b", "2")]),
+                ..Kubeadm::default()
+            },
         ),
     ] {
-        assert_eq!(read(join(registration).as_bytes()), Some(expected), "{registration}");
+        assert_eq!(
+            read(join(registration).as_bytes()),
+            Some(expected),
+            "{registration}"
+        );
     }
 }
 
@@ -165,7 +185,9 @@ fn what_is_kept_is_bounded() {
     let found = read(join(&text).as_bytes()).expect("it is there");
     assert_eq!(found.node_labels.len(), 64);
     let long = INIT.replace("imageTag: v1.12.0", &format!("imageTag: {}", "x".repeat(600)));
-    let cluster = read(long.as_bytes()).and_then(|found| found.cluster).expect("it is there");
+    let cluster = read(long.as_bytes())
+        .and_then(|found| found.cluster)
+        .expect("it is there");
     assert_eq!(cluster.dns_image_tag, "");
 }
 
@@ -186,10 +208,15 @@ fn ignition_that_takes_too_much_memory_is_not_parsed() {
 
 #[test]
 fn no_user_data_take_longer_than_their_length_allows() {
-    nephele_growth::assert_linear("user data", 32 * 1024, &["", INIT, "{\"storage\":{\"files\":["], |text| {
-        let _ = read(text.as_bytes());
-        let _ = percent_decode(text);
-    });
+    nephele_growth::assert_linear(
+        "user data",
+        32 * 1024,
+        &["", INIT, "{\"storage\":{\"files\":["],
+        |text| {
+            let _ = read(text.as_bytes());
+            let _ = percent_decode(text);
+        },
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

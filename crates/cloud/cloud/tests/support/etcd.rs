@@ -7,8 +7,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use rustls::pki_types::ServerName;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::spdy::Forwarded;
 
@@ -69,11 +68,22 @@ impl Etcd {
             .header("te", "trailers")
             .body(Full::new(body.freeze()))
             .unwrap();
-        let response = self.sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let response = self
+            .sender
+            .send_request(request)
+            .await
+            .map_err(|error| error.to_string())?;
         let headers = response.headers().clone();
-        let collected = response.into_body().collect().await.map_err(|error| error.to_string())?;
+        let collected = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| error.to_string())?;
         let trailers = collected.trailers().cloned().unwrap_or_default();
-        let status = headers.get("grpc-status").or_else(|| trailers.get("grpc-status")).unwrap();
+        let status = headers
+            .get("grpc-status")
+            .or_else(|| trailers.get("grpc-status"))
+            .unwrap();
         if status != "0" {
             return Err(status.to_str().unwrap().to_owned());
         }

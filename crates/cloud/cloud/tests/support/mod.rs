@@ -3,17 +3,21 @@
 pub(crate) mod etcd;
 pub(crate) mod spdy;
 
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use nephele_cloud::{
@@ -22,14 +26,13 @@ use nephele_cloud::{
 use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market, Role, Stage};
 use nephele_pki::{KeyAlgorithm, Leaf, LeafRequest};
 use prometheus::Registry;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName},
+};
 use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio::{net::TcpStream, task::JoinHandle, time::Instant};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Long enough for a busy machine. No test waits that long if all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,7 +51,10 @@ pub(crate) fn authorities(algorithm: KeyAlgorithm) -> Authorities {
         let end = Timestamp::from_second(created_at().as_second() + 10 * 365 * 86_400).unwrap();
         Authority::generate(name, algorithm, created_at(), end).unwrap()
     };
-    Authorities { cluster: authority("kubernetes"), etcd: Some(authority("etcd-ca")) }
+    Authorities {
+        cluster: authority("kubernetes"),
+        etcd: Some(authority("etcd-ca")),
+    }
 }
 
 /// A running cloud.
@@ -102,9 +108,18 @@ impl World {
         machines_max: Option<u32>,
     ) -> Self {
         let registry = Registry::new();
-        let config = CloudConfig { connection_hold, state_directory, machines_max, ..config(ports) };
+        let config = CloudConfig {
+            connection_hold,
+            state_directory,
+            machines_max,
+            ..config(ports)
+        };
         let (cloud, driver) = Cloud::start(config, &registry).unwrap();
-        Self { cloud, registry, driver: tokio::spawn(driver) }
+        Self {
+            cloud,
+            registry,
+            driver: tokio::spawn(driver),
+        }
     }
 
     pub(crate) async fn stop(self) {
@@ -117,14 +132,26 @@ impl World {
     pub(crate) fn gauge(&self, name: &str) -> f64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
-        family.map_or(0.0, |family| family.get_metric().iter().map(|m| m.get_gauge().get_value()).sum())
+        family.map_or(0.0, |family| {
+            family
+                .get_metric()
+                .iter()
+                .map(|m| m.get_gauge().get_value())
+                .sum()
+        })
     }
 
     /// The sum of a counter.
     pub(crate) fn counter(&self, name: &str) -> f64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
-        family.map_or(0.0, |family| family.get_metric().iter().map(|m| m.get_counter().get_value()).sum())
+        family.map_or(0.0, |family| {
+            family
+                .get_metric()
+                .iter()
+                .map(|m| m.get_counter().get_value())
+                .sum()
+        })
     }
 
     /// Waits until a gauge has a value.
@@ -180,12 +207,17 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came: {what}"));
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("never came: {what}"));
 }
 
 pub(crate) fn cluster(name: &str) -> ClusterSpec {
     ClusterSpec {
-        id: ClusterId { namespace: "default".into(), name: name.into() },
+        id: ClusterId {
+            namespace: "default".into(),
+            name: name.into(),
+        },
         labels: BTreeMap::new(),
         region: None,
         cloud_spec: String::new(),
@@ -200,7 +232,10 @@ pub(crate) fn cluster(name: &str) -> ClusterSpec {
 
 pub(crate) fn machine(cluster: &ClusterId, name: &str, role: Role) -> MachineSpec {
     MachineSpec {
-        id: MachineId { cluster: cluster.clone(), name: name.into() },
+        id: MachineId {
+            cluster: cluster.clone(),
+            name: name.into(),
+        },
         labels: BTreeMap::new(),
         role,
         caller: Caller::Machine,
@@ -230,13 +265,20 @@ pub(crate) fn provide(cloud: &Cloud, spec: MachineSpec) -> Result<(), MachineErr
     let id = spec.id.clone();
     let role = spec.role;
     cloud.ensure_machine(spec)?;
-    if role == Role::ControlPlane { cloud.register_backend(&id) } else { Ok(()) }
+    if role == Role::ControlPlane {
+        cloud.register_backend(&id)
+    } else {
+        Ok(())
+    }
 }
 
 /// The stages that a machine has reached, for adopting it.
 pub(crate) fn reached(cloud: &Cloud, id: &MachineId) -> BTreeMap<Stage, Timestamp> {
     let seen = cloud.observe_machine(id).unwrap();
-    Stage::ALL.into_iter().filter_map(|stage| Some((stage, seen.reached(stage)?))).collect()
+    Stage::ALL
+        .into_iter()
+        .filter_map(|stage| Some((stage, seen.reached(stage)?)))
+        .collect()
 }
 
 /// A client certificate like those that KCP puts into kubeconfigs.
@@ -267,7 +309,9 @@ pub(crate) fn client_tls(
     protocols: &[&str],
 ) -> TlsConnector {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(trusted.certificate_der().to_vec())).unwrap();
+    roots
+        .add(CertificateDer::from(trusted.certificate_der().to_vec()))
+        .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -281,7 +325,10 @@ pub(crate) fn client_tls(
         }
         None => builder.with_no_client_auth(),
     };
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
     TlsConnector::from(Arc::new(config))
 }
 
@@ -311,8 +358,9 @@ impl Http {
         let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let io = TokioIo::new(stream);
         if two {
-            let (sender, connection) =
-                http2::handshake(TokioExecutor::new(), io).await.map_err(std::io::Error::other)?;
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), io)
+                .await
+                .map_err(std::io::Error::other)?;
             tokio::spawn(connection);
             Ok(Self::Two(sender))
         } else {
@@ -335,17 +383,27 @@ impl Http {
             Self::One(_) => path.to_owned(),
             Self::Two(_) => format!("https://127.0.0.1{path}"),
         };
-        let request = Request::get(uri).header("host", "127.0.0.1").body(Full::default()).unwrap();
+        let request = Request::get(uri)
+            .header("host", "127.0.0.1")
+            .body(Full::default())
+            .unwrap();
         let response = self.send(request).await?;
         let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
         let text = String::from_utf8_lossy(&body).into_owned();
-        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::String(text))))
+        Ok((
+            status,
+            serde_json::from_slice(&body).unwrap_or(Value::String(text)),
+        ))
     }
 
     /// Sends JSON, and returns the response as [`Http::get`] does.
     pub(crate) async fn write(&mut self, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
-        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let kind = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
         let request = Request::builder()
             .method(method)
             .uri(format!("https://127.0.0.1{path}"))
@@ -363,6 +421,9 @@ impl Http {
         let (status, list) = self.get(path).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{list}");
         let items = list["items"].as_array().unwrap();
-        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        items
+            .iter()
+            .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 }

@@ -5,8 +5,10 @@ use flate2::{Compress, Compression, FlushCompress};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex};
-use tokio::sync::oneshot;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
+    sync::oneshot,
+};
 
 use super::Http;
 
@@ -55,7 +57,11 @@ async fn pump(io: impl AsyncRead + AsyncWrite, far: DuplexStream, port: u16) -> 
             &mut opening,
             &mut compress,
             id,
-            &[("streamtype", kind), ("port", &port.to_string()), ("requestid", "0")],
+            &[
+                ("streamtype", kind),
+                ("port", &port.to_string()),
+                ("requestid", "0"),
+            ],
         );
     }
     // The error stream carries nothing this way.
@@ -106,7 +112,9 @@ fn open(out: &mut BytesMut, compress: &mut Compress, id: u32, headers: &[(&str, 
         plain.put_slice(text.as_bytes());
     }
     let mut block = Vec::with_capacity(1024);
-    compress.compress_vec(&plain, &mut block, FlushCompress::Sync).unwrap();
+    compress
+        .compress_vec(&plain, &mut block, FlushCompress::Sync)
+        .unwrap();
     out.put_u32(0x8003_0001);
     out.put_u32(10 + block.len() as u32);
     out.put_u32(id);

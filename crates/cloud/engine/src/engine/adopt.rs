@@ -13,11 +13,13 @@
 use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime};
 
 use super::{Engine, reschedule};
-use crate::adoption::Previous;
-use crate::event::Event;
-use crate::outcome::Outcome;
-use crate::resource::{Resource, UpdateSpec};
-use crate::spec::ResourceSpec;
+use crate::{
+    adoption::Previous,
+    event::Event,
+    outcome::Outcome,
+    resource::{Resource, UpdateSpec},
+    spec::ResourceSpec,
+};
 
 impl Engine {
     /// Adopts a resource. One that exists is changed as by a repeated creation.
@@ -32,10 +34,20 @@ impl Engine {
         let id = &spec.id;
         let is_there = self.get(id).is_some();
         // The creation takes the place of the reservation.
-        let backends = self.reserved.get(id).map(|known| known.backends.clone()).unwrap_or_default();
+        let backends = self
+            .reserved
+            .get(id)
+            .map(|known| known.backends.clone())
+            .unwrap_or_default();
         let created = previous.created.min(now);
-        let outcome =
-            self.create(now, caller, spec, previous.hardware.as_ref(), created, &previous.reached)?;
+        let outcome = self.create(
+            now,
+            caller,
+            spec,
+            previous.hardware.as_ref(),
+            created,
+            &previous.reached,
+        )?;
         if !is_there && let Some(update) = &previous.update {
             self.resume_update(now, id, update);
         }
@@ -50,8 +62,11 @@ impl Engine {
         }
         if !is_there && id.kind == ResourceKind::Instance {
             for (name, stage) in &previous.load_balancers {
-                let load_balancer =
-                    ResourceId { kind: ResourceKind::LoadBalancer, name: name.clone(), ..id.clone() };
+                let load_balancer = ResourceId {
+                    kind: ResourceKind::LoadBalancer,
+                    name: name.clone(),
+                    ..id.clone()
+                };
                 if let Some(expected) = self.reserved.get_mut(&load_balancer) {
                     expected.backends.insert(id.name.clone(), stage.clone());
                     continue;
@@ -79,8 +94,15 @@ impl Engine {
 
     /// Lets an update that had begun continue.
     fn resume_update(&mut self, now: SimTime, id: &ResourceId, update: &UpdateSpec) {
-        let Self { resources, clouds, deadlines, .. } = self;
-        let Some(resource) = resources.get_mut(id) else { return };
+        let Self {
+            resources,
+            clouds,
+            deadlines,
+            ..
+        } = self;
+        let Some(resource) = resources.get_mut(id) else {
+            return;
+        };
         let before = resource.next_deadline();
         let environment = clouds.environment_of(&resource.spec);
         resource.begin_update(now, update, environment);

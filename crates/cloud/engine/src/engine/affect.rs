@@ -17,12 +17,14 @@ use nephele_model::{
 };
 
 use super::{Engine, load_balancer_of, reschedule};
-use crate::active_effect::{ActiveEffect, NoticeEnd};
-use crate::clock::CloudTime;
-use crate::environment::Environment;
-use crate::event::{Event, EventKind};
-use crate::fault::{FaultState, Subject};
-use crate::resource::{Due, Resource, StageState};
+use crate::{
+    active_effect::{ActiveEffect, NoticeEnd},
+    clock::CloudTime,
+    environment::Environment,
+    event::{Event, EventKind},
+    fault::{FaultState, Subject},
+    resource::{Due, Resource, StageState},
+};
 
 /// How many names of instances are looked up in each cluster. Where a fault has more, it costs less to look at all.
 const NAMES_MAX: usize = 10;
@@ -38,16 +40,31 @@ impl Engine {
         let mut resources = vec![id.clone()];
         if id.kind == ResourceKind::LoadBalancer {
             // It has the labels of its cluster.
-            let cluster = ClusterId { namespace: id.namespace.clone(), name: id.cluster.clone() };
-            resources.extend(in_order(self.cluster(&cluster)).into_iter().filter(|other| other != id));
+            let cluster = ClusterId {
+                namespace: id.namespace.clone(),
+                name: id.cluster.clone(),
+            };
+            resources.extend(
+                in_order(self.cluster(&cluster))
+                    .into_iter()
+                    .filter(|other| other != id),
+            );
         }
         // One fault after the other, and each about the resources in order.
         let mut asked = BTreeSet::new();
         for (position, id) in resources.iter().enumerate() {
             let Some(resource) = self.get(id) else { continue };
             let cluster = load_balancer_of(&self.resources, &id.namespace, &id.cluster);
-            let subject = Subject { spec: &resource.spec, cluster: cluster.map(|found| &found.spec.labels) };
-            asked.extend(self.faults.deciding(&subject).into_iter().map(|fault| (fault, position)));
+            let subject = Subject {
+                spec: &resource.spec,
+                cluster: cluster.map(|found| &found.spec.labels),
+            };
+            asked.extend(
+                self.faults
+                    .deciding(&subject)
+                    .into_iter()
+                    .map(|fault| (fault, position)),
+            );
         }
         let mut events = Vec::new();
         for (fault, position) in asked {
@@ -64,11 +81,17 @@ impl Engine {
         id: &ResourceId,
         stages: &BTreeSet<StageName>,
     ) -> Vec<Event> {
-        let Some(resource) = self.get(id).filter(|_| !stages.is_empty() && !self.faults.is_empty()) else {
+        let Some(resource) = self
+            .get(id)
+            .filter(|_| !stages.is_empty() && !self.faults.is_empty())
+        else {
             return Vec::new();
         };
         let cluster = load_balancer_of(&self.resources, &id.namespace, &id.cluster);
-        let subject = Subject { spec: &resource.spec, cluster: cluster.map(|found| &found.spec.labels) };
+        let subject = Subject {
+            spec: &resource.spec,
+            cluster: cluster.map(|found| &found.spec.labels),
+        };
         let has_waited = |fault: &ResourceId| {
             let active_effect = self.faults.get(fault).and_then(FaultState::active_effect);
             active_effect
@@ -76,14 +99,21 @@ impl Engine {
                 .is_some_and(|after| stages.contains(after))
         };
         let deciding = self.faults.deciding(&subject);
-        let faults = deciding.iter().map(|name| ResourceId::fault(id.namespace.as_str(), &**name));
+        let faults = deciding
+            .iter()
+            .map(|name| ResourceId::fault(id.namespace.as_str(), &**name));
         let faults: Vec<_> = faults.filter(has_waited).collect();
-        faults.iter().flat_map(|fault| self.decide(at, fault, id, false)).collect()
+        faults
+            .iter()
+            .flat_map(|fault| self.decide(at, fault, id, false))
+            .collect()
     }
 
     /// Lets a fault that is new or was changed decide about all resources of its namespace.
     pub(crate) fn affect_all(&mut self, at: SimTime, fault: &ResourceId) -> Vec<Event> {
-        let Some(state) = self.faults.get(fault) else { return Vec::new() };
+        let Some(state) = self.faults.get(fault) else {
+            return Vec::new();
+        };
         // Some of them it may not match any more.
         let known = state.known().filter_map(|id| self.resources.get_key_value(id));
         let resources: BTreeMap<_, _> = known.chain(self.matched(state)).collect();
@@ -104,7 +134,11 @@ impl Engine {
             return Vec::new();
         };
         let namespace = &state.id.namespace;
-        let Matches { names, cluster: selector, .. } = &state.fault.matches;
+        let Matches {
+            names,
+            cluster: selector,
+            ..
+        } = &state.fault.matches;
         let names_few = kind == ResourceKind::Instance && (1..=NAMES_MAX).contains(&names.len());
         let mut matched = Vec::new();
         for (cluster, labels) in self.clusters(namespace) {
@@ -112,11 +146,19 @@ impl Engine {
                 continue;
             }
             let fits = |(_, resource): &(_, &Resource)| {
-                state.can_affect(&Subject { spec: &resource.spec, cluster: labels })
+                state.can_affect(&Subject {
+                    spec: &resource.spec,
+                    cluster: labels,
+                })
             };
             if names_few {
-                let ids = names.iter().map(|name| ResourceId::instance(namespace, cluster, name));
-                matched.extend(ids.filter_map(|id| self.resources.get_key_value(&id)).filter(fits));
+                let ids = names
+                    .iter()
+                    .map(|name| ResourceId::instance(namespace, cluster, name));
+                matched.extend(
+                    ids.filter_map(|id| self.resources.get_key_value(&id))
+                        .filter(fits),
+                );
             } else {
                 let first = ResourceId::first(namespace, cluster, kind);
                 let all = self.resources.range(first..).inspect(|_| count_step());
@@ -162,17 +204,29 @@ impl Engine {
 
     /// Lets a fault decide about a resource.
     fn decide(&mut self, at: SimTime, fault: &ResourceId, id: &ResourceId, is_adopted: bool) -> Vec<Event> {
-        let Self { resources, faults, clouds, .. } = &mut *self;
-        let Some(resource) = resources.get(id) else { return Vec::new() };
+        let Self {
+            resources,
+            faults,
+            clouds,
+            ..
+        } = &mut *self;
+        let Some(resource) = resources.get(id) else {
+            return Vec::new();
+        };
         // What is being deleted can only be healed.
         let is_listed = |state: &FaultState| state.affected_ids.contains(id);
         if resource.deleting.is_some() && !faults.get(fault).is_some_and(is_listed) {
             return Vec::new();
         }
         let cluster = load_balancer_of(resources, &id.namespace, &id.cluster).map(|found| &found.spec.labels);
-        let subject = Subject { spec: &resource.spec, cluster };
+        let subject = Subject {
+            spec: &resource.spec,
+            cluster,
+        };
         let environment = clouds.environment_of(subject.spec);
-        let is_untimely = faults.get(fault).is_some_and(|state| state.is_untimely_for(resource, is_adopted));
+        let is_untimely = faults
+            .get(fault)
+            .is_some_and(|state| state.is_untimely_for(resource, is_adopted));
         let decided = if is_untimely {
             // It is decided about when its time comes, whatever an earlier specification has said.
             faults.forget_in(fault, id);
@@ -181,16 +235,20 @@ impl Engine {
             faults.decide(fault, &subject, at, is_adopted, environment.seed)
         };
         if decided == Decided::HitBefore
-            && let Some(ends) =
-                faults.get(fault).and_then(|state| state.previous_notice_end(resource, at, environment))
+            && let Some(ends) = faults
+                .get(fault)
+                .and_then(|state| state.previous_notice_end(resource, at, environment))
         {
             faults.keep_notice(fault, id, ends);
         }
         let state = faults.get(fault);
-        let active_effect =
-            state.filter(|_| decided != Decided::PassedOver).and_then(FaultState::active_effect);
+        let active_effect = state
+            .filter(|_| decided != Decided::PassedOver)
+            .and_then(FaultState::active_effect);
         let ends = state.and_then(|state| state.notice_end(id));
-        let wanted = active_effect.cloned().map(|active_effect| active_effect.at_notice(ends));
+        let wanted = active_effect
+            .cloned()
+            .map(|active_effect| active_effect.at_notice(ends));
         let events = self.set_active_effect(at, id, &fault.name, wanted, ends);
         if ends.is_none() {
             self.keep_notice(fault, id);
@@ -200,7 +258,10 @@ impl Engine {
 
     /// Lets the fault remember when its notice to a resource is over.
     fn keep_notice(&mut self, fault: &ResourceId, id: &ResourceId) {
-        let due = self.get(id).and_then(|resource| resource.notices.get(&fault.name)).copied();
+        let due = self
+            .get(id)
+            .and_then(|resource| resource.notices.get(&fault.name))
+            .copied();
         if let Some(ends) = due.and_then(Due::time) {
             self.faults.keep_notice(fault, id, ends);
         }
@@ -208,12 +269,15 @@ impl Engine {
 
     /// Lets happen what comes after the notice of a fault.
     pub(crate) fn end_notice(&mut self, at: SimTime, id: &ResourceId, fault: &str) -> Vec<Event> {
-        let active_effect = self.get(id).and_then(|resource| resource.active_effects.get(fault));
+        let active_effect = self
+            .get(id)
+            .and_then(|resource| resource.active_effects.get(fault));
         let Some(notice) = active_effect.and_then(|active_effect| active_effect.notice.clone()) else {
             return Vec::new();
         };
         // After a restart it is over at once, also while the clock stands still.
-        self.faults.keep_notice(&ResourceId::fault(&id.namespace, fault), id, NoticeEnd::OVER);
+        self.faults
+            .keep_notice(&ResourceId::fault(&id.namespace, fault), id, NoticeEnd::OVER);
         self.set_active_effect(at, id, fault, Some(notice.then), None)
     }
 
@@ -226,8 +290,15 @@ impl Engine {
         wanted: Option<ActiveEffect>,
         ends: Option<CloudTime>,
     ) -> Vec<Event> {
-        let Self { resources, clouds, deadlines, .. } = &mut *self;
-        let Some(resource) = resources.get_mut(id) else { return Vec::new() };
+        let Self {
+            resources,
+            clouds,
+            deadlines,
+            ..
+        } = &mut *self;
+        let Some(resource) = resources.get_mut(id) else {
+            return Vec::new();
+        };
         let environment = clouds.environment_of(&resource.spec);
         let known = resource.active_effects.get(fault);
         if known == wanted.as_ref() || known.is_some_and(|known| known.is_final) {
@@ -249,13 +320,20 @@ impl Engine {
         }
         match &wanted {
             Some(active_effect) => {
-                drop(resource.active_effects.insert(fault.to_owned(), active_effect.clone()));
+                drop(
+                    resource
+                        .active_effects
+                        .insert(fault.to_owned(), active_effect.clone()),
+                );
             }
             None => drop(resource.active_effects.remove(fault)),
         }
         resource.resume(at, &held, environment);
         resource.generation += 1;
-        let kind = EventKind::BecameAffected { fault: fault.to_owned(), active_effect: wanted };
+        let kind = EventKind::BecameAffected {
+            fault: fault.to_owned(),
+            active_effect: wanted,
+        };
         let event = Event::new(at, id.clone(), resource.generation, kind);
         reschedule(deadlines, before, resource);
         let runs = resource.running_stages();
@@ -295,13 +373,21 @@ impl FaultState {
     ) -> Option<CloudTime> {
         let active_effect = self.active_effect()?;
         let notice = active_effect.notice.as_ref()?;
-        let reached = match active_effect.after.as_ref().and_then(|stage| resource.stage(stage)) {
+        let reached = match active_effect
+            .after
+            .as_ref()
+            .and_then(|stage| resource.stage(stage))
+        {
             Some(StageState::Reached { at }) => *at,
             _ => resource.created,
         };
         let hit = self.window_began().max(resource.created).max(reached);
         let ends = environment.time(hit).after(notice.lasts);
-        Some(if ends <= environment.time(at) { NoticeEnd::OVER } else { ends })
+        Some(if ends <= environment.time(at) {
+            NoticeEnd::OVER
+        } else {
+            ends
+        })
     }
 
     /// When it began to decide about the resources that were there.
@@ -319,7 +405,14 @@ impl FaultState {
     /// process decided about a resource that is adopted when the resource had not come as far.
     fn is_untimely_for(&self, resource: &Resource, is_adopted: bool) -> bool {
         self.active_effect().is_some_and(
-            |ActiveEffect { holds, before, after, is_down, is_final, .. }| {
+            |ActiveEffect {
+                 holds,
+                 before,
+                 after,
+                 is_down,
+                 is_final,
+                 ..
+             }| {
                 let only_holds = !holds.is_empty() && !is_down && !is_final;
                 let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
                 let was_before = |stage: &StageName| match resource.stage(stage) {

@@ -8,9 +8,11 @@
 use nephele_model::{CloudError, ResourceId, ResourceKind, SimTime, StageName};
 
 use super::Engine;
-use crate::event::{Event, EventKind};
-use crate::outcome::Outcome;
-use crate::resource::Resource;
+use crate::{
+    event::{Event, EventKind},
+    outcome::Outcome,
+    resource::Resource,
+};
 
 impl Engine {
     /// The names of the backends of a load balancer that are in service, in order. Empty if the load balancer does not
@@ -18,8 +20,13 @@ impl Engine {
     pub fn in_service<'a>(&'a self, load_balancer: &ResourceId) -> impl Iterator<Item = &'a str> + use<'a> {
         let found = self.get(load_balancer).filter(|found| found.deleting.is_none());
         let backends = found.into_iter().flat_map(|found| {
-            let ResourceId { namespace, cluster, .. } = &found.spec.id;
-            found.backends.iter().map(move |(name, stage)| (namespace, cluster, name, stage))
+            let ResourceId {
+                namespace, cluster, ..
+            } = &found.spec.id;
+            found
+                .backends
+                .iter()
+                .map(move |(name, stage)| (namespace, cluster, name, stage))
         });
         backends.filter_map(move |(namespace, cluster, name, stage)| {
             let instance = self.get(&ResourceId::instance(namespace, cluster, name))?;
@@ -30,8 +37,16 @@ impl Engine {
     /// Whether the backends of a resource are valid: only a load balancer has backends, and each is an existing
     /// instance.
     pub(crate) fn has_backends_of(&self, resource: &Resource) -> bool {
-        let ResourceId { namespace, cluster, kind, .. } = &resource.spec.id;
-        let is_there = |name| self.resources.contains_key(&ResourceId::instance(namespace, cluster, name));
+        let ResourceId {
+            namespace,
+            cluster,
+            kind,
+            ..
+        } = &resource.spec.id;
+        let is_there = |name| {
+            self.resources
+                .contains_key(&ResourceId::instance(namespace, cluster, name))
+        };
         resource.backends.is_empty()
             || (*kind == ResourceKind::LoadBalancer && resource.backends.keys().all(|name| is_there(name)))
     }
@@ -67,15 +82,23 @@ impl Engine {
         events: &mut Vec<Event>,
     ) {
         let id = ResourceId::instance(&load_balancer.namespace, &load_balancer.cluster, name);
-        let Some(instance) = self.get(&id).filter(|instance| instance.stage(stage).is_some()) else { return };
+        let Some(instance) = self.get(&id).filter(|instance| instance.stage(stage).is_some()) else {
+            return;
+        };
         let runs = instance.runs(stage);
-        let Some(known) = self.get(load_balancer) else { return };
+        let Some(known) = self.get(load_balancer) else {
+            return;
+        };
         let ran = known.backends.get(name).is_some_and(|known| instance.runs(known));
         let is_told = known.deleting.is_none() && ran != runs;
         let found = self.resources.get_mut(load_balancer).expect("it was found above");
         found.backends.insert(name.to_owned(), stage.clone());
         if is_told {
-            let kind = if runs { EventKind::BackendInService } else { EventKind::BackendOutOfService };
+            let kind = if runs {
+                EventKind::BackendInService
+            } else {
+                EventKind::BackendOutOfService
+            };
             events.push(told(now, found, kind(name.to_owned())));
         } else {
             found.generation += 1;
@@ -98,10 +121,18 @@ impl Engine {
     ) -> Outcome {
         if let Some(expected) = self.reserved.get_mut(load_balancer) {
             let was_known = expected.backends.remove(name).is_some();
-            return if was_known { Outcome::Accepted } else { Outcome::AlreadyDone };
+            return if was_known {
+                Outcome::Accepted
+            } else {
+                Outcome::AlreadyDone
+            };
         }
-        let Some(known) = self.get(load_balancer) else { return Outcome::AlreadyDone };
-        let Some(stage) = known.backends.get(name) else { return Outcome::AlreadyDone };
+        let Some(known) = self.get(load_balancer) else {
+            return Outcome::AlreadyDone;
+        };
+        let Some(stage) = known.backends.get(name) else {
+            return Outcome::AlreadyDone;
+        };
         let id = ResourceId::instance(&load_balancer.namespace, &load_balancer.cluster, name);
         let was_in_service =
             known.deleting.is_none() && self.get(&id).is_some_and(|instance| instance.runs(stage));
@@ -129,7 +160,10 @@ impl Engine {
             return events;
         }
         for load_balancer in self.load_balancers_beside(id) {
-            let leads = load_balancer.backends.get(&id.name).is_some_and(|stage| stages.contains(stage));
+            let leads = load_balancer
+                .backends
+                .get(&id.name)
+                .is_some_and(|stage| stages.contains(stage));
             if leads && load_balancer.deleting.is_none() {
                 events.push(told(at, load_balancer, kind(id.name.clone())));
             }
@@ -151,7 +185,12 @@ impl Engine {
         let first = ResourceId::first(&id.namespace, &id.cluster, ResourceKind::LoadBalancer);
         let beside = self.resources.range_mut(first..).map(|(_, resource)| resource);
         beside.take_while(|found| {
-            let ResourceId { namespace, cluster, kind, .. } = &found.spec.id;
+            let ResourceId {
+                namespace,
+                cluster,
+                kind,
+                ..
+            } = &found.spec.id;
             (namespace, cluster, *kind) == (&id.namespace, &id.cluster, ResourceKind::LoadBalancer)
         })
     }

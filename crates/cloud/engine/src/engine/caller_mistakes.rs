@@ -34,7 +34,10 @@ impl Engine {
     /// Continues with what an earlier process had found about the callers of a cloud that is new.
     pub(crate) fn adopt_caller_mistakes(&mut self, cloud_spec: &ResourceId, callers: &MistakesByCaller) {
         let known = callers.iter().take(CallerMistakes::CALLERS_MAX);
-        let known = known.map(|(caller, caller_mistakes)| (caller.clone(), *caller_mistakes)).collect();
-        self.clouds.change(cloud_spec, |cloud| cloud.caller_mistakes = known);
+        let known = known
+            .map(|(caller, caller_mistakes)| (caller.clone(), *caller_mistakes))
+            .collect();
+        self.clouds
+            .change(cloud_spec, |cloud| cloud.caller_mistakes = known);
     }
 }

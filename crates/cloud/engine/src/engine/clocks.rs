@@ -5,8 +5,10 @@ use std::time::Duration;
 use nephele_model::{ResourceId, ResourceKind, SimTime, count_step};
 
 use super::{Engine, reschedule};
-use crate::clock::{Clock, ClockRecord, ClockSetting, CloudTime};
-use crate::resource::Resource;
+use crate::{
+    clock::{Clock, ClockRecord, ClockSetting, CloudTime},
+    resource::Resource,
+};
 
 impl Engine {
     /// The clock of a cloud. None if it was never changed: then it runs with the engine's time.
@@ -44,15 +46,26 @@ impl Engine {
         }
         // What a new cloud counts was done before, unless a record says how much of it.
         let before = from.or(adopted.map(|record| record.setting));
-        let before =
-            before.unwrap_or(ClockSetting { steps: to.steps, ahead: to.ahead, ..ClockSetting::default() });
+        let before = before.unwrap_or(ClockSetting {
+            steps: to.steps,
+            ahead: to.ahead,
+            ..ClockSetting::default()
+        });
         let changes = before != *to;
         if changes {
             self.clouds.change(id, |cloud| {
-                cloud.clock.get_or_insert_with(|| Clock::new(now)).set(now, &before, to);
+                cloud
+                    .clock
+                    .get_or_insert_with(|| Clock::new(now))
+                    .set(now, &before, to);
             });
         }
-        let Some(clock) = self.clouds.clock(id).copied().filter(|_| changes || adopted.is_some()) else {
+        let Some(clock) = self
+            .clouds
+            .clock(id)
+            .copied()
+            .filter(|_| changes || adopted.is_some())
+        else {
             return;
         };
         let ahead = to.ahead.saturating_sub(before.ahead);
@@ -69,7 +82,9 @@ impl Engine {
 
     /// Forgets the clock of a cloud that is gone: time passes at rate 1 from now on.
     pub(crate) fn forget_clock(&mut self, now: SimTime, id: &ResourceId) {
-        let Some(clock) = self.clouds.change(id, |cloud| cloud.clock.take()) else { return };
+        let Some(clock) = self.clouds.change(id, |cloud| cloud.clock.take()) else {
+            return;
+        };
         let time = clock.time(now);
         self.of_cloud(id, |resource| {
             let due = |ends: CloudTime| {
@@ -88,15 +103,26 @@ impl Engine {
         let Some(&Clock { time, steps, .. }) = self.clouds.clock(id).filter(|clock| clock.steps > 0) else {
             return;
         };
-        let all = self.resources.range(first_of_namespace(id)..).inspect(|_| count_step());
-        let all = all.take_while(|(other, _)| other.namespace == id.namespace).map(|(_, resource)| resource);
+        let all = self
+            .resources
+            .range(first_of_namespace(id)..)
+            .inspect(|_| count_step());
+        let all = all
+            .take_while(|(other, _)| other.namespace == id.namespace)
+            .map(|(_, resource)| resource);
         let ours = all.filter(|resource| resource.is_of(id));
-        let next = ours.filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone()))).min();
+        let next = ours
+            .filter_map(|resource| Some((resource.next_end()?, resource.spec.id.clone())))
+            .min();
         // If nothing is under way, the steps are lost.
         let left = if next.is_some() { steps - 1 } else { 0 };
-        self.clouds.change(id, |cloud| cloud.clock = cloud.clock.map(|clock| Clock { steps: left, ..clock }));
+        self.clouds.change(id, |cloud| {
+            cloud.clock = cloud.clock.map(|clock| Clock { steps: left, ..clock })
+        });
         let Some((ends, resource)) = next else { return };
-        let Some(found) = self.resources.get_mut(&resource) else { return };
+        let Some(found) = self.resources.get_mut(&resource) else {
+            return;
+        };
         let before = found.next_deadline();
         found.end_now(ends, now, time);
         reschedule(&mut self.deadlines, before, found);
@@ -105,8 +131,10 @@ impl Engine {
     /// Changes the instances of a cloud, with their deadlines.
     fn of_cloud(&mut self, id: &ResourceId, change: impl Fn(&mut Resource)) {
         let first = first_of_namespace(id);
-        for (_, resource) in
-            self.resources.range_mut(first..).take_while(|(other, _)| other.namespace == id.namespace)
+        for (_, resource) in self
+            .resources
+            .range_mut(first..)
+            .take_while(|(other, _)| other.namespace == id.namespace)
         {
             count_step();
             if resource.is_of(id) {

@@ -3,9 +3,11 @@
 use nephele_model::{ResourceId, ResourceKind, SimTime};
 
 use super::Engine;
-use crate::billing::{Billing, Cost, NamedBilling, Product, Spent, price};
-use crate::clock::CloudTime;
-use crate::usage::Footprint;
+use crate::{
+    billing::{Billing, Cost, NamedBilling, Product, Spent, price},
+    clock::CloudTime,
+    usage::Footprint,
+};
 
 impl Engine {
     /// What the instances of a cloud have cost by now, and cost in an hour. None if they cost nothing.
@@ -18,7 +20,10 @@ impl Engine {
 
     /// What was spent for each cloud by now.
     pub fn costs(&self, now: SimTime) -> impl Iterator<Item = (&ResourceId, Spent)> {
-        let spent = self.clouds.iter().map(move |(id, cloud)| (id, cloud.billing.spent(cloud.time(now))));
+        let spent = self
+            .clouds
+            .iter()
+            .map(move |(id, cloud)| (id, cloud.billing.spent(cloud.time(now))));
         spent.filter(|(_, spent)| *spent != Spent::default())
     }
 
@@ -26,7 +31,9 @@ impl Engine {
     pub(crate) fn charge(&mut self, now: SimTime, id: &ResourceId, footprint: &Footprint) {
         if id.kind == ResourceKind::Instance {
             let (cloud_spec, product, price, time) = self.priced(now, id, footprint);
-            self.clouds.change(&cloud_spec, |cloud| cloud.billing.take(&id.cluster, product, price, time));
+            self.clouds.change(&cloud_spec, |cloud| {
+                cloud.billing.take(&id.cluster, product, price, time)
+            });
         }
     }
 

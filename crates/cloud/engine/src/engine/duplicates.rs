@@ -10,20 +10,24 @@
 //! If no more instances can leak, or there is no room for a second one, the repetition finds the first one. So it does
 //! when the fault is gone or its time is over.
 
-use super::Engine;
-use crate::checks::{Checked, check};
-use crate::event::Event;
-use crate::operation::{Operation, Request};
-use crate::outcome::Outcome;
-use crate::spec::ResourceSpec;
 use nephele_model::ResourceId;
+
+use super::Engine;
+use crate::{
+    checks::{Checked, check},
+    event::Event,
+    operation::{Operation, Request},
+    outcome::Outcome,
+    spec::ResourceSpec,
+};
 
 impl Engine {
     /// Whether the creator of a resource that runs does not know that it exists, because the answer to the creation was lost. A
     /// repetition of the creation may make another one.
     #[must_use]
     pub fn is_unanswered(&self, id: &ResourceId) -> bool {
-        self.get(id).is_some_and(|found| found.unanswered.is_some() && found.deleting.is_none())
+        self.get(id)
+            .is_some_and(|found| found.unanswered.is_some() && found.deleting.is_none())
     }
 
     /// Whether an operation repeats a creation whose answer was lost.
@@ -36,9 +40,16 @@ impl Engine {
 
     /// Lets the first instance leak if an operation makes a second one. From then on its name is free.
     pub(crate) fn make_way(&mut self, operation: &Operation, events: &mut Vec<Event>) {
-        let Request::Create(spec) = &operation.request else { return };
-        let first = self.resources.get_mut(&spec.id).filter(|first| first.deleting.is_none());
-        let Some(fault) = first.and_then(|first| first.unanswered.take()) else { return };
+        let Request::Create(spec) = &operation.request else {
+            return;
+        };
+        let first = self
+            .resources
+            .get_mut(&spec.id)
+            .filter(|first| first.deleting.is_none());
+        let Some(fault) = first.and_then(|first| first.unanswered.take()) else {
+            return;
+        };
         if self.can_be_twice(operation, spec, &fault) {
             self.leak_replaced(operation.at, &spec.id, &fault, events);
             self.note_caller_mistake(&spec.cloud_id(), &operation.caller, |caller_mistakes| {
@@ -49,8 +60,20 @@ impl Engine {
 
     fn can_be_twice(&self, operation: &Operation, spec: &ResourceSpec, fault: &str) -> bool {
         let fault = self.faults.get(&ResourceId::fault(&spec.id.namespace, fault));
-        let Self { clouds, usage, waiting, .. } = self;
-        let as_new = Checked { clouds, usage, waiting, operation, is_there: false, is_reserved: false };
+        let Self {
+            clouds,
+            usage,
+            waiting,
+            ..
+        } = self;
+        let as_new = Checked {
+            clouds,
+            usage,
+            waiting,
+            operation,
+            is_there: false,
+            is_reserved: false,
+        };
         fault.is_some_and(|fault| fault.is_in_force(operation.at))
             && self.can_leak(&spec.cloud_id(), spec.id.kind)
             && check(&as_new).is_ok()

@@ -5,14 +5,17 @@ use std::time::Duration;
 use nephele_model::{ClusterId, ResourceId, ResourceKind, SimTime, count_step};
 
 use super::Engine;
-use crate::event::{Event, EventKind};
-use crate::leak::Leaked;
-use crate::resource::Resource;
+use crate::{
+    event::{Event, EventKind},
+    leak::Leaked,
+    resource::Resource,
+};
 
 impl Engine {
     /// The leaked instances and load balancers of a cloud, by name and by when they leaked.
     pub fn leaked<'a>(&'a self, cloud_spec: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
-        self.leaked_of_namespace(&cloud_spec.namespace).filter(|leaked| leaked.cloud_id() == *cloud_spec)
+        self.leaked_of_namespace(&cloud_spec.namespace)
+            .filter(|leaked| leaked.cloud_id() == *cloud_spec)
     }
 
     /// The leaked instances of a cluster.
@@ -35,19 +38,29 @@ impl Engine {
     }
 
     fn leaked_of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Leaked> {
-        let first = (ResourceId::first(namespace, "", ResourceKind::Instance), SimTime::default());
+        let first = (
+            ResourceId::first(namespace, "", ResourceKind::Instance),
+            SimTime::default(),
+        );
         let leaks = self.leaks.range(first..).map(|(_, leaked)| leaked);
-        leaks.inspect(|_| count_step()).take_while(move |leaked| leaked.id.namespace == namespace)
+        leaks
+            .inspect(|_| count_step())
+            .take_while(move |leaked| leaked.id.namespace == namespace)
     }
 
     /// Whether one more resource of this kind of a cloud can leak.
     pub(crate) fn can_leak(&self, cloud_spec: &ResourceId, kind: ResourceKind) -> bool {
-        self.leaked(cloud_spec).filter(|leaked| leaked.id.kind == kind).count() < Leaked::MAX
+        self.leaked(cloud_spec)
+            .filter(|leaked| leaked.id.kind == kind)
+            .count()
+            < Leaked::MAX
     }
 
     /// Lets an instance or a load balancer leak that exists. For its owner it is gone at once.
     pub(crate) fn leak(&mut self, now: SimTime, id: &ResourceId, fault: &str, events: &mut Vec<Event>) {
-        let Some(resource) = self.take_from_owner(now, id, events) else { return };
+        let Some(resource) = self.take_from_owner(now, id, events) else {
+            return;
+        };
         let leaked = self.new_leak(now, &resource, fault, resource.spec.addresses.clone());
         let kinds = [leaked.event(false, false), EventKind::Deleted];
         for (kind, after) in kinds.into_iter().zip(1..) {
@@ -66,7 +79,9 @@ impl Engine {
         fault: &str,
         events: &mut Vec<Event>,
     ) {
-        let Some(resource) = self.take_from_owner(now, id, events) else { return };
+        let Some(resource) = self.take_from_owner(now, id, events) else {
+            return;
+        };
         let leaked = self.new_leak(now, &resource, fault, Vec::new());
         let generation = resource.generation + 1;
         let kind = leaked.event(false, true);
@@ -94,7 +109,14 @@ impl Engine {
         }
         let fault = fault.to_owned();
         let endpoint = resource.spec.endpoint.clone();
-        Leaked { id, since, fault, addresses, endpoint, footprint: resource.footprint() }
+        Leaked {
+            id,
+            since,
+            fault,
+            addresses,
+            endpoint,
+            footprint: resource.footprint(),
+        }
     }
 
     /// Takes over what leaked in an earlier process. They take up their room, whatever the limits are. Returns the
@@ -103,8 +125,10 @@ impl Engine {
         let mut events = Vec::new();
         for leaked in leaked {
             let key = (leaked.id.clone(), leaked.since);
-            if matches!(leaked.id.kind, ResourceKind::Instance | ResourceKind::LoadBalancer)
-                && !self.leaks.contains_key(&key)
+            if matches!(
+                leaked.id.kind,
+                ResourceKind::Instance | ResourceKind::LoadBalancer
+            ) && !self.leaks.contains_key(&key)
                 && self.can_leak(&leaked.cloud_id(), leaked.id.kind)
             {
                 self.take(now, &leaked.id, &leaked.footprint);
@@ -119,7 +143,9 @@ impl Engine {
     pub(crate) fn delete_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
         let mut events = Vec::new();
         for Leaked { id, since, .. } in leaked {
-            let Some(leaked) = self.leaks.remove(&(id.clone(), *since)) else { continue };
+            let Some(leaked) = self.leaks.remove(&(id.clone(), *since)) else {
+                continue;
+            };
             self.give_back(now, id, &leaked.footprint);
             events.push(leaked.changed(now, EventKind::LeakedDeleted { since: *since }));
         }

@@ -13,10 +13,7 @@ use std::time::Duration;
 use nephele_model::{CloudError, HiddenBy, ResourceId, Verb};
 
 use super::Engine;
-use crate::fault::Lag;
-use crate::operation::Operation;
-use crate::outcome::Outcome;
-use crate::read_after_write::HiddenWrite;
+use crate::{fault::Lag, operation::Operation, outcome::Outcome, read_after_write::HiddenWrite};
 
 /// Why a read does not show something, and for how long.
 struct Reason {
@@ -39,15 +36,34 @@ impl Engine {
             let left = lag.saturating_sub(now.since(found.created));
             // A new process reads what it had adopted, and cannot know what it could see before.
             let is_own = found.creator == caller && found.as_adopted().is_none();
-            Reason { lag, left, is_own, by: None }
+            Reason {
+                lag,
+                left,
+                is_own,
+                by: None,
+            }
         });
         let mut of_cloud = found.map(|found| found.spec.cloud_id());
         let mut reasons: Vec<_> = since_creation.into_iter().collect();
         for (fault, hidden) in self.faults.hidden(id, now) {
-            let HiddenWrite { operation, caller: writer, cloud_spec, lag, until } = hidden;
-            let by = Some(Box::new(HiddenBy { fault: fault.to_owned(), operation: *operation }));
+            let HiddenWrite {
+                operation,
+                caller: writer,
+                cloud_spec,
+                lag,
+                until,
+            } = hidden;
+            let by = Some(Box::new(HiddenBy {
+                fault: fault.to_owned(),
+                operation: *operation,
+            }));
             of_cloud.get_or_insert_with(|| ResourceId::cloud(&id.namespace, cloud_spec));
-            reasons.push(Reason { lag: *lag, left: until.since(now), is_own: writer == caller, by });
+            reasons.push(Reason {
+                lag: *lag,
+                left: until.since(now),
+                is_own: writer == caller,
+                by,
+            });
         }
         reasons.retain(|reason| !reason.left.is_zero());
         if reasons.iter().any(|reason| reason.is_own)
@@ -58,9 +74,17 @@ impl Engine {
             });
         }
         match reasons.into_iter().max_by_key(|reason| reason.left) {
-            Some(Reason { lag, left: visible_in, by, .. }) => {
-                Err(CloudError::NotVisibleYet { id: Box::new(id.clone()), lag, visible_in, by })
-            }
+            Some(Reason {
+                lag,
+                left: visible_in,
+                by,
+                ..
+            }) => Err(CloudError::NotVisibleYet {
+                id: Box::new(id.clone()),
+                lag,
+                visible_in,
+                by,
+            }),
             None if self.resources.contains_key(id) => Ok(Outcome::Accepted),
             None => Err(CloudError::NotFound(id.clone())),
         }
@@ -71,8 +95,14 @@ impl Engine {
         let id = operation.request.target();
         let caller = operation.caller.clone();
         let Lag { fault, lasts } = lag;
-        let hidden =
-            HiddenWrite { operation: verb, caller, cloud_spec, lag: lasts, until: operation.at + lasts };
-        self.faults.hide(&ResourceId::fault(&id.namespace, fault), id, hidden);
+        let hidden = HiddenWrite {
+            operation: verb,
+            caller,
+            cloud_spec,
+            lag: lasts,
+            until: operation.at + lasts,
+        };
+        self.faults
+            .hide(&ResourceId::fault(&id.namespace, fault), id, hidden);
     }
 }

@@ -1,18 +1,17 @@
 //! The index finds the same faults as asking all of them.
 
-use std::cell::OnceCell;
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 use nephele_model::{
     Budget, FailureReason, Market, Matches, Odds, Requirement, Schedule, Selector, Verb, VisibleEffect,
 };
-use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
+use proptest::{
+    prelude::*,
+    sample::{select, subsequence},
+};
 
 use super::*;
-use crate::active_effect::ActiveEffect;
-use crate::fault::Effect;
-use crate::spec::ResourceSpec;
+use crate::{active_effect::ActiveEffect, fault::Effect, spec::ResourceSpec};
 
 const VALUES: [&str; 3] = ["a", "b", "c"];
 
@@ -41,13 +40,20 @@ fn active_effect() -> ActiveEffect {
 
 fn any_fault() -> impl Strategy<Value = Fault> {
     let retry_after = Duration::from_secs(5);
-    let fail = Effect::Fail { reason: FailureReason::Throttled, message: String::new(), retry_after };
+    let fail = Effect::Fail {
+        reason: FailureReason::Throttled,
+        message: String::new(),
+        retry_after,
+    };
     let effects = vec![
         fail,
         Effect::Delay(crate::latency::Latency::Fixed(Duration::from_secs(3))),
         Effect::Leak,
         Effect::Affect(active_effect()),
-        Effect::Outage { active_effect: active_effect(), retry_after },
+        Effect::Outage {
+            active_effect: active_effect(),
+            retry_after,
+        },
     ];
     let operations = prop_oneof![Just(vec![]), subsequence(Verb::ALL.to_vec(), 1..4)];
     let matches = (
@@ -88,7 +94,11 @@ fn any_fault() -> impl Strategy<Value = Fault> {
         lasts: lasts.map(Duration::from_secs),
         schedule,
     });
-    (matches, select(effects), budget).prop_map(|(matches, effect, budget)| Fault { matches, effect, budget })
+    (matches, select(effects), budget).prop_map(|(matches, effect, budget)| Fault {
+        matches,
+        effect,
+        budget,
+    })
 }
 
 fn schedule() -> impl Strategy<Value = Schedule> {
@@ -109,11 +119,31 @@ fn subject() -> impl Strategy<Value = (ResourceSpec, Option<Labels>)> {
     let kinds = select(vec![ResourceKind::Instance, ResourceKind::LoadBalancer]);
     let other = prop::option::of(value());
     let places = (other.clone(), other.clone());
-    let fields = (kinds, value(), value(), places, other, select(Market::ALL.to_vec()), labels());
+    let fields = (
+        kinds,
+        value(),
+        value(),
+        places,
+        other,
+        select(Market::ALL.to_vec()),
+        labels(),
+    );
     (fields, prop::option::of(labels())).prop_map(
         |((kind, cluster, name, (zone, region), instance_type, market, labels), of_cluster)| {
-            let id = ResourceId { namespace: "default".into(), cluster, kind, name };
-            let spec = ResourceSpec { zone, region, instance_type, market, labels, ..ResourceSpec::new(id) };
+            let id = ResourceId {
+                namespace: "default".into(),
+                cluster,
+                kind,
+                name,
+            };
+            let spec = ResourceSpec {
+                zone,
+                region,
+                instance_type,
+                market,
+                labels,
+                ..ResourceSpec::new(id)
+            };
             (spec, of_cluster)
         },
     )

@@ -1,8 +1,10 @@
 //! Resources for tests, and short forms of requests.
 
-use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
 
 use nephele_engine::{
     Config, Cursor, Engine, Event, EventKind, Latency, Operation, Outcome, Record, Request, ResourceSpec,
@@ -28,9 +30,15 @@ impl Watched {
     pub(crate) fn poll(&mut self, now: SimTime) -> Vec<Event> {
         self.engine.poll(now);
         let mut entries: Vec<Arc<_>> = Vec::with_capacity(nephele_engine::Journal::CAPACITY);
-        self.engine.journal().read(&mut self.cursor, &mut entries).expect("tests make fewer records");
+        self.engine
+            .journal()
+            .read(&mut self.cursor, &mut entries)
+            .expect("tests make fewer records");
         let event = |record: &Record| match record {
-            Record::Event(event) => Some(Event { took: None, ..event.clone() }),
+            Record::Event(event) => Some(Event {
+                took: None,
+                ..event.clone()
+            }),
             Record::Operation { .. }
             | Record::CapacityFreed { .. }
             | Record::GrantEnded { .. }
@@ -68,7 +76,10 @@ pub(crate) fn id(name: &str) -> ResourceId {
 }
 
 pub(crate) fn load_balancer(name: &str) -> ResourceId {
-    ResourceId { kind: ResourceKind::LoadBalancer, ..id(name) }
+    ResourceId {
+        kind: ResourceKind::LoadBalancer,
+        ..id(name)
+    }
 }
 
 pub(crate) fn register(name: &str, instance: &str, in_service_from: &str) -> Request {
@@ -80,7 +91,10 @@ pub(crate) fn register(name: &str, instance: &str, in_service_from: &str) -> Req
 }
 
 pub(crate) fn deregister(name: &str, instance: &str) -> Request {
-    Request::DeregisterBackend { load_balancer: load_balancer(name), instance: instance.into() }
+    Request::DeregisterBackend {
+        load_balancer: load_balancer(name),
+        instance: instance.into(),
+    }
 }
 
 pub(crate) fn stage(name: &str, after: &[&str], latency: &Latency) -> StageSpec {
@@ -115,7 +129,11 @@ pub(crate) fn at(seconds: u64) -> SimTime {
 }
 
 pub(crate) fn operation(at: SimTime, request: Request) -> Operation {
-    Operation { caller: "test".into(), request, at }
+    Operation {
+        caller: "test".into(),
+        request,
+        at,
+    }
 }
 
 /// Applies a request, and returns the error of a refusal.

@@ -3,8 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::odds::Odds;
-use crate::schedule::Schedule;
+use crate::{odds::Odds, schedule::Schedule};
 
 const fn at(millis: u64) -> SimTime {
     SimTime::from_millis(millis)
@@ -16,7 +15,13 @@ fn scheduled(every: u64, lasts: u64) -> Schedule {
 }
 
 fn new(windows: u64) -> Decisions<u8> {
-    Decisions::new(FaultRecord { windows, ..FaultRecord::default() }, BTreeSet::new())
+    Decisions::new(
+        FaultRecord {
+            windows,
+            ..FaultRecord::default()
+        },
+        BTreeSet::new(),
+    )
 }
 
 fn known(record: FaultRecord) -> Decisions<u8> {
@@ -33,32 +38,64 @@ fn all_drawn<const N: usize>(decisions: &mut Decisions<u8>, budget: &Budget, now
 #[test]
 fn the_first_ones_pass_and_then_as_many_are_hit_as_the_budget_has() {
     use Decided::{Hit, PassedOver};
-    let budget = Budget { skip: 1, count: Some(2), ..Budget::default() };
+    let budget = Budget {
+        skip: 1,
+        count: Some(2),
+        ..Budget::default()
+    };
     let mut decisions = new(0);
-    assert_eq!(all_drawn(&mut decisions, &budget, 1), [PassedOver, Hit, Hit, PassedOver]);
+    assert_eq!(
+        all_drawn(&mut decisions, &budget, 1),
+        [PassedOver, Hit, Hit, PassedOver]
+    );
     // What comes after the last hit is not counted.
-    assert_eq!(decisions.record, FaultRecord { matched: 3, hits: 2, ..FaultRecord::default() });
-    assert_eq!((decisions.skipped(), decisions.known().count()), (&BTreeSet::from([0]), 2));
+    assert_eq!(
+        decisions.record,
+        FaultRecord {
+            matched: 3,
+            hits: 2,
+            ..FaultRecord::default()
+        }
+    );
+    assert_eq!(
+        (decisions.skipped(), decisions.known().count()),
+        (&BTreeSet::from([0]), 2)
+    );
 }
 
 #[test]
 fn what_is_not_drawn_is_counted_and_decided_about_once() {
     let budget = Budget::default();
     let mut decisions = new(0);
-    assert_eq!(decisions.decide(&budget, &7, at(1), Earlier::Nothing, |_| false), Decided::PassedOver);
+    assert_eq!(
+        decisions.decide(&budget, &7, at(1), Earlier::Nothing, |_| false),
+        Decided::PassedOver
+    );
     assert!(decisions.knows(&7));
     assert_eq!(
         decisions.decide(&budget, &7, at(2), Earlier::Nothing, |_| unreachable!()),
         Decided::PassedOver
     );
-    assert_eq!(decisions.record, FaultRecord { matched: 1, ..FaultRecord::default() });
+    assert_eq!(
+        decisions.record,
+        FaultRecord {
+            matched: 1,
+            ..FaultRecord::default()
+        }
+    );
     decisions.forget(&7);
-    assert_eq!(decisions.decide(&budget, &7, at(3), Earlier::Nothing, |_| true), Decided::Hit);
+    assert_eq!(
+        decisions.decide(&budget, &7, at(3), Earlier::Nothing, |_| true),
+        Decided::Hit
+    );
 }
 
 #[test]
 fn each_window_draws_for_itself_and_decides_about_all_again() {
-    let budget = Budget { schedule: Some(scheduled(100, 10)), ..Budget::default() };
+    let budget = Budget {
+        schedule: Some(scheduled(100, 10)),
+        ..Budget::default()
+    };
     let mut decisions = new(0);
     assert_eq!(decisions.turn(&budget, at(0)), Turn::Begins);
     let decide = |decisions: &mut Decisions<u8>, now| {
@@ -73,16 +110,37 @@ fn each_window_draws_for_itself_and_decides_about_all_again() {
     assert_eq!(decide(&mut decisions, 100), Decided::PassedOver);
     assert_eq!(decisions.turn(&budget, at(100)), Turn::Begins);
     assert_eq!(decide(&mut decisions, 105), Decided::Hit);
-    assert_eq!(decisions.record, FaultRecord { matched: 2, hits: 1, windows: 2, ..FaultRecord::default() });
+    assert_eq!(
+        decisions.record,
+        FaultRecord {
+            matched: 2,
+            hits: 1,
+            windows: 2,
+            ..FaultRecord::default()
+        }
+    );
 }
 
 #[test]
 fn a_fault_that_cannot_hit_any_more_begins_no_window() {
     let schedule = Some(scheduled(100, 10));
-    let used_up = Budget { count: Some(1), schedule, ..Budget::default() };
-    let over = Budget { lasts: Some(Duration::from_millis(90)), schedule, ..Budget::default() };
+    let used_up = Budget {
+        count: Some(1),
+        schedule,
+        ..Budget::default()
+    };
+    let over = Budget {
+        lasts: Some(Duration::from_millis(90)),
+        schedule,
+        ..Budget::default()
+    };
     for budget in [used_up, over] {
-        let record = FaultRecord { matched: 1, hits: 1, windows: 1, ..FaultRecord::default() };
+        let record = FaultRecord {
+            matched: 1,
+            hits: 1,
+            windows: 1,
+            ..FaultRecord::default()
+        };
         let mut decisions = known(record);
         assert_eq!(decisions.turn(&budget, at(105)), Turn::Ends);
         assert_eq!(decisions.record, record);
@@ -93,10 +151,20 @@ fn a_fault_that_cannot_hit_any_more_begins_no_window() {
 fn what_an_earlier_process_has_not_listed_is_drawn_again_only_if_that_tells() {
     use Decided::{HitBefore, PassedOver};
     let unlimited = Budget::default();
-    let limited = Budget { count: Some(9), ..Budget::default() };
-    let record = FaultRecord { matched: 5, hits: 5, ..FaultRecord::default() };
+    let limited = Budget {
+        count: Some(9),
+        ..Budget::default()
+    };
+    let record = FaultRecord {
+        matched: 5,
+        hits: 5,
+        ..FaultRecord::default()
+    };
     let told = |budget: &Budget, earlier, paused| {
-        let mut decisions = Decisions { paused, ..known(record) };
+        let mut decisions = Decisions {
+            paused,
+            ..known(record)
+        };
         let decided = decisions.decide(budget, &1, at(1), earlier, |_| true);
         assert_eq!(decisions.record, record, "nothing is counted twice");
         (decided, decisions.knows(&1))
@@ -141,7 +209,13 @@ fn budget() -> impl Strategy<Value = Budget> {
     (probability, 0u64..4, prop::option::of(0u64..6), lasts, schedule).prop_map(
         |(probability, skip, count, lasts, schedule)| {
             let probability = Odds::new(probability);
-            Budget { probability, skip, count, lasts, schedule }
+            Budget {
+                probability,
+                skip,
+                count,
+                lasts,
+                schedule,
+            }
         },
     )
 }
@@ -182,7 +256,10 @@ impl Process {
     fn restarted(&self, listed_max: usize) -> Self {
         let Self { decisions, hit } = self;
         let hit = hit.iter().copied().take(listed_max).collect();
-        Self { decisions: Decisions::new(decisions.record, decisions.skipped().clone()), hit }
+        Self {
+            decisions: Decisions::new(decisions.record, decisions.skipped().clone()),
+            hit,
+        }
     }
 }
 
@@ -193,7 +270,10 @@ fn compare(
     listed_max: usize,
     earlier: Earlier,
 ) -> Result<(), TestCaseError> {
-    let mut lives = Process { decisions: new(0), hit: BTreeSet::new() };
+    let mut lives = Process {
+        decisions: new(0),
+        hit: BTreeSet::new(),
+    };
     lives.turn(budget, at(0));
     let mut restarts = lives.clone();
     let mut now = 0;
@@ -213,7 +293,10 @@ fn compare(
             Step::Restart(first) => {
                 restarts = restarts.restarted(listed_max);
                 restarts.turn(budget, at(now));
-                (met.range(first..).chain(met.range(..first)).copied().collect(), earlier)
+                (
+                    met.range(first..).chain(met.range(..first)).copied().collect(),
+                    earlier,
+                )
             }
         };
         for subject in asked {

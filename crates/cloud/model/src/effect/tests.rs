@@ -59,12 +59,18 @@ fn an_effect_is_written_as_its_user_wrote_it() {
 fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
     let one_of = "not exactly one of down, error, latency, cutWatches and staleReads";
     for (effect, message) in [
-        (json!({ "fail": { "reason": "Tired" } }), "fail.reason: unknown variant `Tired`, expected one of "),
+        (
+            json!({ "fail": { "reason": "Tired" } }),
+            "fail.reason: unknown variant `Tired`, expected one of ",
+        ),
         (
             json!({ "fail": { "reason": "Timeout", "retryAfter": "soon" } }),
             r#"fail.retryAfter: "soon" is not a duration such as 90s"#,
         ),
-        (json!({ "delay": { "duration": "" } }), r#"delay.duration: "" is not a duration such as 90s"#),
+        (
+            json!({ "delay": { "duration": "" } }),
+            r#"delay.duration: "" is not a duration such as 90s"#,
+        ),
         (json!({ "delay": {} }), "delay: missing field `duration`"),
         (
             json!({ "lag": { "duration": "1s", "jitter": "1.5" } }),
@@ -74,13 +80,19 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             json!({ "duplicate": { "retryAfter": "-1s" } }),
             r#"duplicate.retryAfter: "-1s" is not a duration such as 90s"#,
         ),
-        (json!({ "apiServer": { "down": {}, "cutWatches": { "after": "5s" } } }), one_of),
+        (
+            json!({ "apiServer": { "down": {}, "cutWatches": { "after": "5s" } } }),
+            one_of,
+        ),
         (json!({ "apiServer": { "verbs": ["get"] } }), one_of),
         (
             json!({ "apiServer": { "staleReads": {}, "verbs": ["get", "create"] } }),
             r#"the verb "create" is not get, list or watch"#,
         ),
-        (json!({ "apiServer": { "error": { "code": 418 } } }), "418 is not a status code of an error"),
+        (
+            json!({ "apiServer": { "error": { "code": 418 } } }),
+            "418 is not a status code of an error",
+        ),
         (
             json!({ "apiServer": { "latency": { "duration": "late" } } }),
             r#""late" is not a duration such as 90s"#,
@@ -97,7 +109,10 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             json!({ "etcd": { "slow": { "duration": "1s", "jitter": "-1" } } }),
             r#"etcd.slow.jitter: "-1" is not a fraction from 0 to 1"#,
         ),
-        (json!({ "etcd": { "alarm": "Fire" } }), "etcd.alarm: unknown variant `Fire`, expected "),
+        (
+            json!({ "etcd": { "alarm": "Fire" } }),
+            "etcd.alarm: unknown variant `Fire`, expected ",
+        ),
         (
             json!({ "certificate": { "expiresIn": "-1h" } }),
             r#"certificate.expiresIn: "-1h" is not a duration such as 90s"#,
@@ -110,8 +125,14 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             json!({ "loadBalancer": { "reset": { "after": "5s", "probability": "2" } } }),
             r#"loadBalancer.reset.probability: "2" is not a fraction from 0 to 1"#,
         ),
-        (json!({ "flap": { "up": "30s", "down": "999ms" } }), r#"flap.down: "999ms" is not at least 1s"#),
-        (json!({ "hold": { "stage": "grub" } }), r#"hold.stage: "grub" is not a stage of a machine's start"#),
+        (
+            json!({ "flap": { "up": "30s", "down": "999ms" } }),
+            r#"flap.down: "999ms" is not at least 1s"#,
+        ),
+        (
+            json!({ "hold": { "stage": "grub" } }),
+            r#"hold.stage: "grub" is not a stage of a machine's start"#,
+        ),
         (
             json!({ "spotReclaim": { "notice": "soon" } }),
             r#"spotReclaim.notice: "soon" is not a duration such as 90s"#,
@@ -120,7 +141,10 @@ fn a_mistake_names_the_field_the_value_and_what_would_be_right() {
             json!({ "nodeRebootsAs": { "nameSuffix": "-" } }),
             r#"nodeRebootsAs.nameSuffix: "-" is not the end of the name of a Node"#,
         ),
-        (json!({ "nodeRebootsAs": {} }), "nodeRebootsAs: missing field `nameSuffix`"),
+        (
+            json!({ "nodeRebootsAs": {} }),
+            "nodeRebootsAs: missing field `nameSuffix`",
+        ),
         (
             json!({ "nodeCondition": { "type": "Dead", "status": "Yes" } }),
             "nodeCondition.status: unknown variant `Yes`, expected one of `True`, `False`, `Unknown`",

@@ -1,7 +1,6 @@
 //! Inputs that are samples but for some changes, as those of a fuzzer are.
 
-use rand::seq::IndexedRandom as _;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 
 /// What parsers care about.
@@ -49,7 +48,10 @@ pub(crate) struct Mutations {
 impl Mutations {
     /// There is at least one sample.
     pub(crate) fn new(seed: u64, samples: Vec<Vec<u8>>) -> Self {
-        Self { draws: ChaCha8Rng::seed_from_u64(seed), samples }
+        Self {
+            draws: ChaCha8Rng::seed_from_u64(seed),
+            samples,
+        }
     }
 
     pub(crate) fn next_input(&mut self) -> Vec<u8> {
@@ -61,7 +63,10 @@ impl Mutations {
     }
 
     fn sample(&mut self) -> Vec<u8> {
-        self.samples.choose(&mut self.draws).expect("there is a sample").clone()
+        self.samples
+            .choose(&mut self.draws)
+            .expect("there is a sample")
+            .clone()
     }
 
     fn change(&mut self, input: &mut Vec<u8>) {
@@ -85,7 +90,10 @@ impl Mutations {
             }
             _ => {
                 let token = *TOKENS.choose(&mut self.draws).expect("there are tokens");
-                input.splice(begin..if self.draws.random() { end } else { begin }, token.iter().copied());
+                input.splice(
+                    begin..if self.draws.random() { end } else { begin },
+                    token.iter().copied(),
+                );
             }
         }
     }

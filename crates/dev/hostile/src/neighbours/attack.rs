@@ -1,18 +1,23 @@
 //! The menu of attacks. Each runs until it is dropped.
 
-use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::{task::JoinSet, time::sleep};
 
-use super::whole::{READER, READER_OF_OURS, Whole};
-use super::wire::{Connection, Payload, Server};
-use super::{spdy, tenant};
+use super::{
+    spdy, tenant,
+    whole::{READER, READER_OF_OURS, Whole},
+    wire::{Connection, Payload, Server},
+};
 
 const MIB: usize = 1 << 20;
 /// The media type of most bodies.
@@ -144,7 +149,13 @@ impl Attack {
                 fill(&whole.hostile, "pods", 1, &format!("{{\"list\":{list}}}")).await
             }
             Self::FieldSelectors | Self::Tables => {
-                fill(&whole.hostile, "pods", 24, &format!("{{\"list\":{}}}", dense(MIB))).await
+                fill(
+                    &whole.hostile,
+                    "pods",
+                    24,
+                    &format!("{{\"list\":{}}}", dense(MIB)),
+                )
+                .await
             }
             _ => Ok(()),
         }
@@ -152,15 +163,25 @@ impl Attack {
 
     /// Attacks until it is dropped.
     pub(super) async fn run(self, whole: Arc<Whole>) {
-        let [hostile, webhook, extension, health, diagnostics] =
-            [&whole.hostile, &whole.webhook, &whole.extension, &whole.health, &whole.diagnostics]
-                .map(|server| server.from(ADDRESS));
+        let [hostile, webhook, extension, health, diagnostics] = [
+            &whole.hostile,
+            &whole.webhook,
+            &whole.extension,
+            &whole.health,
+            &whole.diagnostics,
+        ]
+        .map(|server| server.from(ADDRESS));
         let server = hostile;
         match self {
             Self::StalledBodies => {
                 let path = "/api/v1/namespaces/default/configmaps";
                 // The large ones leave some room, which the small ones fill.
-                stall(server, path, &[(24, 3 * MIB - 1), (12, 256 << 10), (24, 16 << 10), (80, 300)]).await;
+                stall(
+                    server,
+                    path,
+                    &[(24, 3 * MIB - 1), (12, 256 << 10), (24, 16 << 10), (80, 300)],
+                )
+                .await;
             }
             Self::UnreadLists => unread(server).await,
             Self::JsonPatches => {
@@ -175,7 +196,10 @@ impl Attack {
             }
             Self::Tables => repeat_tables(server).await,
             Self::DenseBodies => {
-                let body = format!("{{\"metadata\":{{\"name\":\"a\"}},\"x\":{}}}", dense(3 * MIB - 64));
+                let body = format!(
+                    "{{\"metadata\":{{\"name\":\"a\"}},\"x\":{}}}",
+                    dense(3 * MIB - 64)
+                );
                 let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
                 repeat(server, 4, "POST", path, JSON, body.into()).await;
             }
@@ -221,7 +245,11 @@ impl Attack {
             Self::OpenDiagnostics => {
                 let token = AtomicU64::new(0);
                 let request = |server: &Server| {
-                    reading(server, "/metrics", &format!("unknown-{}", token.fetch_add(1, Ordering::Relaxed)))
+                    reading(
+                        server,
+                        "/metrics",
+                        &format!("unknown-{}", token.fetch_add(1, Ordering::Relaxed)),
+                    )
                 };
                 repeat_with(diagnostics, 8, request).await;
             }
@@ -273,7 +301,9 @@ async fn repeat(
 async fn repeat_tables(server: Server) {
     let request = |server: &Server| {
         let mut request = server.request("GET", "/api/v1/pods", JSON, Payload::of(""));
-        let table = "application/json;as=Table;v=v1;g=meta.k8s.io".parse().expect("a header");
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+            .parse()
+            .expect("a header");
         request.headers_mut().insert("accept", table);
         request
     };
@@ -288,16 +318,22 @@ async fn repeat_with(
     loop {
         let mut streams = JoinSet::new();
         for _ in 0..connections {
-            let Ok(connection) = server.connect(true, None).await else { continue };
+            let Ok(connection) = server.connect(true, None).await else {
+                continue;
+            };
             for _ in 0..STREAMS {
-                let Some(mut stream) = connection.again() else { continue };
+                let Some(mut stream) = connection.again() else {
+                    continue;
+                };
                 let first = request(&server);
                 let (head, body) = first.into_parts();
                 let piece = body.piece_of();
                 streams.spawn(async move {
                     loop {
                         let request = http::Request::from_parts(head.clone(), Payload::of(piece.clone()));
-                        let Ok(response) = stream.send(request).await else { return };
+                        let Ok(response) = stream.send(request).await else {
+                            return;
+                        };
                         drain(response).await;
                     }
                 });
@@ -324,9 +360,13 @@ async fn stall(server: Server, path: &str, bodies: &[(usize, usize)]) {
     loop {
         let mut streams = JoinSet::new();
         for (count, length) in bodies {
-            let Ok(connection) = server.connect(true, None).await else { continue };
+            let Ok(connection) = server.connect(true, None).await else {
+                continue;
+            };
             for _ in 0..*count {
-                let Some(mut stream) = connection.again() else { continue };
+                let Some(mut stream) = connection.again() else {
+                    continue;
+                };
                 let request = server.request("POST", path, JSON, Payload::stalled(*length));
                 streams.spawn(async move {
                     // Without an end, the answer is a refusal.
@@ -347,10 +387,14 @@ async fn unread(server: Server) {
     let mut kept: Vec<(Connection, JoinSet<()>)> = Vec::new();
     for _ in 0..8 {
         // A window of one byte: each answer begins, and most of it waits.
-        let Ok(connection) = server.connect(true, Some(1)).await else { continue };
+        let Ok(connection) = server.connect(true, Some(1)).await else {
+            continue;
+        };
         let mut streams = JoinSet::new();
         for _ in 0..STREAMS {
-            let Some(mut stream) = connection.again() else { continue };
+            let Some(mut stream) = connection.again() else {
+                continue;
+            };
             let request = server.request("GET", "/api/v1/configmaps", JSON, Payload::of(""));
             streams.spawn(async move {
                 let response = stream.send(request).await;
@@ -369,7 +413,9 @@ async fn forward(server: Server) {
     loop {
         let mut kept = Vec::new();
         for _ in 0..80 {
-            let Ok(mut connection) = server.connect(false, None).await else { continue };
+            let Ok(mut connection) = server.connect(false, None).await else {
+                continue;
+            };
             let response = connection.send(spdy::upgrade(&server, &path)).await;
             kept.push((connection, response));
         }
@@ -381,9 +427,13 @@ async fn forward(server: Server) {
 async fn watch(server: Server) {
     let mut watches = JoinSet::new();
     for _ in 0..40 {
-        let Ok(connection) = server.connect(true, None).await else { continue };
+        let Ok(connection) = server.connect(true, None).await else {
+            continue;
+        };
         for _ in 0..100 {
-            let Some(mut stream) = connection.again() else { continue };
+            let Some(mut stream) = connection.again() else {
+                continue;
+            };
             let request = server.request("GET", "/api/v1/configmaps?watch=true", JSON, Payload::of(""));
             watches.spawn(async move {
                 if let Ok(response) = stream.send(request).await {
@@ -395,12 +445,18 @@ async fn watch(server: Server) {
     let mut index = 0_u64;
     loop {
         index += 1;
-        let Ok(mut connection) = server.connect(true, None).await else { continue };
+        let Ok(mut connection) = server.connect(true, None).await else {
+            continue;
+        };
         for step in 0..100 {
             let name = format!("watched-{index}-{step}");
             let body = json!({ "metadata": { "name": name }, "data": { "a": "x".repeat(1000) } }).to_string();
-            let request =
-                server.request("POST", "/api/v1/namespaces/default/configmaps", JSON, Payload::of(body));
+            let request = server.request(
+                "POST",
+                "/api/v1/namespaces/default/configmaps",
+                JSON,
+                Payload::of(body),
+            );
             if connection.exchange(request).await.is_err() {
                 break;
             }
@@ -413,14 +469,20 @@ async fn fill_for_ever(server: Server) {
     let value = Bytes::from("x".repeat(MIB));
     let mut index = 0_u64;
     loop {
-        let Ok(mut connection) = server.connect(true, None).await else { continue };
+        let Ok(mut connection) = server.connect(true, None).await else {
+            continue;
+        };
         for _ in 0..100 {
             index += 1;
             let text = std::str::from_utf8(&value).expect("letters");
             let body =
                 format!("{{\"metadata\":{{\"name\":\"fill-{index}\"}},\"data\":{{\"a\":\"{text}\"}}}}");
-            let request =
-                server.request("POST", "/api/v1/namespaces/default/configmaps", JSON, Payload::of(body));
+            let request = server.request(
+                "POST",
+                "/api/v1/namespaces/default/configmaps",
+                JSON,
+                Payload::of(body),
+            );
             if connection.exchange(request).await.is_err() {
                 break;
             }
@@ -439,7 +501,9 @@ fn reading(server: &Server, path: &str, token: &str) -> http::Request<Payload> {
 async fn read_diagnostics(server: Server) {
     let mut slow = Vec::new();
     for path in ["/journal?follow=true", "/checkpoint"] {
-        let Ok(mut connection) = server.connect(true, Some(1)).await else { continue };
+        let Ok(mut connection) = server.connect(true, Some(1)).await else {
+            continue;
+        };
         let response = connection.send(reading(&server, path, READER_OF_OURS)).await;
         slow.push((connection, response));
     }

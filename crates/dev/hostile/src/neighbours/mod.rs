@@ -15,15 +15,13 @@ mod thread_time;
 mod whole;
 mod wire;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::runtime::{Builder, Runtime};
-
 use attack::Attack;
 use probe::{ASKED, HEALTH, Seen, probe};
 use thread_time::thread_time;
+use tokio::runtime::{Builder, Runtime};
 use whole::Whole;
 
 /// How long the probers ask while there is no attack.
@@ -69,7 +67,10 @@ pub(crate) fn run(seconds: u64, only: &str) -> anyhow::Result<bool> {
         ASKED.map(|name| format!("{name:>16}")).join("")
     );
     show("alone", &alone, &alone);
-    for attack in Attack::MENU.into_iter().filter(|attack| attack.name().contains(only)) {
+    for attack in Attack::MENU
+        .into_iter()
+        .filter(|attack| attack.name().contains(only))
+    {
         let prepared = attacker.block_on(attack.prepare(&whole));
         if let Err(error) = prepared {
             println!("{:<30} not prepared: {error:#}", attack.name());
@@ -100,13 +101,23 @@ fn show(name: &str, alone: &Seen, seen: &Seen) -> bool {
     for (asked, target) in ASKED.iter().enumerate() {
         let p99 = seen.p99(asked);
         let failures = seen.failures[asked];
-        let limit =
-            if asked == HEALTH { HEALTH_MAX } else { (alone.p99(asked) * LATENCY_FACTOR).max(LATENCY_MIN) };
+        let limit = if asked == HEALTH {
+            HEALTH_MAX
+        } else {
+            (alone.p99(asked) * LATENCY_FACTOR).max(LATENCY_MIN)
+        };
         if p99 > limit || failures > 0 {
             broken.push(*target);
         }
-        let failed = if failures > 0 { format!(" ({failures} failed)") } else { String::new() };
-        columns.push_str(&format!("{:>16}", format!("{:.1}{failed}", p99.as_secs_f64() * 1e3)));
+        let failed = if failures > 0 {
+            format!(" ({failures} failed)")
+        } else {
+            String::new()
+        };
+        columns.push_str(&format!(
+            "{:>16}",
+            format!("{:.1}{failed}", p99.as_secs_f64() * 1e3)
+        ));
     }
     if seen.renewal_max > RENEWAL_MAX {
         broken.push("lease");
@@ -122,7 +133,11 @@ fn show(name: &str, alone: &Seen, seen: &Seen) -> bool {
         format!("{:.1} ms {task}", time.as_secs_f64() * 1e3)
     });
     let polls = polls.collect::<Vec<_>>().join(", ");
-    let verdict = if broken.is_empty() { String::new() } else { format!("  hurt: {}", broken.join(", ")) };
+    let verdict = if broken.is_empty() {
+        String::new()
+    } else {
+        format!("  hurt: {}", broken.join(", "))
+    };
     println!(
         "{name:<30} {columns}  {:>4.1} s {:>5} MiB  {polls}{verdict}",
         seen.renewal_max.as_secs_f64(),

@@ -1,16 +1,17 @@
 //! What the neighbour sees: the latency of its requests, of webhooks, of hooks and of probes, and the renewals of the
 //! lease.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use nephele_poll_time::take_longest;
 use serde_json::json;
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::whole::Whole;
-use super::wire::{Connection, Payload, Server};
+use super::{
+    whole::Whole,
+    wire::{Connection, Payload, Server},
+};
 
 /// The time between two requests of one prober.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -38,7 +39,10 @@ impl Seen {
     /// The latency that 99 of 100 requests do not exceed. A failure counts as the longest.
     pub(super) fn p99(&self, asked: usize) -> Duration {
         let latencies = &self.latencies[asked];
-        latencies.get(latencies.len().saturating_sub(1 + latencies.len() / 100)).copied().unwrap_or_default()
+        latencies
+            .get(latencies.len().saturating_sub(1 + latencies.len() / 100))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -105,7 +109,11 @@ async fn once(
         0 => {
             let path = "/api/v1/namespaces/default/configmaps".to_owned();
             let name = format!("probe-{round}-{}", jiff::Timestamp::now().as_nanosecond());
-            ("POST", path, json!({ "metadata": { "name": name }, "data": { "a": "b" } }).to_string())
+            (
+                "POST",
+                path,
+                json!({ "metadata": { "name": name }, "data": { "a": "b" } }).to_string(),
+            )
         }
         1 => {
             let object = json!({
@@ -129,8 +137,9 @@ async fn once(
         }
         _ => ("GET", "/healthz".to_owned(), String::new()),
     };
-    let (code, answer) =
-        used.exchange(server.request(method, &path, "application/json", Payload::of(body))).await?;
+    let (code, answer) = used
+        .exchange(server.request(method, &path, "application/json", Payload::of(body)))
+        .await?;
     anyhow::ensure!(
         (200..300).contains(&code),
         "{method} {path}: {code} {}",
@@ -169,5 +178,7 @@ async fn memory(end: Instant) -> usize {
 
 /// The bytes that are allocated now.
 pub(super) fn allocated() -> usize {
-    epoch::advance().and_then(|_| stats::allocated::read()).unwrap_or_default()
+    epoch::advance()
+        .and_then(|_| stats::allocated::read())
+        .unwrap_or_default()
 }

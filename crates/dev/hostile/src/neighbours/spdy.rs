@@ -4,9 +4,11 @@ use bytes::{BufMut as _, BytesMut};
 use flate2::{Compress, Compression, FlushCompress};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::task::JoinSet;
-use tokio::time::{Duration, sleep};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    task::JoinSet,
+    time::{Duration, sleep},
+};
 
 use super::wire::{Payload, Server};
 
@@ -24,13 +26,17 @@ pub(super) async fn path(server: &Server) -> String {
     let pods = "/api/v1/namespaces/kube-system/pods";
     let mut name = String::new();
     if let Ok(mut connection) = server.connect(true, None).await
-        && let Ok((_, list)) =
-            connection.exchange(server.request("GET", pods, "application/json", Payload::of(""))).await
+        && let Ok((_, list)) = connection
+            .exchange(server.request("GET", pods, "application/json", Payload::of("")))
+            .await
         && let Ok(list) = serde_json::from_slice::<Value>(&list)
     {
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let mut names = items.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
-        name = names.find(|name| name.starts_with("etcd-")).unwrap_or_default().to_owned();
+        name = names
+            .find(|name| name.starts_with("etcd-"))
+            .unwrap_or_default()
+            .to_owned();
     }
     format!("{pods}/{name}/portforward")
 }
@@ -43,7 +49,9 @@ pub(super) fn upgrade(server: &Server, path: &str) -> http::Request<Payload> {
         ("upgrade", "SPDY/3.1"),
         ("x-stream-protocol-version", "portforward.k8s.io"),
     ] {
-        request.headers_mut().insert(header, value.parse().expect("a header"));
+        request
+            .headers_mut()
+            .insert(header, value.parse().expect("a header"));
     }
     request
 }
@@ -57,9 +65,15 @@ pub(super) async fn pairs(server: Server) {
             let server = server.clone();
             let path = path.clone();
             sessions.spawn(async move {
-                let Ok(mut connection) = server.connect(false, None).await else { return };
-                let Ok(response) = connection.send(upgrade(&server, &path)).await else { return };
-                let Ok(upgraded) = hyper::upgrade::on(response).await else { return };
+                let Ok(mut connection) = server.connect(false, None).await else {
+                    return;
+                };
+                let Ok(response) = connection.send(upgrade(&server, &path)).await else {
+                    return;
+                };
+                let Ok(upgraded) = hyper::upgrade::on(response).await else {
+                    return;
+                };
                 // Whoever sends without reading is not read any more.
                 let (mut read, mut write) = tokio::io::split(TokioIo::new(upgraded));
                 let reading = async {
@@ -95,7 +109,11 @@ fn opening() -> BytesMut {
                 &mut out,
                 &mut compress,
                 id,
-                &[("streamtype", kind), ("port", PORT), ("requestid", &pair.to_string())],
+                &[
+                    ("streamtype", kind),
+                    ("port", PORT),
+                    ("requestid", &pair.to_string()),
+                ],
             );
         }
         data(&mut out, error, true, &[]);
@@ -114,7 +132,9 @@ fn open(out: &mut BytesMut, compress: &mut Compress, id: u32, headers: &[(&str, 
         plain.put_slice(text.as_bytes());
     }
     let mut block = Vec::with_capacity(1024);
-    compress.compress_vec(&plain, &mut block, FlushCompress::Sync).expect("there is room");
+    compress
+        .compress_vec(&plain, &mut block, FlushCompress::Sync)
+        .expect("there is room");
     out.put_u32(0x8003_0001);
     out.put_u32(10 + length(block.len()));
     out.put_u32(id);

@@ -1,17 +1,20 @@
 //! What a tenant does in its namespace of the management cluster.
 
-use std::fmt::Write as _;
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Api;
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use kube::{
+    Api,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+        PostParams,
+    },
+};
+use nephele_api::{core::Machine, infrastructure::v1beta2::InMemoryMachine};
 use nephele_testkit::objects;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -75,7 +78,9 @@ async fn changed(whole: &Whole, kind: &str, spec: impl Fn(usize) -> Value, chang
     for round in 0.. {
         for index in 0..OBJECTS {
             let patch = serde_json::from_value(json!([change(round)])).expect("a patch");
-            let patched = api.patch(&name(index), &PatchParams::default(), &Patch::<()>::Json(patch)).await;
+            let patched = api
+                .patch(&name(index), &PatchParams::default(), &Patch::<()>::Json(patch))
+                .await;
             if let Err(error) = patched {
                 if round == 0 {
                     eprintln!("{kind}: {error}");
@@ -101,7 +106,10 @@ pub(super) async fn boots(whole: &Whole) {
         data.push_str("- [0,0,0,0,0,0,0,0]\n");
     }
     let secret = Secret {
-        metadata: ObjectMeta { name: Some(BOOTING.to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(BOOTING.to_owned()),
+            ..ObjectMeta::default()
+        },
         data: Some([("value".to_owned(), ByteString(data.into_bytes()))].into()),
         ..Secret::default()
     };
@@ -130,7 +138,9 @@ async fn boot(whole: &Whole, name: &str) -> anyhow::Result<()> {
         bootstrap.data_secret_name = Some(BOOTING.to_owned());
     }
     let machine = create(&whole.client, namespace, machine).await?;
-    create(&whole.client, namespace, objects::in_memory_machine(&machine)).await.map(drop)
+    create(&whole.client, namespace, objects::in_memory_machine(&machine))
+        .await
+        .map(drop)
 }
 
 async fn delete_booted(whole: &Whole) {
@@ -147,7 +157,10 @@ pub(super) async fn clean_up(whole: &Whole) {
     for kind in ["Scenario", "Fault"] {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cloud.nephele.dev", "v1alpha1", kind));
         let api: Api<DynamicObject> = Api::namespaced_with(whole.client.clone(), NAMESPACES[0], &resource);
-        if let Err(error) = api.delete_collection(&DeleteParams::default(), &ListParams::default()).await {
+        if let Err(error) = api
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await
+        {
             eprintln!("{kind}: {error}");
         }
     }

@@ -1,29 +1,34 @@
 //! The manager under attack: the whole of it, on loopback ports, with a workload cluster in each of two namespaces.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use nephele_api::{core::Cluster, infrastructure::v1beta2::InMemoryCluster};
 use nephele_apiserver::Key;
 use nephele_manager::{Clients, Config, Manager, Options, Urgent};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects::{self, Purpose};
+use nephele_testkit::{
+    ManagementApi,
+    objects::{self, Purpose},
+};
 use prometheus::Registry;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::aws_lc_rs::default_provider,
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -83,8 +88,12 @@ impl Whole {
             api.refusing(|_, _| false)
         };
         let urgent_too = urgent.handle().clone();
-        let clients =
-            Clients { lease, urgent: urgent_too, reviews: reviewing(), ..Clients::one(client.clone()) };
+        let clients = Clients {
+            lease,
+            urgent: urgent_too,
+            reviews: reviewing(),
+            ..Clients::one(client.clone())
+        };
         let manager = Manager::build_with(Config::new(options)?, clients, Registry::new())?;
         let health = Server {
             address: manager.health_address().context("health is served")?,
@@ -107,7 +116,10 @@ impl Whole {
             health,
             webhook: open(WEBHOOK_PORT),
             extension: open(EXTENSION_PORT),
-            diagnostics: Server { address: diagnostics, ..open(0) },
+            diagnostics: Server {
+                address: diagnostics,
+                ..open(0)
+            },
             api,
             client,
             hostile,
@@ -118,14 +130,25 @@ impl Whole {
     }
 
     async fn until_ready(&self) -> anyhow::Result<()> {
-        answers(&self.health, "/readyz", &[200]).await.context("the manager does not become ready")?;
-        answers(&self.webhook, "/convert", &[405]).await.context("the webhooks do not answer")?;
-        answers(&self.extension, "/", &[404]).await.context("the runtime extension does not answer")
+        answers(&self.health, "/readyz", &[200])
+            .await
+            .context("the manager does not become ready")?;
+        answers(&self.webhook, "/convert", &[405])
+            .await
+            .context("the webhooks do not answer")?;
+        answers(&self.extension, "/", &[404])
+            .await
+            .context("the runtime extension does not answer")
     }
 
     /// When the lease was renewed last.
     pub(super) fn renewed(&self) -> Option<String> {
-        let key = Key::new("coordination.k8s.io", "leases", "default", "controller-leader-election-nephele");
+        let key = Key::new(
+            "coordination.k8s.io",
+            "leases",
+            "default",
+            "controller-leader-election-nephele",
+        );
         let lease = self.api.server().store().get(&key)?.value();
         lease.pointer("/spec/renewTime")?.as_str().map(str::to_owned)
     }
@@ -137,7 +160,12 @@ fn client_of(api: &ManagementApi, elsewhere: Handle) -> Client {
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let client = client.clone();
         let answering = elsewhere.spawn(async move { client.send(request).await });
-        async move { answering.await.map_err(std::io::Error::other)?.map_err(std::io::Error::other) }
+        async move {
+            answering
+                .await
+                .map_err(std::io::Error::other)?
+                .map_err(std::io::Error::other)
+        }
     });
     Client::new(service, "default")
 }
@@ -171,14 +199,20 @@ async fn answers(server: &Server, path: &str, codes: &[u16]) -> anyhow::Result<(
         loop {
             if let Ok(mut connection) = server.connect(false, None).await {
                 let request = server.request("GET", path, "text/plain", Payload::of(""));
-                if connection.exchange(request).await.is_ok_and(|(code, _)| codes.contains(&code)) {
+                if connection
+                    .exchange(request)
+                    .await
+                    .is_ok_and(|(code, _)| codes.contains(&code))
+                {
                     return;
                 }
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(START_MAX, asking).await.with_context(|| format!("{path} does not answer in time"))
+    tokio::time::timeout(START_MAX, asking)
+        .await
+        .with_context(|| format!("{path} does not answer in time"))
 }
 
 /// The name of the cluster in a namespace.
@@ -190,7 +224,9 @@ pub(super) fn cluster_in(namespace: &str) -> String {
 async fn cluster(api: &ManagementApi, namespace: &str) -> anyhow::Result<Server> {
     let client = api.client();
     let object: Namespace = serde_json::from_value(json!({ "metadata": { "name": namespace } }))?;
-    Api::all(client.clone()).create(&PostParams::default(), &object).await?;
+    Api::all(client.clone())
+        .create(&PostParams::default(), &object)
+        .await?;
     let name = cluster_in(namespace);
     let cluster = create(&client, namespace, objects::cluster(&name)).await?;
     create(&client, namespace, objects::in_memory_cluster(&cluster)).await?;
@@ -215,18 +251,32 @@ async fn cluster(api: &ManagementApi, namespace: &str) -> anyhow::Result<Server>
     let key = authority.key_pem();
     let secret = objects::secret(&name, Purpose::Cluster, certificate.as_bytes(), key.as_bytes());
     create(&client, namespace, secret).await?;
-    create(&client, namespace, objects::authority_secret(&name, Purpose::Etcd)).await?;
-    let machine = create(&client, namespace, objects::control_plane(&name, &format!("{name}-0"))).await?;
+    create(
+        &client,
+        namespace,
+        objects::authority_secret(&name, Purpose::Etcd),
+    )
+    .await?;
+    let machine = create(
+        &client,
+        namespace,
+        objects::control_plane(&name, &format!("{name}-0")),
+    )
+    .await?;
     let mut in_memory = objects::in_memory_machine(&machine);
     in_memory.spec = objects::starting_in("0s");
     create(&client, namespace, in_memory).await?;
-    let address = format!("{host}:{port}").parse().context("failed to read the endpoint")?;
+    let address = format!("{host}:{port}")
+        .parse()
+        .context("failed to read the endpoint")?;
     let server = Server {
         address,
         tls: Some(Arc::new(administrator(&authority, not_before, not_after)?)),
         from: Ipv4Addr::LOCALHOST,
     };
-    answers(&server, "/api/v1/namespaces/default", &[200]).await.context("the cluster does not answer")?;
+    answers(&server, "/api/v1/namespaces/default", &[200])
+        .await
+        .context("the cluster does not answer")?;
     Ok(server)
 }
 
@@ -236,7 +286,9 @@ where
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
     object.meta_mut().namespace = Some(namespace.to_owned());
-    let created = Api::namespaced(client.clone(), namespace).create(&PostParams::default(), &object).await;
+    let created = Api::namespaced(client.clone(), namespace)
+        .create(&PostParams::default(), &object)
+        .await;
     created.with_context(|| format!("failed to create {} {}", K::kind(&()), object.name_any()))
 }
 
@@ -260,7 +312,9 @@ fn administrator(
     roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
     let chain = vec![CertificateDer::from(leaf.certificate_der().to_vec())];
     let key = PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into());
-    Ok(ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key)?)
+    Ok(ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)?)
 }
 
 /// The TLS of a client without credentials, who believes any server.
@@ -305,6 +359,8 @@ impl ServerCertVerifier for AnyServer {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
+        default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

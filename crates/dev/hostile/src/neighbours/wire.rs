@@ -1,23 +1,29 @@
 //! Connections of the harness: HTTP/2 or HTTP/1.1, over TLS or plain, with bodies that may stall.
 
-use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    net::{Ipv4Addr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::client::conn::{http1, http2};
+use hyper::{
+    body::{Body, Frame, Incoming, SizeHint},
+    client::conn::{http1, http2},
+};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 use tokio_rustls::TlsConnector;
 
 /// How long an answer may take before it counts as a failure.
@@ -34,7 +40,11 @@ impl Payload {
     /// These bytes.
     pub(super) fn of(bytes: impl Into<Bytes>) -> Self {
         let piece = bytes.into();
-        Self { left: piece.len(), piece, stalls: false }
+        Self {
+            left: piece.len(),
+            piece,
+            stalls: false,
+        }
     }
 
     /// The bytes that it repeats.
@@ -44,7 +54,11 @@ impl Payload {
 
     /// `length` bytes, after which nothing comes, not even the end.
     pub(super) fn stalled(length: usize) -> Self {
-        Self { piece: Bytes::from_static(&[b' '; 16 * 1024]), left: length, stalls: true }
+        Self {
+            piece: Bytes::from_static(&[b' '; 16 * 1024]),
+            left: length,
+            stalls: true,
+        }
     }
 }
 
@@ -57,7 +71,11 @@ impl Body for Payload {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.left == 0 {
-            return if self.stalls { Poll::Pending } else { Poll::Ready(None) };
+            return if self.stalls {
+                Poll::Pending
+            } else {
+                Poll::Ready(None)
+            };
         }
         let piece = self.piece.slice(..self.left.min(self.piece.len()));
         self.left -= piece.len();
@@ -69,7 +87,11 @@ impl Body for Payload {
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.stalls { SizeHint::default() } else { SizeHint::with_exact(self.left as u64) }
+        if self.stalls {
+            SizeHint::default()
+        } else {
+            SizeHint::with_exact(self.left as u64)
+        }
     }
 }
 
@@ -94,13 +116,18 @@ impl Server {
         let stream = self.stream().await.context("failed to connect")?;
         stream.set_nodelay(true).context("failed to set TCP_NODELAY")?;
         let Some(tls) = &self.tls else {
-            let (sender, connection) =
-                http1::handshake(TokioIo::new(stream)).await.context("failed to speak HTTP/1.1")?;
+            let (sender, connection) = http1::handshake(TokioIo::new(stream))
+                .await
+                .context("failed to speak HTTP/1.1")?;
             tokio::spawn(connection);
             return Ok(Connection::Http1(sender));
         };
         let mut config = (**tls).clone();
-        config.alpn_protocols = vec![if is_http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+        config.alpn_protocols = vec![if is_http2 {
+            b"h2".to_vec()
+        } else {
+            b"http/1.1".to_vec()
+        }];
         let name = ServerName::IpAddress(self.address.ip().into());
         let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
         let io = TokioIo::new(connecting.await.context("failed to speak TLS")?);
@@ -155,7 +182,11 @@ impl Connection {
     pub(super) async fn send(&mut self, mut request: Request<Payload>) -> anyhow::Result<Response<Incoming>> {
         match self {
             Self::Http1(sender) => {
-                let target = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+                let target = request
+                    .uri()
+                    .path_and_query()
+                    .map_or("/", |path| path.as_str())
+                    .to_owned();
                 *request.uri_mut() = target.parse().context("failed to read a path")?;
                 sender.ready().await?;
                 Ok(sender.send_request(request).await?)

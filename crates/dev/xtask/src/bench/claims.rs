@@ -125,10 +125,20 @@ pub(super) async fn round(
     let pool_name = |index: usize| format!("pool-{:03}", index % pools);
     for index in 0..pools {
         scope
-            .pool(kinds::IP_POOL, &pool_name(index), json!({"addresses": ["10.0.0.0/8"], "prefix": 8}))
+            .pool(
+                kinds::IP_POOL,
+                &pool_name(index),
+                json!({"addresses": ["10.0.0.0/8"], "prefix": 8}),
+            )
             .await?;
     }
-    scope.pool(kinds::IP_POOL, SINGLE, json!({"addresses": ["10.0.0.0/8"], "prefix": 8})).await?;
+    scope
+        .pool(
+            kinds::IP_POOL,
+            SINGLE,
+            json!({"addresses": ["10.0.0.0/8"], "prefix": 8}),
+        )
+        .await?;
     let pid = manager::process_in(management, namespace).await?;
     let names: Vec<_> = (0..number).map(|index| format!("claim-{index:06}")).collect();
     let load = Load::start(management, &scope.namespace).await?;
@@ -138,19 +148,35 @@ pub(super) async fn round(
     let meter = Meter::start(management, pid).await?;
     let (ended, end) = watch::channel(false);
     let bind = async {
-        let claims = names.iter().enumerate().map(|(index, name)| (name.clone(), pool_name(index)));
+        let claims = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (name.clone(), pool_name(index)));
         load.create(claims, kinds::IP_POOL).await?;
-        load.until("every claim to be bound", LIMIT, |tally| tally.bound("claim") == number).await?;
+        load.until("every claim to be bound", LIMIT, |tally| {
+            tally.bound("claim") == number
+        })
+        .await?;
         let elapsed = meter.elapsed();
         ended.send_replace(true);
         anyhow::Ok(elapsed)
     };
     let (elapsed, singles) = tokio::try_join!(bind, one_by_one(&load, end))?;
     let all = number + singles.len();
-    let binding = meter.stop(management, elapsed, all, "POST ipaddressclaims 201").await?;
+    let binding = meter
+        .stop(management, elapsed, all, "POST ipaddressclaims 201")
+        .await?;
     load.addresses(|witness| {
-        ensure!(witness.held().len() == all, "{} addresses of {all} claims", witness.held().len());
-        ensure!(witness.duplicates().is_empty(), "given twice: {:?}", witness.duplicates());
+        ensure!(
+            witness.held().len() == all,
+            "{} addresses of {all} claims",
+            witness.held().len()
+        );
+        ensure!(
+            witness.duplicates().is_empty(),
+            "given twice: {:?}",
+            witness.duplicates()
+        );
         Ok(())
     })?;
     time::sleep(QUIET).await;
@@ -158,10 +184,16 @@ pub(super) async fn round(
 
     let meter = Meter::start(management, pid).await?;
     load.delete(names.iter().chain(&singles).cloned()).await?;
-    load.until("every claim to be gone", LIMIT, Tally::is_empty).await?;
+    load.until("every claim to be gone", LIMIT, Tally::is_empty)
+        .await?;
     let elapsed = meter.elapsed();
-    load.until_addresses("every address to be gone", LIMIT, |witness| witness.held().len() == 0).await?;
-    let releasing = meter.stop(management, elapsed, all, "DELETE ipaddressclaims 200").await?;
+    load.until_addresses("every address to be gone", LIMIT, |witness| {
+        witness.held().len() == 0
+    })
+    .await?;
+    let releasing = meter
+        .stop(management, elapsed, all, "DELETE ipaddressclaims 200")
+        .await?;
     let (latencies, single_latencies) =
         load.claims(|tally| (tally.latencies(&names), tally.latencies(&singles)));
     drop(load);
@@ -172,7 +204,15 @@ pub(super) async fn round(
         "the manager was restarted while it was measured"
     );
     let resident_kib = [resident_before, resident_bound, manager::resident_kib(pid)?];
-    Ok(Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib })
+    Ok(Round {
+        number,
+        pools,
+        binding,
+        releasing,
+        latencies,
+        single_latencies,
+        resident_kib,
+    })
 }
 
 /// Creates claims one after the other, each once the one before is bound, until the end. Returns their names.
@@ -180,8 +220,10 @@ async fn one_by_one(load: &Load, end: watch::Receiver<bool>) -> anyhow::Result<V
     let mut names = Vec::new();
     while !*end.borrow() {
         let name = format!("single-{:06}", names.len());
-        load.create([(name.clone(), SINGLE.to_owned())], kinds::IP_POOL).await?;
-        load.until("a single claim to be bound", LIMIT, |tally| tally.is_bound(&name)).await?;
+        load.create([(name.clone(), SINGLE.to_owned())], kinds::IP_POOL)
+            .await?;
+        load.until("a single claim to be bound", LIMIT, |tally| tally.is_bound(&name))
+            .await?;
         names.push(name);
     }
     Ok(names)
@@ -201,7 +243,13 @@ impl Meter {
         let requests = Requests::of_claims(management).await?;
         let durations = Durations::now(management).await?;
         let processors = Processors::now(manager)?;
-        Ok(Self { manager, processors, start: Instant::now(), requests, durations })
+        Ok(Self {
+            manager,
+            processors,
+            start: Instant::now(),
+            requests,
+            durations,
+        })
     }
 
     fn elapsed(&self) -> Duration {
@@ -217,9 +265,18 @@ impl Meter {
         sent: &str,
     ) -> anyhow::Result<Phase> {
         let processors = Processors::now(self.manager)?.since(&self.processors);
-        let requests = Requests::of_claims(management).await?.since(&self.requests).without(sent);
+        let requests = Requests::of_claims(management)
+            .await?
+            .since(&self.requests)
+            .without(sent);
         let durations = Durations::now(management).await?.since(&self.durations);
-        Ok(Phase { claims, elapsed, processors, requests, durations })
+        Ok(Phase {
+            claims,
+            elapsed,
+            processors,
+            requests,
+            durations,
+        })
     }
 }
 
@@ -229,7 +286,15 @@ fn print(rounds: &[Round]) {
     );
     println!("|{}", "---:|".repeat(12));
     for round in rounds {
-        let Round { number, pools, binding, releasing, latencies, single_latencies, resident_kib } = round;
+        let Round {
+            number,
+            pools,
+            binding,
+            releasing,
+            latencies,
+            single_latencies,
+            resident_kib,
+        } = round;
         let ms = |sorted: &[Duration], percent| quantile(sorted, percent).as_secs_f64() * 1000.0;
         let manager =
             |phase: &Phase| phase.ms_per_claim(phase.processors.seconds("manager").unwrap_or_default());
@@ -248,15 +313,21 @@ fn print(rounds: &[Round]) {
         );
     }
     let phases = || {
-        rounds
-            .iter()
-            .flat_map(|round| [("bound", round, &round.binding), ("released", round, &round.releasing)])
+        rounds.iter().flat_map(|round| {
+            [
+                ("bound", round, &round.binding),
+                ("released", round, &round.releasing),
+            ]
+        })
     };
 
     println!(
         "\nProcessor seconds, and ms of them per claim, by program. All share the machine with the load.\n"
     );
-    println!("| Claims | pools | | s |{}", SHOWN.map(|program| format!(" {program} |")).concat());
+    println!(
+        "| Claims | pools | | s |{}",
+        SHOWN.map(|program| format!(" {program} |")).concat()
+    );
     println!("|---:|---:|---|---:|{}", "---:|".repeat(SHOWN.len()));
     for (what, round, phase) in phases() {
         let cells = SHOWN.map(|program| match phase.processors.seconds(program) {
@@ -264,7 +335,12 @@ fn print(rounds: &[Round]) {
             None => " - |".to_owned(),
         });
         let elapsed = phase.elapsed.as_secs_f64();
-        println!("| {} | {} | {what} | {elapsed:.1} |{}", round.number, round.pools, cells.concat());
+        println!(
+            "| {} | {} | {what} | {elapsed:.1} |{}",
+            round.number,
+            round.pools,
+            cells.concat()
+        );
     }
 
     println!("\nRequests per claim, without the one that the load sends.\n");
@@ -273,8 +349,13 @@ fn print(rounds: &[Round]) {
     for (what, round, phase) in phases() {
         let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
         // Requests that are rarer than one per hundred claims are not caused by claims.
-        let parts = phase.requests.iter().filter(|(_, count)| count * 100 >= phase.claims as u64);
-        let parts: Vec<_> = parts.map(|(what, count)| format!("{} {what}", per_claim(count))).collect();
+        let parts = phase
+            .requests
+            .iter()
+            .filter(|(_, count)| count * 100 >= phase.claims as u64);
+        let parts: Vec<_> = parts
+            .map(|(what, count)| format!("{} {what}", per_claim(count)))
+            .collect();
         println!(
             "| {} | {} | {what} | {} | {} |",
             round.number,
@@ -291,8 +372,14 @@ fn print(rounds: &[Round]) {
     println!("|---:|---:|---|---|");
     for (what, round, phase) in phases() {
         let parts = phase.durations.iter().take(DURATIONS_MAX);
-        let parts: Vec<_> =
-            parts.map(|(what, seconds)| format!("{:.2} {what}", phase.ms_per_claim(*seconds))).collect();
-        println!("| {} | {} | {what} | {} |", round.number, round.pools, parts.join(", "));
+        let parts: Vec<_> = parts
+            .map(|(what, seconds)| format!("{:.2} {what}", phase.ms_per_claim(*seconds)))
+            .collect();
+        println!(
+            "| {} | {} | {what} | {} |",
+            round.number,
+            round.pools,
+            parts.join(", ")
+        );
     }
 }

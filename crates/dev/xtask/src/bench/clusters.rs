@@ -50,7 +50,9 @@ const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
-    measure(&args.target, async |kubeconfig| rounds(&args.numbers, kubeconfig).await)
+    measure(&args.target, async |kubeconfig| {
+        rounds(&args.numbers, kubeconfig).await
+    })
 }
 
 async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
@@ -59,7 +61,15 @@ async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
     for &number in numbers {
         let created =
             async |scope: &Scope, name: &str| scope.of_class(name, Shape::new(1, 1)).await.map(drop);
-        rounds.push(round(management.clone(), Provider::Infrastructure.namespace(), number, created).await?);
+        rounds.push(
+            round(
+                management.clone(),
+                Provider::Infrastructure.namespace(),
+                number,
+                created,
+            )
+            .await?,
+        );
     }
     print(&rounds);
     Ok(())
@@ -98,9 +108,17 @@ pub(super) async fn round(
 
     let mut available = BTreeMap::new();
     let clusters = until(&format!("{number} clusters to be available"), LIMIT, async || {
-        let clusters = scope.management.list(kinds::CLUSTER, &scope.namespace, "").await?;
-        for cluster in clusters.iter().filter(|cluster| state::is(cluster, "Available", "True")) {
-            available.entry(state::name(cluster).to_owned()).or_insert_with(|| start.elapsed());
+        let clusters = scope
+            .management
+            .list(kinds::CLUSTER, &scope.namespace, "")
+            .await?;
+        for cluster in clusters
+            .iter()
+            .filter(|cluster| state::is(cluster, "Available", "True"))
+        {
+            available
+                .entry(state::name(cluster).to_owned())
+                .or_insert_with(|| start.elapsed());
         }
         Ok(if available.len() == number {
             Look::Done(clusters)
@@ -118,7 +136,10 @@ pub(super) async fn round(
     let mut phases = BTreeMap::<_, Vec<_>>::new();
     for cluster in &clusters {
         for phase in PHASES {
-            phases.entry(phase).or_default().extend(seconds_until(cluster, phase));
+            phases
+                .entry(phase)
+                .or_default()
+                .extend(seconds_until(cluster, phase));
         }
     }
     let deletion = Instant::now();
@@ -178,14 +199,21 @@ fn print(rounds: &[Round]) {
         );
     }
     println!("\nPhases: seconds from creation until a condition of the Cluster held, median / last.\n");
-    let numbers = rounds.iter().map(|round| format!(" {} |", round.number)).collect::<String>();
+    let numbers = rounds
+        .iter()
+        .map(|round| format!(" {} |", round.number))
+        .collect::<String>();
     println!("| Condition |{numbers}");
     println!("|---|{}", "---:|".repeat(rounds.len()));
     for phase in PHASES {
         let cells = rounds.iter().map(|round| {
             let mut seconds = round.phases.get(phase).cloned().unwrap_or_default();
             seconds.sort_unstable();
-            format!(" {} / {} |", middle(&seconds), seconds.last().copied().unwrap_or_default())
+            format!(
+                " {} / {} |",
+                middle(&seconds),
+                seconds.last().copied().unwrap_or_default()
+            )
         });
         println!("| {phase} |{}", cells.collect::<String>());
     }

@@ -35,9 +35,17 @@ impl Durations {
     /// Seconds since then, longest first.
     pub(super) fn since(&self, before: &Self) -> Vec<(String, f64)> {
         let spent = |(what, seconds): (&String, &f64)| {
-            (what.clone(), seconds - before.0.get(what).copied().unwrap_or_default())
+            (
+                what.clone(),
+                seconds - before.0.get(what).copied().unwrap_or_default(),
+            )
         };
-        let mut spent: Vec<_> = self.0.iter().map(spent).filter(|(_, seconds)| *seconds > 0.0).collect();
+        let mut spent: Vec<_> = self
+            .0
+            .iter()
+            .map(spent)
+            .filter(|(_, seconds)| *seconds > 0.0)
+            .collect();
         spent.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         spent
     }
@@ -52,11 +60,17 @@ fn what(sample: &Sample<'_>) -> Option<String> {
         {
             let subresource = sample.label("subresource");
             let slash = if subresource.is_empty() { "" } else { "/" };
-            Some(format!("{} {}{slash}{subresource}", sample.label("verb"), sample.label("resource")))
+            Some(format!(
+                "{} {}{slash}{subresource}",
+                sample.label("verb"),
+                sample.label("resource")
+            ))
         }
-        "apiserver_admission_webhook_admission_duration_seconds_sum" => {
-            Some(format!("webhook {} on {}", sample.label("name"), sample.label("operation")))
-        }
+        "apiserver_admission_webhook_admission_duration_seconds_sum" => Some(format!(
+            "webhook {} on {}",
+            sample.label("name"),
+            sample.label("operation")
+        )),
         "etcd_request_duration_seconds_sum" => {
             // The label was `type` before Kubernetes 1.34.
             let resource = [sample.label("resource"), sample.label("type")].concat();
@@ -85,7 +99,10 @@ etcd_request_duration_seconds_sum{operation="update",type="/registry/pods"} 7
         let spent = Durations::read(METRICS).since(&Durations::default());
         let expected = [
             ("PATCH ipaddressclaims/status", 1.5),
-            ("webhook validation.ipaddress.ipam.cluster.x-k8s.io on CREATE", 0.5),
+            (
+                "webhook validation.ipaddress.ipam.cluster.x-k8s.io on CREATE",
+                0.5,
+            ),
             ("etcd update /registry/ipam.cluster.x-k8s.io/ipaddresses", 0.25),
         ];
         assert_eq!(spent, expected.map(|(what, seconds)| (what.to_owned(), seconds)));

@@ -35,7 +35,9 @@ const MANAGERS: [Provider; 2] = [Provider::Infrastructure, Provider::Ipam];
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let length = Duration::from_secs(args.seconds);
-    measure(&args.target, async |kubeconfig| rounds(&args.numbers, length, kubeconfig).await)
+    measure(&args.target, async |kubeconfig| {
+        rounds(&args.numbers, length, kubeconfig).await
+    })
 }
 
 async fn rounds(numbers: &[usize], length: Duration, kubeconfig: &Path) -> anyhow::Result<()> {
@@ -91,17 +93,41 @@ async fn round(management: Management, number: usize, length: Duration) -> anyho
     let mut managers = BTreeMap::new();
     for (name, (id, cpu_seconds)) in before {
         let used = manager::cpu_seconds(id)? - cpu_seconds;
-        managers.insert(name, Manager { cpu_seconds: used, resident_kib: manager::resident_kib(id)? });
+        managers.insert(
+            name,
+            Manager {
+                cpu_seconds: used,
+                resident_kib: manager::resident_kib(id)?,
+            },
+        );
     }
     scope.finish().await?;
-    Ok(Round { number, length, managers, writes })
+    Ok(Round {
+        number,
+        length,
+        managers,
+        writes,
+    })
 }
 
 fn print(rounds: &[Round]) {
     println!("\n| Clusters | for s | manager of | CPU s | of a core | resident MiB |");
     println!("|---:|---:|---|---:|---:|---:|");
-    for Round { number, length, managers, .. } in rounds {
-        for (name, Manager { cpu_seconds, resident_kib }) in managers {
+    for Round {
+        number,
+        length,
+        managers,
+        ..
+    } in rounds
+    {
+        for (
+            name,
+            Manager {
+                cpu_seconds,
+                resident_kib,
+            },
+        ) in managers
+        {
             let seconds = length.as_secs_f64();
             let share = 100.0 * cpu_seconds / seconds;
             let mib = *resident_kib as f64 / 1024.0;

@@ -13,7 +13,9 @@ pub(super) fn measure(
 ) -> anyhow::Result<()> {
     target.work_installed(Profile::Dist, |found| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("failed to start a runtime")?.block_on(measure(&found.kubeconfig))
+        runtime
+            .context("failed to start a runtime")?
+            .block_on(measure(&found.kubeconfig))
     })
 }
 

@@ -6,7 +6,9 @@ use nephele_e2e::Management;
 
 /// The current metrics.
 pub(super) async fn metrics(management: &Management) -> anyhow::Result<String> {
-    let request = Request::get("/metrics").body(Vec::new()).context("failed to write a request")?;
+    let request = Request::get("/metrics")
+        .body(Vec::new())
+        .context("failed to write a request")?;
     let text = management.client().request_text(request).await;
     text.context("failed to read the metrics of the API server")
 }

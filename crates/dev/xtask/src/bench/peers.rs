@@ -38,8 +38,9 @@ pub(super) fn run(target: &Target) -> anyhow::Result<()> {
     let runtime = runtime.context("failed to start a runtime")?;
     target.work_beside(Profile::Dist, |cluster| {
         let management = runtime.block_on(Management::of(&cluster.layout.kubeconfig()))?;
-        let clusters =
-            cluster::beside(cluster, Peer::InMemory, |_| runtime.block_on(of_clusters(&management)))?;
+        let clusters = cluster::beside(cluster, Peer::InMemory, |_| {
+            runtime.block_on(of_clusters(&management))
+        })?;
         let ours = runtime.block_on(of_claims(&management, Ipam.namespace()))?;
         let theirs = cluster::beside(cluster, Peer::InCluster, |_| {
             runtime.block_on(of_claims(&management, Peer::InCluster.namespace()))
@@ -49,7 +50,9 @@ pub(super) fn run(target: &Target) -> anyhow::Result<()> {
         figures.peers = Some(Peers {
             date: Zoned::now().date(),
             cluster_api: ClusterApi::default().version().to_owned(),
-            processors: std::thread::available_parallelism().context("failed to count processors")?.get(),
+            processors: std::thread::available_parallelism()
+                .context("failed to count processors")?
+                .get(),
             in_memory: Peer::InMemory.version()?,
             in_cluster: Peer::InCluster.version()?,
             clusters,
@@ -88,7 +91,12 @@ fn figures(alone: &clusters::Round, together: &clusters::Round) -> anyhow::Resul
     Ok(Clusters {
         number: CLUSTERS,
         seconds_alone: middle(&alone.available).as_secs_f64(),
-        seconds_together: together.available.last().copied().unwrap_or_default().as_secs_f64(),
+        seconds_together: together
+            .available
+            .last()
+            .copied()
+            .unwrap_or_default()
+            .as_secs_f64(),
         cpu_seconds_per_cluster: together.cpu_seconds() / CLUSTERS as f64,
         mib_per_cluster: together.mib_per_cluster(),
         servers: servers(&together.processors, |seconds| seconds / CLUSTERS as f64)?,
@@ -112,7 +120,11 @@ async fn of_claims(management: &Management, namespace: &str) -> anyhow::Result<C
 fn servers(used: &Processors, each: impl Fn(f64) -> f64) -> anyhow::Result<Vec<Program>> {
     let program = |name: &&str| {
         let cpu = each(used.seconds(name).unwrap_or_default());
-        Ok(Program { name: (*name).to_owned(), cpu, resident_mib: resident_mib(name)? })
+        Ok(Program {
+            name: (*name).to_owned(),
+            cpu,
+            resident_mib: resident_mib(name)?,
+        })
     };
     SERVERS.iter().map(program).collect()
 }
@@ -120,8 +132,9 @@ fn servers(used: &Processors, each: impl Fn(f64) -> f64) -> anyhow::Result<Vec<P
 /// The released ClusterClass with the machines of Cluster API's in-memory provider, which start without delay, too. It has
 /// no variables, because its patches are of our kinds.
 fn development_class() -> anyhow::Result<Vec<Value>> {
-    let ours =
-        templates::class()?.into_iter().filter(|object| object["kind"] != "InMemoryMachinePoolTemplate");
+    let ours = templates::class()?
+        .into_iter()
+        .filter(|object| object["kind"] != "InMemoryMachinePoolTemplate");
     Ok(ours.map(of_development).collect())
 }
 
@@ -137,7 +150,9 @@ fn of_development(mut object: Value) -> Value {
         for left_out in ["variables", "patches"] {
             spec.as_object_mut().map(|spec| spec.remove(left_out));
         }
-        spec["workers"].as_object_mut().map(|workers| workers.remove("machinePools"));
+        spec["workers"]
+            .as_object_mut()
+            .map(|workers| workers.remove("machinePools"));
         rename(spec);
     }
     object
@@ -148,7 +163,10 @@ fn rename(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
-                match field.as_str().filter(|_| name == "kind").and_then(|kind| kind.strip_prefix("InMemory"))
+                match field
+                    .as_str()
+                    .filter(|_| name == "kind")
+                    .and_then(|kind| kind.strip_prefix("InMemory"))
                 {
                     Some(kind) => *field = json!(format!("Dev{kind}")),
                     None => rename(field),
@@ -169,10 +187,16 @@ mod tests {
         let objects = development_class().expect("a class");
         let text = Value::from(objects.clone()).to_string();
         assert!(!text.contains("\"InMemory"), "{text}");
-        let kinds: Vec<_> = objects.iter().filter_map(|object| object["kind"].as_str()).collect();
-        for kind in
-            ["ClusterClass", "DevClusterTemplate", "DevMachineTemplate", "KubeadmControlPlaneTemplate"]
-        {
+        let kinds: Vec<_> = objects
+            .iter()
+            .filter_map(|object| object["kind"].as_str())
+            .collect();
+        for kind in [
+            "ClusterClass",
+            "DevClusterTemplate",
+            "DevMachineTemplate",
+            "KubeadmControlPlaneTemplate",
+        ] {
             assert!(kinds.contains(&kind), "{kinds:?}");
         }
     }

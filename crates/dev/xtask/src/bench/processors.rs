@@ -17,8 +17,15 @@ const BUSY: &str = "others";
 const IDLE: &str = "idle";
 
 /// The names that [`Processors::seconds`] knows, in the order of the table.
-pub(super) const SHOWN: [&str; 7] =
-    ["manager", "kube-apiserver", "etcd", "kube-controller", "load", BUSY, IDLE];
+pub(super) const SHOWN: [&str; 7] = [
+    "manager",
+    "kube-apiserver",
+    "etcd",
+    "kube-controller",
+    "load",
+    BUSY,
+    IDLE,
+];
 
 impl Processors {
     /// CPU time so far, with this process as the manager.
@@ -56,11 +63,16 @@ fn programs() -> anyhow::Result<Vec<(&'static str, u32)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         // A process that has ended meanwhile has no name. Names are cut after 15 characters (proc_pid_comm(5)).
         let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         found.extend(
-            PROGRAMS.into_iter().find(|program| *program == name.trim_end()).map(|program| (program, id)),
+            PROGRAMS
+                .into_iter()
+                .find(|program| *program == name.trim_end())
+                .map(|program| (program, id)),
         );
     }
     Ok(found)
@@ -69,18 +81,29 @@ fn programs() -> anyhow::Result<Vec<(&'static str, u32)>> {
 /// Resident memory of a program in MiB: of all its processes.
 pub(super) fn resident_mib(program: &str) -> anyhow::Result<f64> {
     let its = programs()?.into_iter().filter(|(name, _)| *name == program);
-    let kib = its.map(|(_, id)| manager::resident_kib(id)).sum::<anyhow::Result<u64>>()?;
+    let kib = its
+        .map(|(_, id)| manager::resident_kib(id))
+        .sum::<anyhow::Result<u64>>()?;
     Ok(kib as f64 / 1024.0)
 }
 
 /// Seconds that all CPUs together were busy and idle (proc_stat(5): user, nice, system, idle, iowait, irq, softirq,
 /// steal, in USER_HZ of which there are 100 a second).
 fn machine(stat: &str) -> Option<(f64, f64)> {
-    let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8).map(str::parse::<u64>);
+    let times = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace()
+        .take(8)
+        .map(str::parse::<u64>);
     let [user, nice, system, idle, iowait, irq, softirq, steal] =
         times.collect::<Result<Vec<_>, _>>().ok()?.try_into().ok()?;
     let seconds = |ticks: u64| ticks as f64 / 100.0;
-    Some((seconds(user + nice + system + irq + softirq + steal), seconds(idle + iowait)))
+    Some((
+        seconds(user + nice + system + irq + softirq + steal),
+        seconds(idle + iowait),
+    ))
 }
 
 #[cfg(test)]

@@ -24,7 +24,14 @@ mod tests {
     #[test]
     fn a_quantile_is_one_of_the_values() {
         let values: Vec<_> = (1..=200).collect();
-        assert_eq!((quantile(&values, 50), quantile(&values, 99), quantile(&values, 100)), (100, 198, 200));
+        assert_eq!(
+            (
+                quantile(&values, 50),
+                quantile(&values, 99),
+                quantile(&values, 100)
+            ),
+            (100, 198, 200)
+        );
         assert_eq!(quantile(&[5], 99), 5);
     }
 }

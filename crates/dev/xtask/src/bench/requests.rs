@@ -115,17 +115,32 @@ apiserver_request_total{code="201",component="apiserver",dry_run="",group="clust
     fn only_what_came_since_counts() {
         let before = Requests::read(METRICS, is_of_claims);
         let after = Requests::read(&METRICS.replace("} 7", "} 9"), is_of_claims);
-        assert_eq!(after.since(&before).iter().collect::<Vec<_>>(), [("PATCH ipaddressclaims 200", 2)]);
-        assert_eq!(after.since(&before).without("PATCH ipaddressclaims 200").total(), 0);
+        assert_eq!(
+            after.since(&before).iter().collect::<Vec<_>>(),
+            [("PATCH ipaddressclaims 200", 2)]
+        );
+        assert_eq!(
+            after.since(&before).without("PATCH ipaddressclaims 200").total(),
+            0
+        );
     }
 
     #[test]
     fn at_rest_a_write_to_any_object_counts() {
         let writes = Requests::read(METRICS, is_write);
-        assert!(writes.iter().any(|write| write == ("POST machines 201", 6)), "{writes:?}");
+        assert!(
+            writes.iter().any(|write| write == ("POST machines 201", 6)),
+            "{writes:?}"
+        );
         assert!(writes.iter().all(|(what, _)| !what.starts_with("LIST")));
-        let lease = METRICS
-            .replace("cluster.x-k8s.io\",resource=\"machines", "coordination.k8s.io\",resource=\"leases");
-        assert!(Requests::read(&lease, is_write).iter().all(|(what, _)| !what.contains("lease")));
+        let lease = METRICS.replace(
+            "cluster.x-k8s.io\",resource=\"machines",
+            "coordination.k8s.io\",resource=\"leases",
+        );
+        assert!(
+            Requests::read(&lease, is_write)
+                .iter()
+                .all(|(what, _)| !what.contains("lease"))
+        );
     }
 }

@@ -43,7 +43,10 @@ pub(super) fn render() -> anyhow::Result<BTreeMap<&'static str, String>> {
              in bold is required wherever the object around it is given. `[]` stands for each item of a list, `*` for \
              each key of a map.\n"
         );
-        for definition in definitions.iter().filter(|definition| definition.spec.group == group) {
+        for definition in definitions
+            .iter()
+            .filter(|definition| definition.spec.group == group)
+        {
             text.push_str(&kind(definition)?);
         }
         pages.insert(file, text);
@@ -54,20 +57,50 @@ pub(super) fn render() -> anyhow::Result<BTreeMap<&'static str, String>> {
 fn kind(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
     let spec = &definition.spec;
     let kind = &spec.names.kind;
-    let stored = spec.versions.iter().find(|version| version.storage).context("a kind without a version")?;
-    let schema = stored.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    let stored = spec
+        .versions
+        .iter()
+        .find(|version| version.storage)
+        .context("a kind without a version")?;
+    let schema = stored
+        .schema
+        .as_ref()
+        .and_then(|schema| schema.open_api_v3_schema.as_ref());
     let schema = serde_json::to_value(schema).with_context(|| format!("failed to write {kind}"))?;
     let mut text = format!("\n## {kind}\n\n{}\n\n", description(&schema));
-    let scope = if spec.scope == "Cluster" { "cluster-scoped" } else { "namespaced" };
-    text.push_str(&format!("`kubectl get {}`; {scope}; {}.\n", spec.names.plural, versions(&spec.versions)));
+    let scope = if spec.scope == "Cluster" {
+        "cluster-scoped"
+    } else {
+        "namespaced"
+    };
+    text.push_str(&format!(
+        "`kubectl get {}`; {scope}; {}.\n",
+        spec.names.plural,
+        versions(&spec.versions)
+    ));
     let mut rows = Vec::new();
     for part in ["spec", "status"] {
         fields(&schema["properties"][part], part, &mut rows);
     }
     text.push_str("\n| Field | Type | Default | Description |\n|---|---|---|---|\n");
-    for Row { path, required, type_, default, description } in rows {
-        let path = if required { format!("**`{path}`**") } else { format!("`{path}`") };
-        text.push_str(&format!("| {path} | {} | {default} | {} |\n", cell(&type_), cell(&description)));
+    for Row {
+        path,
+        required,
+        type_,
+        default,
+        description,
+    } in rows
+    {
+        let path = if required {
+            format!("**`{path}`**")
+        } else {
+            format!("`{path}`")
+        };
+        text.push_str(&format!(
+            "| {path} | {} | {default} | {} |\n",
+            cell(&type_),
+            cell(&description)
+        ));
     }
     let mut rules = Vec::new();
     messages(&schema, &mut rules);
@@ -82,14 +115,22 @@ fn versions(versions: &[CustomResourceDefinitionVersion]) -> String {
     let mut stored = String::new();
     let mut served = Vec::new();
     for version in versions.iter().filter(|version| version.served) {
-        let deprecated = if version.deprecated == Some(true) { " (deprecated)" } else { "" };
+        let deprecated = if version.deprecated == Some(true) {
+            " (deprecated)"
+        } else {
+            ""
+        };
         if version.storage {
             stored = format!("version `{}`", version.name);
         } else {
             served.push(format!("`{}`{deprecated}", version.name));
         }
     }
-    if served.is_empty() { stored } else { format!("{stored}, also served as {}", served.join(" and ")) }
+    if served.is_empty() {
+        stored
+    } else {
+        format!("{stored}, also served as {}", served.join(" and "))
+    }
 }
 
 /// A row of the table.
@@ -104,7 +145,9 @@ struct Row {
 /// The rows of the fields below a path.
 fn fields(schema: &Value, path: &str, rows: &mut Vec<Row>) {
     let required = |name: &str| {
-        schema["required"].as_array().is_some_and(|required| required.iter().any(|field| field == name))
+        schema["required"]
+            .as_array()
+            .is_some_and(|required| required.iter().any(|field| field == name))
     };
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
@@ -136,7 +179,11 @@ fn fields(schema: &Value, path: &str, rows: &mut Vec<Row>) {
 /// The type of a field, with its bounds.
 fn type_of(schema: &Value) -> String {
     if let Some(known) = schema["enum"].as_array() {
-        let known: Vec<_> = known.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+        let known: Vec<_> = known
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|word| format!("`{word}`"))
+            .collect();
         return known.join(", ");
     }
     if schema["x-kubernetes-int-or-string"] == true {
@@ -151,7 +198,11 @@ fn type_of(schema: &Value) -> String {
         "string" if schema["format"] == "date-time" => "time".to_owned(),
         other => other.to_owned(),
     };
-    if bounds.is_empty() { type_ } else { format!("{type_}, {bounds}") }
+    if bounds.is_empty() {
+        type_
+    } else {
+        format!("{type_}, {bounds}")
+    }
 }
 
 /// The bounds of a number. Those of lengths would say nothing to most readers.
@@ -171,13 +222,21 @@ fn description(schema: &Value) -> String {
 
 /// The messages of the validation rules in a schema, each once, in the order of the fields.
 fn messages(schema: &Value, found: &mut Vec<String>) {
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+    for rule in schema["x-kubernetes-validations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
         let message = rule["message"].as_str().unwrap_or_default().to_owned();
         if !message.is_empty() && !found.contains(&message) {
             found.push(message);
         }
     }
-    for field in schema["properties"].as_object().into_iter().flat_map(|fields| fields.values()) {
+    for field in schema["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.values())
+    {
         messages(field, found);
     }
     for part in ["items", "additionalProperties"] {
@@ -189,7 +248,10 @@ fn messages(schema: &Value, found: &mut Vec<String>) {
 
 /// A text in a cell of a table. Angle brackets would be HTML.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('<', "&lt;").replace("\n\n", "<br><br>").replace('\n', " ")
+    text.replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace("\n\n", "<br><br>")
+        .replace('\n', " ")
 }
 
 #[cfg(test)]
@@ -205,17 +267,32 @@ mod tests {
         for definition in definitions() {
             assert!(text.contains(&format!("\n## {}\n", definition.spec.names.kind)));
         }
-        assert!(text.contains("| `spec.instanceTypes[].architecture` | `amd64`, `arm64`, "), "{text}");
-        assert!(text.contains("| **`spec.addresses`** | list of string |"), "{text}");
+        assert!(
+            text.contains("| `spec.instanceTypes[].architecture` | `amd64`, `arm64`, "),
+            "{text}"
+        );
+        assert!(
+            text.contains("| **`spec.addresses`** | list of string |"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_type_has_its_values_and_bounds() {
         for (schema, expected) in [
-            (json!({"type": "integer", "minimum": 1, "maximum": 64}), "integer, 1 to 64"),
+            (
+                json!({"type": "integer", "minimum": 1, "maximum": 64}),
+                "integer, 1 to 64",
+            ),
             (json!({"type": "integer", "minimum": 0}), "integer, 0 or more"),
-            (json!({"type": "array", "items": {"type": "string"}}), "list of string"),
-            (json!({"type": "object", "additionalProperties": {"type": "string"}}), "map of string"),
+            (
+                json!({"type": "array", "items": {"type": "string"}}),
+                "list of string",
+            ),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "string"}}),
+                "map of string",
+            ),
             (json!({"type": "string", "enum": ["a", "b"]}), "`a`, `b`"),
             (json!({"x-kubernetes-int-or-string": true}), "integer or string"),
         ] {

@@ -20,8 +20,10 @@ pub(super) fn stray(page: &str, text: &str) -> Vec<String> {
         if in_code || in_table {
             continue;
         }
-        let words: Vec<&str> =
-            line.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
+        let words: Vec<&str> = line
+            .split_whitespace()
+            .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()))
+            .collect();
         for pair in words.windows(2) {
             let &[value, unit] = pair else { continue };
             let is_number = value.starts_with(|c: char| c.is_ascii_digit())
@@ -29,7 +31,10 @@ pub(super) fn stray(page: &str, text: &str) -> Vec<String> {
             let figure = format!("{value} {unit}");
             let is_measured = OF_FIGURES.contains(&page) || value.contains('.') || unit == "CPU";
             if is_number && UNITS.contains(&unit) && is_measured && !ALLOWED.contains(&(page, &figure)) {
-                found.push(format!("line {}: {figure} is not in docs/figures.json", number + 1));
+                found.push(format!(
+                    "line {}: {figure} is not in docs/figures.json",
+                    number + 1
+                ));
             }
         }
     }
@@ -43,8 +48,10 @@ mod tests {
     #[test]
     fn a_figure_outside_of_a_generated_table_is_found() {
         let text = "It takes 18 s, or\n| 0.5 MiB |\n```\n3 s\n```\n<!-- figures: a -->\n| 4 s |\n<!-- end of figures -->\n";
-        let expected =
-            ["line 1: 18 s is not in docs/figures.json", "line 2: 0.5 MiB is not in docs/figures.json"];
+        let expected = [
+            "line 1: 18 s is not in docs/figures.json",
+            "line 2: 0.5 MiB is not in docs/figures.json",
+        ];
         assert_eq!(stray("README.md", text), expected);
         assert_eq!(stray("docs/src/state.md", text), expected[1..]);
         assert_eq!(stray("docs/src/sizing.md", "every 30 s"), Vec::<String>::new());

@@ -65,7 +65,9 @@ pub(super) fn render() -> anyhow::Result<String> {
     }
     let mut text = INTRODUCTION.to_owned();
     for (name, heading) in CRATES {
-        text.push_str(&format!("\n## {heading}\n\n| Metric | Labels | Meaning |\n|---|---|---|\n"));
+        text.push_str(&format!(
+            "\n## {heading}\n\n| Metric | Labels | Meaning |\n|---|---|---|\n"
+        ));
         for Metric { name, help, labels } in by_crate.remove(name).unwrap_or_default() {
             let help = help.trim_end_matches('.');
             let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
@@ -91,19 +93,34 @@ fn declared(source: &str) -> Vec<Metric> {
     let pieces: Vec<(usize, &str)> = literals(source);
     let mut found: Vec<(Metric, usize)> = Vec::new();
     for pair in pieces.windows(2) {
-        let [(start, name), (next, help)] = pair else { continue };
+        let [(start, name), (next, help)] = pair else {
+            continue;
+        };
         let is_name = PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         let between = source.get(start + name.len() + 2..*next).unwrap_or_default();
         if is_name && between.trim() == "," && help.contains(' ') {
-            let metric = Metric { name: (*name).to_owned(), help: (*help).to_owned(), labels: Vec::new() };
+            let metric = Metric {
+                name: (*name).to_owned(),
+                help: (*help).to_owned(),
+                labels: Vec::new(),
+            };
             found.push((metric, next + help.len() + 2));
         }
     }
-    let ends: Vec<usize> = found.iter().skip(1).map(|(_, at)| *at).chain([source.len()]).collect();
+    let ends: Vec<usize> = found
+        .iter()
+        .skip(1)
+        .map(|(_, at)| *at)
+        .chain([source.len()])
+        .collect();
     for ((metric, at), end) in found.iter_mut().zip(ends) {
         metric.labels = labels(source, source.get(*at..end).unwrap_or_default());
-        let shared = SHARED_LABELS.iter().find(|(prefix, _)| metric.name.starts_with(prefix));
+        let shared = SHARED_LABELS
+            .iter()
+            .find(|(prefix, _)| metric.name.starts_with(prefix));
         if let Some((_, shared)) = shared.filter(|_| metric.labels.is_empty()) {
             metric.labels = shared.iter().map(|label| (*label).to_owned()).collect();
         }
@@ -113,18 +130,27 @@ fn declared(source: &str) -> Vec<Metric> {
 
 /// The labels in what follows a metric's help, up to the next metric.
 fn labels(source: &str, rest: &str) -> Vec<String> {
-    let near =
-        rest.char_indices().nth(LABELS_NEAR).map_or(rest, |(end, _)| rest.get(..end).unwrap_or_default());
-    let written = near.split_once("&[\"").filter(|(before, _)| !before.contains("values("));
+    let near = rest
+        .char_indices()
+        .nth(LABELS_NEAR)
+        .map_or(rest, |(end, _)| rest.get(..end).unwrap_or_default());
+    let written = near
+        .split_once("&[\"")
+        .filter(|(before, _)| !before.contains("values("));
     let list = match written {
         Some((before, _)) => near.get(before.len()..).and_then(|list| list.split(']').next()),
         None => near.split_once("LABELS").and_then(|(before, _)| {
-            let prefix =
-                before.rsplit(|c: char| !c.is_ascii_uppercase() && c != '_').next().unwrap_or_default();
+            let prefix = before
+                .rsplit(|c: char| !c.is_ascii_uppercase() && c != '_')
+                .next()
+                .unwrap_or_default();
             constant(source, &format!("{prefix}LABELS"))
         }),
     };
-    literals(list.unwrap_or_default()).into_iter().map(|(_, label)| label.to_owned()).collect()
+    literals(list.unwrap_or_default())
+        .into_iter()
+        .map(|(_, label)| label.to_owned())
+        .collect()
 }
 
 /// The list in a constant of the source.

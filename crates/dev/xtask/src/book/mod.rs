@@ -45,8 +45,15 @@ const SUMMARY: &str = "SUMMARY.md";
 /// Files of the repository within the book, by URL: the published book has no other files.
 const REPOSITORY: &str = "https://github.com/nephele-dev/nephele/blob/main/";
 /// Pages outside of the book whose links and code blocks are checked, too.
-const OTHERS: [&str; 7] =
-    [FRONT, MAP, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "STYLE.md", "charts/nephele/README.md"];
+const OTHERS: [&str; 7] = [
+    FRONT,
+    MAP,
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "STYLE.md",
+    "charts/nephele/README.md",
+];
 /// The folder of the pages for developers, which are checked as those are.
 const DESIGN: &str = "docs/design";
 /// The first page that people see, and the most words that it may have, as `wc -w` counts them.
@@ -56,8 +63,10 @@ const FRONT_WORDS_MAX: usize = 500;
 const MAP: &str = "ARCHITECTURE.md";
 const MAP_BYTES_MAX: usize = 15 * 1024;
 /// The front pages of the libraries; their examples are compiled as tests.
-const LIBRARIES: [&str; 2] =
-    ["crates/extensions/runtime-sdk/src/lib.rs", "crates/cli/nepheletest/src/lib.rs"];
+const LIBRARIES: [&str; 2] = [
+    "crates/extensions/runtime-sdk/src/lib.rs",
+    "crates/cli/nepheletest/src/lib.rs",
+];
 /// The default values of the chart, to which `--set` in commands refers.
 const VALUES: &str = "charts/nephele/values.yaml";
 
@@ -65,8 +74,10 @@ const VALUES: &str = "charts/nephele/values.yaml";
 /// a test, because only that crate knows them.
 pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let reference = Path::new(PAGES).join("reference");
-    let mut files: BTreeMap<_, _> =
-        kinds::render()?.into_iter().map(|(name, text)| (reference.join(name), text)).collect();
+    let mut files: BTreeMap<_, _> = kinds::render()?
+        .into_iter()
+        .map(|(name, text)| (reference.join(name), text))
+        .collect();
     files.insert(reference.join("conditions.md"), conditions::render()?);
     files.insert(reference.join("metrics.md"), metrics::render()?);
     Ok(files)
@@ -101,8 +112,11 @@ pub(crate) fn check(commands: &Commands) -> anyhow::Result<()> {
     }
     for (path, page) in book.iter().chain(&others) {
         let in_book = book.contains_key(path);
-        let mut found: Vec<String> =
-            page.links.iter().filter_map(|link| broken(root, path, in_book, link)).collect();
+        let mut found: Vec<String> = page
+            .links
+            .iter()
+            .filter_map(|link| broken(root, path, in_book, link))
+            .collect();
         for block in &page.blocks {
             found.extend(commands.wrong(&block.text)?);
             found.extend(wrong(block, &schemas, &values, &examples));
@@ -114,9 +128,17 @@ pub(crate) fn check(commands: &Commands) -> anyhow::Result<()> {
         found.extend(measured::stray(&name, &files::read(&root.join(path))?));
         found.extend(sources.missing(&name, &page.spans));
         found.extend(packages.missing(&page.spans));
-        problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", path.display())));
+        problems.extend(
+            found
+                .into_iter()
+                .map(|problem| format!("{}: {problem}", path.display())),
+        );
     }
-    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        bail!("{}", problems.join("\n"))
+    }
 }
 
 /// The tests that pages link to, as `path/of/file.rs::function`: what a page claims holds only while these pass.
@@ -125,7 +147,10 @@ pub(crate) fn tests() -> anyhow::Result<BTreeSet<String>> {
     let (book, others) = pages()?;
     let mut tests = BTreeSet::new();
     for (path, page) in book.iter().chain(&others) {
-        let linked = page.links.iter().filter_map(|link| test(root, &target(root, path, link)?));
+        let linked = page
+            .links
+            .iter()
+            .filter_map(|link| test(root, &target(root, path, link)?));
         tests.extend(linked);
     }
     Ok(tests)
@@ -136,7 +161,10 @@ fn pages() -> anyhow::Result<(BTreeMap<PathBuf, Page>, BTreeMap<PathBuf, Page>)>
     let root = paths::repository();
     let mut book = BTreeMap::new();
     for path in files::below(&root.join(PAGES), "md")? {
-        let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
+        let name = path
+            .strip_prefix(root)
+            .context("a page outside of the repository")?
+            .to_owned();
         book.insert(name, read_page(&path)?);
     }
     let mut others = BTreeMap::new();
@@ -144,7 +172,10 @@ fn pages() -> anyhow::Result<(BTreeMap<PathBuf, Page>, BTreeMap<PathBuf, Page>)>
         others.insert(PathBuf::from(path), read_page(&root.join(path))?);
     }
     for path in files::below(&root.join(DESIGN), "md")? {
-        let name = path.strip_prefix(root).context("a page outside of the repository")?.to_owned();
+        let name = path
+            .strip_prefix(root)
+            .context("a page outside of the repository")?
+            .to_owned();
         others.insert(name, read_page(&path)?);
     }
     Ok((book, others))
@@ -157,10 +188,16 @@ fn read_page(path: &Path) -> anyhow::Result<Page> {
 /// Pages that the table of contents does not list. mdBook does not render them.
 fn unlisted(book: &BTreeMap<PathBuf, Page>) -> anyhow::Result<Vec<String>> {
     let folder = Path::new(PAGES);
-    let summary = book.get(&folder.join(SUMMARY)).context("the book has no table of contents")?;
+    let summary = book
+        .get(&folder.join(SUMMARY))
+        .context("the book has no table of contents")?;
     let listed: Vec<_> = summary.links.iter().map(|link| folder.join(link)).collect();
-    let unlisted = book.keys().filter(|path| !path.ends_with(SUMMARY) && !listed.contains(path));
-    Ok(unlisted.map(|path| format!("{} is not in {SUMMARY}", path.display())).collect())
+    let unlisted = book
+        .keys()
+        .filter(|path| !path.ends_with(SUMMARY) && !listed.contains(path));
+    Ok(unlisted
+        .map(|path| format!("{} is not in {SUMMARY}", path.display()))
+        .collect())
 }
 
 /// Whether the first page has too many words.
@@ -185,7 +222,9 @@ struct Target {
 
 /// What a link on a page leads to, unless that is outside of the repository.
 fn target(root: &Path, page: &Path, link: &str) -> Option<Target> {
-    let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+    let (path, anchor) = link
+        .split_once('#')
+        .map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let file = if let Some(path) = path.strip_prefix(REPOSITORY) {
         root.join(path)
     } else if path.contains("://") || path.starts_with("mailto:") {
@@ -195,7 +234,10 @@ fn target(root: &Path, page: &Path, link: &str) -> Option<Target> {
     } else {
         root.join(page).parent()?.join(path)
     };
-    Some(Target { file, anchor: anchor.map(str::to_owned) })
+    Some(Target {
+        file,
+        anchor: anchor.map(str::to_owned),
+    })
 }
 
 /// The test that a link leads to: a function in a source.
@@ -210,10 +252,17 @@ fn test(root: &Path, target: &Target) -> Option<String> {
 /// What is wrong with a link on a page, or with the address of a picture.
 fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String> {
     let target = target(root, page, link)?;
-    let Ok(file) = target.file.canonicalize() else { return Some(format!("{link} does not exist")) };
-    let is_outside = root.join(PAGES).canonicalize().is_ok_and(|pages| !file.starts_with(pages));
+    let Ok(file) = target.file.canonicalize() else {
+        return Some(format!("{link} does not exist"));
+    };
+    let is_outside = root
+        .join(PAGES)
+        .canonicalize()
+        .is_ok_and(|pages| !file.starts_with(pages));
     if in_book && is_outside && !link.starts_with(REPOSITORY) {
-        return Some(format!("{link} is not in the published book; link to {REPOSITORY}…"));
+        return Some(format!(
+            "{link} is not in the published book; link to {REPOSITORY}…"
+        ));
     }
     if let Some(test) = test(root, &target) {
         return find(root, &test).err().map(|error| format!("{link}: {error:#}"));
@@ -234,12 +283,17 @@ fn wrong(block: &Block, schemas: &Schemas, values: &Value, examples: &str) -> Ve
                     Err(error) => problems.push(error.to_string()),
                 }
             }
-            problems.into_iter().map(|problem| format!("line {}: {problem}", block.line)).collect()
+            problems
+                .into_iter()
+                .map(|problem| format!("line {}: {problem}", block.line))
+                .collect()
         }
         "sh" => {
             let set = pages::set_values(&block.text);
             let unknown = set.into_iter().filter(|path| !is_value(values, path));
-            unknown.map(|path| format!("line {}: the chart has no value {path}", block.line)).collect()
+            unknown
+                .map(|path| format!("line {}: the chart has no value {path}", block.line))
+                .collect()
         }
         "rust" if !examples.contains(&block.text) => {
             vec![format!(
@@ -284,14 +338,20 @@ mod tests {
         let broken = |link: &str| broken(root, Path::new("docs/src/introduction.md"), true, link);
         assert_eq!(broken("SUMMARY.md"), None);
         assert_eq!(broken("https://example.com/nowhere"), None);
-        assert_eq!(broken(&format!("{REPOSITORY}ARCHITECTURE.md#birds-eye-view")), None);
+        assert_eq!(
+            broken(&format!("{REPOSITORY}ARCHITECTURE.md#birds-eye-view")),
+            None
+        );
         assert_eq!(broken("nowhere.md"), Some("nowhere.md does not exist".to_owned()));
         assert_eq!(
             broken("SUMMARY.md#nothing"),
             Some("SUMMARY.md#nothing: there is no such heading".to_owned())
         );
         let outside = broken("../../README.md").expect("not in the book");
-        assert!(outside.starts_with("../../README.md is not in the published book"), "{outside}");
+        assert!(
+            outside.starts_with("../../README.md is not in the published book"),
+            "{outside}"
+        );
     }
 
     #[test]
@@ -304,9 +364,15 @@ mod tests {
             broken(&format!("{file}#check")),
             Some(format!("{file}#check: the function is not a test"))
         );
-        assert_eq!(broken(&format!("{file}#gone")), Some(format!("{file}#gone: no such function")));
-        let of_the_book =
-            target(root, Path::new("docs/src/introduction.md"), &format!("{REPOSITORY}{file}#a_test"));
+        assert_eq!(
+            broken(&format!("{file}#gone")),
+            Some(format!("{file}#gone: no such function"))
+        );
+        let of_the_book = target(
+            root,
+            Path::new("docs/src/introduction.md"),
+            &format!("{REPOSITORY}{file}#a_test"),
+        );
         let name = test(root, &of_the_book.expect("in the repository"));
         assert_eq!(name, Some(format!("{file}::a_test")));
     }
@@ -315,8 +381,14 @@ mod tests {
     fn a_picture_that_is_not_there_is_reported() {
         let page = Page::read("![A terminal](docs/src/demo.svg) and ![another](docs/src/nowhere.svg)");
         let root = paths::repository();
-        let broken = page.links.iter().filter_map(|link| broken(root, Path::new(FRONT), false, link));
-        assert_eq!(broken.collect::<Vec<_>>(), ["docs/src/nowhere.svg does not exist"]);
+        let broken = page
+            .links
+            .iter()
+            .filter_map(|link| broken(root, Path::new(FRONT), false, link));
+        assert_eq!(
+            broken.collect::<Vec<_>>(),
+            ["docs/src/nowhere.svg does not exist"]
+        );
     }
 
     #[test]
@@ -330,15 +402,22 @@ mod tests {
     fn the_map_has_a_bound() {
         assert_eq!(too_large(&"é".repeat(MAP_BYTES_MAX / 2)), None);
         let large = too_large(&"x".repeat(MAP_BYTES_MAX + 1));
-        assert_eq!(large.as_deref(), Some("ARCHITECTURE.md has 15361 bytes, more than 15360"));
+        assert_eq!(
+            large.as_deref(),
+            Some("ARCHITECTURE.md has 15361 bytes, more than 15360")
+        );
     }
 
     #[test]
     fn values_of_the_chart_are_known_by_their_path() {
         let values = json!({"a": {"b": 1, "list": [], "open": {}}});
-        for (path, known) in
-            [("a.b", true), ("a.list[0].name", true), ("a.open.x", true), ("a.c", false), ("b", false)]
-        {
+        for (path, known) in [
+            ("a.b", true),
+            ("a.list[0].name", true),
+            ("a.open.x", true),
+            ("a.c", false),
+            ("b", false),
+        ] {
             assert_eq!(is_value(&values, path), known, "{path}");
         }
     }

@@ -33,14 +33,17 @@ impl Packages {
                 last = Some(folder);
                 continue;
             }
-            let of_package = span.split_once('/').and_then(|(name, rest)| Some((self.0.get(name)?, rest)));
+            let of_package = span
+                .split_once('/')
+                .and_then(|(name, rest)| Some((self.0.get(name)?, rest)));
             let of_last = || Some((last?, span.as_str()));
             let is_relative = span.starts_with("src/") || span.starts_with("tests/");
             let Some((folder, rest)) = of_package.or_else(|| of_last().filter(|_| is_relative)) else {
                 continue;
             };
-            let (file, function) =
-                rest.split_once('#').map_or((rest, None), |(file, function)| (file, Some(function)));
+            let (file, function) = rest
+                .split_once('#')
+                .map_or((rest, None), |(file, function)| (file, Some(function)));
             if !folder.join(file).exists() {
                 missing.push(format!("`{span}` does not exist"));
             } else if let Some(function) = function
@@ -77,7 +80,12 @@ mod tests {
         };
         assert_eq!(missing(&["src/main.rs", "nephele up", "tests/gone.rs"]), [""; 0]);
         assert_eq!(
-            missing(&["xtask", "src/main.rs#main", "src/book", "xtask/src/book/named.rs#has"]),
+            missing(&[
+                "xtask",
+                "src/main.rs#main",
+                "src/book",
+                "xtask/src/book/named.rs#has"
+            ]),
             [""; 0]
         );
         assert_eq!(

@@ -31,7 +31,11 @@ impl Page {
                     Some(block) => page.blocks.push(block),
                     None => {
                         let language = fence.split(',').next().unwrap_or_default().trim().to_owned();
-                        open = Some(Block { language, line: number + 1, text: String::new() });
+                        open = Some(Block {
+                            language,
+                            line: number + 1,
+                            text: String::new(),
+                        });
                     }
                 }
             } else if let Some(block) = &mut open {
@@ -73,14 +77,19 @@ fn spans(line: &str) -> impl Iterator<Item = (usize, String)> {
 
 /// The anchor of a heading, as mdBook and GitHub make it.
 fn anchor(heading: &str) -> String {
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() })
+        .collect()
 }
 
 /// The text of a crate's documentation.
 pub(super) fn doc_comment(source: &str) -> String {
     let lines = source.lines().filter_map(|line| line.strip_prefix("//!"));
-    lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
+    lines
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect()
 }
 
 /// The paths of the values that a command sets with `--set`.
@@ -105,22 +114,33 @@ mod tests {
     fn a_page_has_links_headings_and_code_blocks() {
         let text = "# The `first`, by hand\n\nSee [one](a.md#x) and [`two`](b.md), not `[three](c.md)`.\n\n\
                     ```yaml,ignore\na: [b](c.md)\n```\n\n  ```sh\n  x\n  ```\n\n| `a` | `b` |\n";
-        let block =
-            |language: &str, line, text: &str| Block { language: language.into(), line, text: text.into() };
+        let block = |language: &str, line, text: &str| Block {
+            language: language.into(),
+            line,
+            text: text.into(),
+        };
         assert_eq!(
             Page::read(text),
             Page {
                 links: vec!["a.md#x".into(), "b.md".into()],
                 anchors: vec!["the-first-by-hand".into()],
                 blocks: vec![block("yaml", 5, "a: [b](c.md)\n"), block("sh", 9, "  x\n")],
-                spans: vec![(0, "two".into()), (0, "[three](c.md)".into()), (1, "a".into()), (2, "b".into())],
+                spans: vec![
+                    (0, "two".into()),
+                    (0, "[three](c.md)".into()),
+                    (1, "a".into()),
+                    (2, "b".into())
+                ],
             }
         );
     }
 
     #[test]
     fn the_documentation_of_a_crate_is_its_first_comment() {
-        assert_eq!(doc_comment("//! One.\n//!\n//!     two\nfn main() {}\n"), "One.\n\n    two\n");
+        assert_eq!(
+            doc_comment("//! One.\n//!\n//!     two\nfn main() {}\n"),
+            "One.\n\n    two\n"
+        );
     }
 
     #[test]

@@ -40,7 +40,11 @@ impl Schemas {
             // Claims and addresses are Cluster API's own.
             let is_ours = self.groups.iter().any(|ours| ours == group)
                 && !matches!(kind.as_str(), "IPAddressClaim" | "IPAddress");
-            return if is_ours { vec![format!("{version} has no kind {kind}")] } else { Vec::new() };
+            return if is_ours {
+                vec![format!("{version} has no kind {kind}")]
+            } else {
+                Vec::new()
+            };
         };
         let mut problems = Vec::new();
         // The schema names no fields of the type and the metadata.
@@ -49,7 +53,10 @@ impl Schemas {
             fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
         }
         check(schema, &parts, "", &mut problems);
-        problems.into_iter().map(|problem| format!("{kind}{problem}")).collect()
+        problems
+            .into_iter()
+            .map(|problem| format!("{kind}{problem}"))
+            .collect()
     }
 }
 
@@ -68,7 +75,11 @@ fn check(schema: &Value, value: &Value, at: &str, problems: &mut Vec<String>) {
     check_bounds(schema, value, at, problems);
     match value {
         Value::Object(fields) => {
-            let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let required = schema["required"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
             let missing = required.filter(|name| !fields.contains_key(*name));
             problems.extend(missing.map(|name| format!("{at}.{name} is missing")));
             let properties = schema["properties"].as_object();
@@ -141,8 +152,13 @@ mod tests {
 
     #[test]
     fn an_object_of_our_kinds_has_the_fields_of_its_schema() {
-        assert_eq!(problems(&pool(&json!({"addresses": ["10.0.0.0/24"], "prefix": 24}))), [""; 0]);
-        let mut found = problems(&pool(&json!({"addresses": "10.0.0.0/24", "prefix": 129, "gate": ""})));
+        assert_eq!(
+            problems(&pool(&json!({"addresses": ["10.0.0.0/24"], "prefix": 24}))),
+            [""; 0]
+        );
+        let mut found = problems(&pool(
+            &json!({"addresses": "10.0.0.0/24", "prefix": 129, "gate": ""}),
+        ));
         found.sort();
         assert_eq!(
             found,
@@ -152,13 +168,19 @@ mod tests {
                 "InClusterIPPool.spec.prefix is above its maximum: 129",
             ]
         );
-        assert_eq!(problems(&pool(&json!({"prefix": 24}))), ["InClusterIPPool.spec.addresses is missing"]);
+        assert_eq!(
+            problems(&pool(&json!({"prefix": 24}))),
+            ["InClusterIPPool.spec.addresses is missing"]
+        );
     }
 
     #[test]
     fn objects_of_others_and_parts_of_objects_are_not_checked() {
         assert_eq!(problems(&json!({"spec": 1})), [""; 0]);
-        assert_eq!(problems(&json!({"apiVersion": "v1", "kind": "Pod", "spec": 1})), [""; 0]);
+        assert_eq!(
+            problems(&json!({"apiVersion": "v1", "kind": "Pod", "spec": 1})),
+            [""; 0]
+        );
         assert_eq!(
             problems(&json!({"apiVersion": "cloud.nephele.dev/v1", "kind": "SimulatedCloud"})),
             ["cloud.nephele.dev/v1 has no kind SimulatedCloud"]

@@ -7,7 +7,12 @@ const MESSAGES: &str = "troubleshooting.md";
 /// A page with the names of annotations, labels and finalizers in the first column of its tables.
 const NAMES: &str = "reference/annotations.md";
 /// Messages of other programs.
-const OF_OTHERS: [&str; 4] = ["failed to call webhook", "no such host", "connection refused", "kubectl "];
+const OF_OTHERS: [&str; 4] = [
+    "failed to call webhook",
+    "no such host",
+    "connection refused",
+    "kubectl ",
+];
 /// Pieces of messages that are shorter say nothing.
 const PIECE_MIN: usize = 6;
 
@@ -41,7 +46,11 @@ impl Sources {
         for (column, span) in spans {
             let is_known = if page.ends_with(MESSAGES) {
                 let is_message = span.contains(' ') && OF_OTHERS.iter().all(|other| !span.starts_with(other));
-                let pieces = || span.split('…').map(str::trim).filter(|piece| piece.len() >= PIECE_MIN);
+                let pieces = || {
+                    span.split('…')
+                        .map(str::trim)
+                        .filter(|piece| piece.len() >= PIECE_MIN)
+                };
                 !is_message || (pieces().next().is_some() && pieces().all(has))
             } else if page.ends_with(NAMES) {
                 *column != 1 || !span.contains('.') || has(span)
@@ -66,7 +75,10 @@ mod tests {
         let missing = |page: &str, column: usize, span: &str| sources.missing(page, &[(column, span.into())]);
         assert_eq!(missing(MESSAGES, 0, "The cloud has no …; it has …"), [""; 0]);
         assert_eq!(missing(MESSAGES, 0, "kubectl get pods"), [""; 0]);
-        assert_eq!(missing(MESSAGES, 0, "the cloud lacks …"), ["no source has `the cloud lacks …`"]);
+        assert_eq!(
+            missing(MESSAGES, 0, "the cloud lacks …"),
+            ["no source has `the cloud lacks …`"]
+        );
         assert_eq!(missing(NAMES, 1, "a.b/c"), ["no source has `a.b/c`"]);
         assert_eq!(missing(NAMES, 2, "a.b/c"), [""; 0]);
     }

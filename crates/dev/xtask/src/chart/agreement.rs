@@ -25,7 +25,11 @@ struct Way {
 }
 
 const WAYS: [Way; 2] = [
-    Way { role: Role::Infrastructure, values: "{roles: [infrastructure]}", namespace: NAMESPACE },
+    Way {
+        role: Role::Infrastructure,
+        values: "{roles: [infrastructure]}",
+        namespace: NAMESPACE,
+    },
     Way {
         role: Role::Ipam,
         // The lease is that of the in-cluster provider.
@@ -40,7 +44,10 @@ const CONTAINER: &str = "/spec/template/spec/containers/0";
 /// Fails with the first object that differs.
 pub(super) fn check(helm: &Helm, program: &Program) -> anyhow::Result<()> {
     helm.lint("{}")?;
-    WAYS.iter().try_for_each(|way| way.check(helm, program).with_context(|| format!("{:?}", way.role)))?;
+    WAYS.iter().try_for_each(|way| {
+        way.check(helm, program)
+            .with_context(|| format!("{:?}", way.role))
+    })?;
     definitions(&helm.objects(RELEASE, NAMESPACE, "{}")?)
 }
 
@@ -71,14 +78,24 @@ impl Way {
         let args = |object: &Value| texts(object, &pointer);
         program.takes(&args(theirs))?;
         let flags = |object: &Value| -> BTreeSet<String> {
-            let with_value = |arg: String| if arg.contains('=') { arg } else { format!("{arg}=true") };
+            let with_value = |arg: String| {
+                if arg.contains('=') {
+                    arg
+                } else {
+                    format!("{arg}=true")
+                }
+            };
             // Helm writes the namespace, where the components leave it to the kubelet.
             let expanded = |arg: String| arg.replace("$(POD_NAMESPACE)", self.namespace);
             args(object).into_iter().map(expanded).map(with_value).collect()
         };
         let theirs = flags(theirs);
         let ours = flags(ours);
-        ensure!(theirs == ours, "flags differ: {:?}", theirs.symmetric_difference(&ours).collect::<Vec<_>>());
+        ensure!(
+            theirs == ours,
+            "flags differ: {:?}",
+            theirs.symmetric_difference(&ours).collect::<Vec<_>>()
+        );
         Ok(())
     }
 
@@ -88,8 +105,10 @@ impl Way {
         let mut object = object.clone();
         let Role::Ipam = self.role else { return object };
         let renamed = |kind: &str, name: &str| {
-            let short =
-                name.trim_start_matches("capi-ipam-in-cluster-").trim_start_matches("system-").to_owned();
+            let short = name
+                .trim_start_matches("capi-ipam-in-cluster-")
+                .trim_start_matches("system-")
+                .to_owned();
             match (kind, SHARED.contains(&short.as_str())) {
                 ("ServiceAccount", _) => "nephele-manager".to_owned(),
                 ("Deployment", _) => format!("nephele-{short}"),
@@ -103,8 +122,10 @@ impl Way {
         let name = renamed(text(&object, "/kind"), text(&object, "/metadata/name"));
         object["metadata"]["name"] = json!(name);
         if object.get("roleRef").is_some() {
-            object["roleRef"]["name"] =
-                json!(renamed(text(&object, "/roleRef/kind"), text(&object, "/roleRef/name")));
+            object["roleRef"]["name"] = json!(renamed(
+                text(&object, "/roleRef/kind"),
+                text(&object, "/roleRef/name")
+            ));
         }
         for pointer in ["/subjects/0/name", "/spec/template/spec/serviceAccountName"] {
             if let Some(account) = object.pointer_mut(pointer) {
@@ -119,7 +140,12 @@ impl Way {
 fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
     let types: Vec<_> = definitions::definitions().collect();
     let ours: BTreeSet<_> = of_kind(rendered, "CustomResourceDefinition").map(id).collect();
-    ensure!(ours.len() == types.len(), "{} definitions of {}: {ours:?}", ours.len(), types.len());
+    ensure!(
+        ours.len() == types.len(),
+        "{} definitions of {}: {ours:?}",
+        ours.len(),
+        types.len()
+    );
     for definition in types {
         let theirs = serde_json::to_value(&definition).context("failed to write a definition")?;
         let ours = find(rendered, &id(&theirs))?;
@@ -128,7 +154,11 @@ fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
         let theirs = comparable(&theirs);
         let ours = comparable(ours);
         if theirs != ours {
-            bail!("{} differs from its type: {}", id(&theirs), difference(&theirs, &ours, ""));
+            bail!(
+                "{} differs from its type: {}",
+                id(&theirs),
+                difference(&theirs, &ours, "")
+            );
         }
     }
     Ok(())
@@ -137,15 +167,21 @@ fn definitions(rendered: &[Value]) -> anyhow::Result<()> {
 /// The object without Helm's own fields, and without fields that are compared separately.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
-    for pointer in
-        ["/metadata/labels", "/spec/template/metadata/labels", "/spec/selector/matchLabels", "/spec/selector"]
-    {
+    for pointer in [
+        "/metadata/labels",
+        "/spec/template/metadata/labels",
+        "/spec/selector/matchLabels",
+        "/spec/selector",
+    ] {
         if let Some(labels) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
             labels.retain(|name, _| HELMS.iter().all(|helms| !name.starts_with(helms)));
         }
     }
     // This label distinguishes the pods of providers in the same namespace. In the chart, Helm's own labels do that.
-    if let Some(selector) = object.pointer_mut("/spec/selector").and_then(Value::as_object_mut) {
+    if let Some(selector) = object
+        .pointer_mut("/spec/selector")
+        .and_then(Value::as_object_mut)
+    {
         selector.remove("cluster.x-k8s.io/provider");
     }
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -182,8 +218,9 @@ fn whole(value: &mut Value) {
         Value::Object(entries) => entries.values_mut().for_each(whole),
         Value::Array(items) => items.iter_mut().for_each(whole),
         Value::Number(number) => {
-            let float =
-                number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
+            let float = number
+                .as_f64()
+                .filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
             if let Some(float) = float {
                 *value = json!(float as i64);
             }
@@ -202,8 +239,9 @@ fn difference(theirs: &Value, ours: &Value, place: &str) -> String {
             difference(&theirs[key], &ours[key], &format!("{place}/{key}"))
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            let index =
-                (0..a.len()).find(|index| a[*index] != b[*index]).expect("called with values that differ");
+            let index = (0..a.len())
+                .find(|index| a[*index] != b[*index])
+                .expect("called with values that differ");
             difference(&a[index], &b[index], &format!("{place}/{index}"))
         }
         _ => format!("{place} is {theirs} by clusterctl and {ours} by Helm"),
@@ -231,6 +269,9 @@ mod tests {
     fn a_difference_is_told_by_its_place() {
         let theirs = json!({"a": [1, {"b": "c"}]});
         let ours = json!({"a": [1, {"b": "d"}]});
-        assert_eq!(difference(&theirs, &ours, ""), "/a/1/b is \"c\" by clusterctl and \"d\" by Helm");
+        assert_eq!(
+            difference(&theirs, &ours, ""),
+            "/a/1/b is \"c\" by clusterctl and \"d\" by Helm"
+        );
     }
 }

@@ -81,20 +81,38 @@ pub(super) const CASES: &[Case] = &[
             "--advertise-host=nephele-workload.nephele-system.svc",
             "--webhook-port=9443",
         ],
-        no_flags: &["--namespace", "--watch-filter", "--roles", "--health-addr", "--sync-period"],
+        no_flags: &[
+            "--namespace",
+            "--watch-filter",
+            "--roles",
+            "--health-addr",
+            "--sync-period",
+        ],
         holds: &[
             (WORKLOAD, "/spec/clusterIP", "\"None\""),
             (WORKLOAD, "/spec/ports", "null"),
             (WORKLOAD, "/spec/publishNotReadyAddresses", "true"),
             // Webhooks answer while a permission is missing.
-            ("Service/nephele-webhook-service", "/spec/publishNotReadyAddresses", "true"),
+            (
+                "Service/nephele-webhook-service",
+                "/spec/publishNotReadyAddresses",
+                "true",
+            ),
             (DEPLOYMENT, "/spec/replicas", "1"),
             (DEPLOYMENT, "/spec/strategy/type", "\"Recreate\""),
             (DEPLOYMENT, "/spec/template/spec/hostNetwork", "null"),
             (DEPLOYMENT, "/spec/template/spec/volumes", "null"),
             (CLUSTERS, "/metadata/labels/clusterctl.cluster.x-k8s.io", "\"\""),
-            (CLUSTERS, "/metadata/labels/cluster.x-k8s.io~1v1beta2", "\"v1beta2\""),
-            (POOLS, "/metadata/labels/cluster.x-k8s.io~1provider", "\"ipam-in-cluster\""),
+            (
+                CLUSTERS,
+                "/metadata/labels/cluster.x-k8s.io~1v1beta2",
+                "\"v1beta2\"",
+            ),
+            (
+                POOLS,
+                "/metadata/labels/cluster.x-k8s.io~1provider",
+                "\"ipam-in-cluster\"",
+            ),
         ],
         with: &[
             "ServiceAccount/nephele-manager",
@@ -130,7 +148,11 @@ pub(super) const CASES: &[Case] = &[
         values: "{runtimeExtension: {enabled: true, settings: {kubernetesVersions: v1.35.1}}, networkPolicy: {enabled: true}}",
         no_flags: &["--roles", "--runtime-extension"],
         holds: &[
-            (EXTENSION_PODS, "/spec/template/spec/serviceAccountName", "\"nephele-runtime-extension\""),
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/serviceAccountName",
+                "\"nephele-runtime-extension\"",
+            ),
             (
                 EXTENSION_PODS,
                 "/spec/template/spec/containers/0/args",
@@ -138,7 +160,11 @@ pub(super) const CASES: &[Case] = &[
                  \"--insecure-diagnostics=false\", \"--logging-format=text\", \"--v=2\"]",
             ),
             (EXTENSION, "/spec/namespaceSelector", "null"),
-            (EXTENSION, "/spec/clientConfig/service/name", "\"nephele-runtime-extension-service\""),
+            (
+                EXTENSION,
+                "/spec/clientConfig/service/name",
+                "\"nephele-runtime-extension-service\"",
+            ),
             (EXTENSION, "/spec/settings/extensionConfigName", "\"nephele\""),
             (EXTENSION, "/spec/settings/kubernetesVersions", "\"v1.35.1\""),
             (
@@ -146,7 +172,11 @@ pub(super) const CASES: &[Case] = &[
                 "/metadata/annotations/runtime.cluster.x-k8s.io~1inject-ca-from-secret",
                 "\"nephele-system/nephele-runtime-extension-certificate\"",
             ),
-            ("Service/nephele-runtime-extension-service", "/spec/ports/0/targetPort", "\"runtime-hooks\""),
+            (
+                "Service/nephele-runtime-extension-service",
+                "/spec/ports/0/targetPort",
+                "\"runtime-hooks\"",
+            ),
         ],
         with: &[
             "ClusterRole/nephele-system-runtime-extension",
@@ -170,10 +200,26 @@ pub(super) const CASES: &[Case] = &[
                 "/spec/namespaceSelector",
                 "{\"matchLabels\": {\"kubernetes.io/metadata.name\": \"team\"}}",
             ),
-            (EXTENSION_PODS, "/spec/template/spec/containers/0/args/2", "\"--namespace=team\""),
-            ("Role/nephele-runtime-extension", "/metadata/namespace", "\"team\""),
-            ("Role/nephele-runtime-extension", "/rules/0/resources", "[\"configmaps\"]"),
-            ("RoleBinding/nephele-runtime-extension", "/metadata/namespace", "\"team\""),
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/containers/0/args/2",
+                "\"--namespace=team\"",
+            ),
+            (
+                "Role/nephele-runtime-extension",
+                "/metadata/namespace",
+                "\"team\"",
+            ),
+            (
+                "Role/nephele-runtime-extension",
+                "/rules/0/resources",
+                "[\"configmaps\"]",
+            ),
+            (
+                "RoleBinding/nephele-runtime-extension",
+                "/metadata/namespace",
+                "\"team\"",
+            ),
             (
                 "ClusterRole/nephele-system-runtime-extension",
                 "/rules",
@@ -207,19 +253,38 @@ pub(super) const CASES: &[Case] = &[
                 "/spec/template/spec/containers/0/args/2",
                 "\"--runtime-extension-client-ca-file=/etc/nephele/client-authority/ca.crt\"",
             ),
-            (EXTENSION_PODS, "/spec/template/spec/containers/0/args/7", "\"--tls-min-version=VersionTLS13\""),
-            (EXTENSION_PODS, "/spec/template/spec/serviceAccountName", "\"answers\""),
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/containers/0/args/7",
+                "\"--tls-min-version=VersionTLS13\"",
+            ),
+            (
+                EXTENSION_PODS,
+                "/spec/template/spec/serviceAccountName",
+                "\"answers\"",
+            ),
             (EXTENSION_PODS, "/spec/replicas", "2"),
-            (EXTENSION, "/spec/namespaceSelector", "{\"matchLabels\": {\"tier\": \"gold\"}}"),
+            (
+                EXTENSION,
+                "/spec/namespaceSelector",
+                "{\"matchLabels\": {\"tier\": \"gold\"}}",
+            ),
         ],
-        with: &["ServiceAccount/answers", "Service/nephele-runtime-extension-metrics"],
+        with: &[
+            "ServiceAccount/answers",
+            "Service/nephele-runtime-extension-metrics",
+        ],
         ..PLAIN
     },
     Case {
         name: "a dashboard for Grafana",
         values: "{metrics: {dashboard: {enabled: true, labels: {folder: '7'}}}}",
         holds: &[
-            ("ConfigMap/nephele-dashboard", "/metadata/labels/grafana_dashboard", "\"1\""),
+            (
+                "ConfigMap/nephele-dashboard",
+                "/metadata/labels/grafana_dashboard",
+                "\"1\"",
+            ),
             ("ConfigMap/nephele-dashboard", "/metadata/labels/folder", "\"7\""),
         ],
         ..PLAIN
@@ -246,21 +311,41 @@ pub(super) const CASES: &[Case] = &[
         values: "{serviceAccount: {name: 'true'}, priorityClassName: 'null', watch: {namespace: '0'}, workload: {ports: {last: 20001}, advertiseHost: '7', service: {type: LoadBalancer, loadBalancerClass: '1'}}, metrics: {readers: [{namespace: '1', name: '2'}], serviceMonitor: {enabled: true}}, webhooks: {certificate: {secret: '3'}}, podDisruptionBudget: {enabled: true}, networkPolicy: {enabled: true}, state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {storageClassName: '5'}}}",
         flags: &["--namespace=0", "--advertise-host=7"],
         holds: &[
-            ("Deployment/1-nephele-controller-manager", "/spec/template/spec/priorityClassName", "\"null\""),
-            ("Deployment/1-nephele-controller-manager", "/spec/template/spec/serviceAccountName", "\"true\""),
+            (
+                "Deployment/1-nephele-controller-manager",
+                "/spec/template/spec/priorityClassName",
+                "\"null\"",
+            ),
+            (
+                "Deployment/1-nephele-controller-manager",
+                "/spec/template/spec/serviceAccountName",
+                "\"true\"",
+            ),
             (
                 "Deployment/1-nephele-controller-manager",
                 "/spec/template/spec/volumes/1/secret/secretName",
                 "\"3\"",
             ),
-            ("Service/1-nephele-workload-ports", "/spec/loadBalancerClass", "\"1\""),
+            (
+                "Service/1-nephele-workload-ports",
+                "/spec/loadBalancerClass",
+                "\"1\"",
+            ),
             (
                 "ServiceMonitor/1-nephele-controller-manager",
                 "/spec/namespaceSelector/matchNames/0",
                 "\"123\"",
             ),
-            ("ClusterRoleBinding/123-1-nephele-metrics-reader", "/subjects/0/name", "\"2\""),
-            ("PersistentVolumeClaim/1-nephele-state", "/spec/storageClassName", "\"5\""),
+            (
+                "ClusterRoleBinding/123-1-nephele-metrics-reader",
+                "/subjects/0/name",
+                "\"2\"",
+            ),
+            (
+                "PersistentVolumeClaim/1-nephele-state",
+                "/spec/storageClassName",
+                "\"5\"",
+            ),
         ],
         ..PLAIN
     },
@@ -268,9 +353,21 @@ pub(super) const CASES: &[Case] = &[
         name: "other names",
         values: "{nameOverride: mist, fullnameOverride: fog, serviceAccount: {name: someone}, commonLabels: {team: 'yes'}}",
         holds: &[
-            ("Deployment/fog-controller-manager", "/spec/template/spec/serviceAccountName", "\"someone\""),
-            ("Deployment/fog-controller-manager", "/metadata/labels/team", "\"yes\""),
-            ("Deployment/fog-controller-manager", "/metadata/labels/app.kubernetes.io~1name", "\"mist\""),
+            (
+                "Deployment/fog-controller-manager",
+                "/spec/template/spec/serviceAccountName",
+                "\"someone\"",
+            ),
+            (
+                "Deployment/fog-controller-manager",
+                "/metadata/labels/team",
+                "\"yes\"",
+            ),
+            (
+                "Deployment/fog-controller-manager",
+                "/metadata/labels/app.kubernetes.io~1name",
+                "\"mist\"",
+            ),
             ("ServiceAccount/someone", "/metadata/labels/team", "\"yes\""),
             (CLUSTERS, "/metadata/labels/team", "\"yes\""),
         ],
@@ -280,10 +377,26 @@ pub(super) const CASES: &[Case] = &[
         name: "an image elsewhere",
         values: "{image: {registry: 'localhost:5000', repository: mirror/nephele, tag: dev, pullPolicy: Never}, imagePullSecrets: [{name: pull}]}",
         holds: &[
-            (DEPLOYMENT, CONTAINER_IMAGE, "\"localhost:5000/mirror/nephele:dev\""),
-            (DEPLOYMENT, "/spec/template/spec/containers/0/imagePullPolicy", "\"Never\""),
-            (DEPLOYMENT, "/spec/template/spec/imagePullSecrets", "[{\"name\": \"pull\"}]"),
-            ("Pod/nephele-test-start", "/spec/imagePullSecrets", "[{\"name\": \"pull\"}]"),
+            (
+                DEPLOYMENT,
+                CONTAINER_IMAGE,
+                "\"localhost:5000/mirror/nephele:dev\"",
+            ),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/containers/0/imagePullPolicy",
+                "\"Never\"",
+            ),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/imagePullSecrets",
+                "[{\"name\": \"pull\"}]",
+            ),
+            (
+                "Pod/nephele-test-start",
+                "/spec/imagePullSecrets",
+                "[{\"name\": \"pull\"}]",
+            ),
         ],
         ..PLAIN
     },
@@ -335,9 +448,18 @@ pub(super) const CASES: &[Case] = &[
         name: "pools alone",
         values: "{roles: [ipam], prepareCredentials: false, networkPolicy: {enabled: true}}",
         flags: &["--roles=ipam"],
-        no_flags: &["--seed", "--workload-ports", "--advertise-host", "--prepare-credentials"],
+        no_flags: &[
+            "--seed",
+            "--workload-ports",
+            "--advertise-host",
+            "--prepare-credentials",
+        ],
         holds: &[
-            (DEPLOYMENT, "/metadata/labels/cluster.x-k8s.io~1provider", "\"ipam-in-cluster\""),
+            (
+                DEPLOYMENT,
+                "/metadata/labels/cluster.x-k8s.io~1provider",
+                "\"ipam-in-cluster\"",
+            ),
             (POLICY, "/spec/ingress/0/ports/0/port", "\"metrics\""),
         ],
         with: &[
@@ -348,7 +470,13 @@ pub(super) const CASES: &[Case] = &[
             "Role/nephele-leader-election",
             "ClusterRole/nephele-system-metrics-reader",
         ],
-        without: &[CLUSTERS, WORKLOAD, TEMPLATES, TEMPLATE_VALIDATION, "ClusterRole/nephele-system-manager"],
+        without: &[
+            CLUSTERS,
+            WORKLOAD,
+            TEMPLATES,
+            TEMPLATE_VALIDATION,
+            "ClusterRole/nephele-system-manager",
+        ],
         notes: &["\nCreate an InClusterIPPool", "Helm manages ipam-in-cluster now"],
         ..PLAIN
     },
@@ -374,7 +502,10 @@ pub(super) const CASES: &[Case] = &[
             "cluster/demo --namespace team-a ",
             "cluster.x-k8s.io/watch-filter=mine",
         ],
-        without: &["Role/nephele-system-manager", "ClusterRole/nephele-system-cluster-faults"],
+        without: &[
+            "Role/nephele-system-manager",
+            "ClusterRole/nephele-system-cluster-faults",
+        ],
         ..PLAIN
     },
     Case {
@@ -382,21 +513,57 @@ pub(super) const CASES: &[Case] = &[
         values: "{watch: {namespace: team-a}, rbac: {namespaced: true}}",
         holds: &[
             ("Role/nephele-system-manager", "/metadata/namespace", "\"team-a\""),
-            ("RoleBinding/nephele-system-manager", "/metadata/namespace", "\"team-a\""),
+            (
+                "RoleBinding/nephele-system-manager",
+                "/metadata/namespace",
+                "\"team-a\"",
+            ),
             ("RoleBinding/nephele-system-manager", "/roleRef/kind", "\"Role\""),
-            ("RoleBinding/nephele-system-manager", "/subjects/0/namespace", "\"nephele-system\""),
-            ("ClusterRole/nephele-system-manager", "/rules/0/resources", "[\"cloudextensionconfigs\"]"),
+            (
+                "RoleBinding/nephele-system-manager",
+                "/subjects/0/namespace",
+                "\"nephele-system\"",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/0/resources",
+                "[\"cloudextensionconfigs\"]",
+            ),
             (
                 "ClusterRole/nephele-system-manager",
                 "/rules/1/resources",
                 "[\"cloudextensionconfigs/status\"]",
             ),
-            ("ClusterRole/nephele-system-manager", "/rules/2/resources", "[\"namespaces\"]"),
-            ("ClusterRole/nephele-system-manager", "/rules/2/verbs", "[\"get\"]"),
-            ("ClusterRole/nephele-system-manager", "/rules/3/resources", "[\"ipaddresses\"]"),
-            ("ClusterRole/nephele-system-manager", "/rules/3/verbs", "[\"get\", \"list\", \"watch\"]"),
-            ("ClusterRole/nephele-system-manager", "/rules/4/resources", "[\"tokenreviews\"]"),
-            ("ClusterRole/nephele-system-manager", "/rules/5/resources", "[\"subjectaccessreviews\"]"),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/2/resources",
+                "[\"namespaces\"]",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/2/verbs",
+                "[\"get\"]",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/3/resources",
+                "[\"ipaddresses\"]",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/3/verbs",
+                "[\"get\", \"list\", \"watch\"]",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/4/resources",
+                "[\"tokenreviews\"]",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/5/resources",
+                "[\"subjectaccessreviews\"]",
+            ),
             ("ClusterRole/nephele-system-manager", "/rules/6", "null"),
             (
                 "Role/nephele-system-ipam-manager",
@@ -408,9 +575,16 @@ pub(super) const CASES: &[Case] = &[
                 "/rules/0/resources",
                 "[\"globalinclusterippools\", \"globalinclusterprefixpools\"]",
             ),
-            ("Role/nephele-leader-election", "/metadata/namespace", "\"nephele-system\""),
+            (
+                "Role/nephele-leader-election",
+                "/metadata/namespace",
+                "\"nephele-system\"",
+            ),
         ],
-        with: &["ClusterRole/nephele-system-ipam-webhook", "Role/nephele-ipam-webhook"],
+        with: &[
+            "ClusterRole/nephele-system-ipam-webhook",
+            "Role/nephele-ipam-webhook",
+        ],
         without: &[
             "Role/nephele-system-ipam-webhook",
             "RoleBinding/nephele-system-ipam-webhook",
@@ -480,7 +654,11 @@ pub(super) const CASES: &[Case] = &[
         no_flags: &["--advertise-host"],
         holds: &[
             (DEPLOYMENT, "/spec/template/spec/hostNetwork", "true"),
-            (DEPLOYMENT, "/spec/template/spec/dnsPolicy", "\"ClusterFirstWithHostNet\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/dnsPolicy",
+                "\"ClusterFirstWithHostNet\"",
+            ),
         ],
         notes: &["> demo.kubeconfig\n     kubectl --kubeconfig demo.kubeconfig get nodes\n"],
         ..PLAIN
@@ -490,7 +668,11 @@ pub(super) const CASES: &[Case] = &[
         values: "metrics: {enabled: false, readers: [{namespace: m, name: p}], service: {enabled: true}, serviceMonitor: {enabled: true}}",
         flags: &["--diagnostics-address=0"],
         no_flags: &["--insecure-diagnostics"],
-        without: &[MONITOR, "Service/nephele-metrics", "ClusterRoleBinding/nephele-system-metrics-reader"],
+        without: &[
+            MONITOR,
+            "Service/nephele-metrics",
+            "ClusterRoleBinding/nephele-system-metrics-reader",
+        ],
         ..PLAIN
     },
     Case {
@@ -550,12 +732,31 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "a certificate of another authority",
         values: "webhooks: {port: 10250, certificate: {secret: serving, injectFrom: nephele-system/serving}}",
-        flags: &["--webhook-port=10250", "--webhook-cert-dir=/tmp/k8s-webhook-server/serving-certs"],
+        flags: &[
+            "--webhook-port=10250",
+            "--webhook-cert-dir=/tmp/k8s-webhook-server/serving-certs",
+        ],
         holds: &[
-            (DEPLOYMENT, "/spec/template/spec/volumes/0/secret/secretName", "\"serving\""),
-            (POOLS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "\"nephele-system/serving\""),
-            (POOLS, "/metadata/annotations/helm.sh~1resource-policy", "\"keep\""),
-            (PREFIX_POOLS, "/metadata/annotations/cert-manager.io~1inject-ca-from", "null"),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/volumes/0/secret/secretName",
+                "\"serving\"",
+            ),
+            (
+                POOLS,
+                "/metadata/annotations/cert-manager.io~1inject-ca-from",
+                "\"nephele-system/serving\"",
+            ),
+            (
+                POOLS,
+                "/metadata/annotations/helm.sh~1resource-policy",
+                "\"keep\"",
+            ),
+            (
+                PREFIX_POOLS,
+                "/metadata/annotations/cert-manager.io~1inject-ca-from",
+                "null",
+            ),
             (
                 VALIDATION,
                 "/metadata/annotations/cert-manager.io~1inject-ca-from",
@@ -567,7 +768,10 @@ pub(super) const CASES: &[Case] = &[
                 "\"nephele-system/serving\"",
             ),
         ],
-        without: &["ClusterRole/nephele-system-ipam-webhook", "Role/nephele-ipam-webhook"],
+        without: &[
+            "ClusterRole/nephele-system-ipam-webhook",
+            "Role/nephele-ipam-webhook",
+        ],
         ..PLAIN
     },
     Case {
@@ -599,15 +803,26 @@ pub(super) const CASES: &[Case] = &[
         name: "no permissions for steps of scenarios",
         values: "scenarios: {enabled: false}",
         with: &["ClusterRole/nephele-system-manager"],
-        without: &["ClusterRole/nephele-system-scenarios", "ClusterRoleBinding/nephele-system-scenarios"],
+        without: &[
+            "ClusterRole/nephele-system-scenarios",
+            "ClusterRoleBinding/nephele-system-scenarios",
+        ],
         ..PLAIN
     },
     Case {
         name: "permissions for an account by others",
         values: "serviceAccount: {create: false}",
         holds: &[
-            (DEPLOYMENT, "/spec/template/spec/serviceAccountName", "\"default\""),
-            ("ClusterRoleBinding/nephele-system-manager", "/subjects/0/name", "\"default\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/serviceAccountName",
+                "\"default\"",
+            ),
+            (
+                "ClusterRoleBinding/nephele-system-manager",
+                "/subjects/0/name",
+                "\"default\"",
+            ),
         ],
         ..PLAIN
     },
@@ -616,17 +831,37 @@ pub(super) const CASES: &[Case] = &[
         values: "{priorityClassName: high, nodeSelector: {disk: 'true'}, tolerations: [], affinity: {nodeAffinity: {}}, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}], terminationGracePeriodSeconds: 30, resources: {limits: {cpu: 2, memory: 1Gi}}}",
         holds: &[
             (DEPLOYMENT, "/spec/template/spec/priorityClassName", "\"high\""),
-            (DEPLOYMENT, "/spec/template/spec/nodeSelector", "{\"disk\": \"true\"}"),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/nodeSelector",
+                "{\"disk\": \"true\"}",
+            ),
             (DEPLOYMENT, "/spec/template/spec/tolerations", "null"),
-            (DEPLOYMENT, "/spec/template/spec/affinity", "{\"nodeAffinity\": {}}"),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/affinity",
+                "{\"nodeAffinity\": {}}",
+            ),
             (
                 DEPLOYMENT,
                 "/spec/template/spec/topologySpreadConstraints/0/labelSelector/matchLabels/app.kubernetes.io~1instance",
                 "\"nephele\"",
             ),
-            (DEPLOYMENT, "/spec/template/spec/terminationGracePeriodSeconds", "30"),
-            (DEPLOYMENT, "/spec/template/spec/containers/0/resources/limits/memory", "\"1Gi\""),
-            (DEPLOYMENT, "/spec/template/spec/containers/0/resources/requests/cpu", "\"50m\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/terminationGracePeriodSeconds",
+                "30",
+            ),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/containers/0/resources/limits/memory",
+                "\"1Gi\"",
+            ),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/containers/0/resources/requests/cpu",
+                "\"50m\"",
+            ),
         ],
         ..PLAIN
     },
@@ -645,19 +880,35 @@ state: {enabled: true}
 podDisruptionBudget: {enabled: true}
 networkPolicy: {enabled: true}
 metrics: {serviceMonitor: {enabled: true}}",
-        flags: &["--connection-hold=5s", "--bind-address=::", "--state-dir=/var/lib/nephele"],
+        flags: &[
+            "--connection-hold=5s",
+            "--bind-address=::",
+            "--state-dir=/var/lib/nephele",
+        ],
         holds: &[
             (DEPLOYMENT, "/metadata/annotations", "{\"a\": \"1\"}"),
-            (DEPLOYMENT, "/spec/template/metadata/annotations", "{\"b\": \"2\"}"),
+            (
+                DEPLOYMENT,
+                "/spec/template/metadata/annotations",
+                "{\"b\": \"2\"}",
+            ),
             (DEPLOYMENT, "/spec/template/metadata/labels/c", "\"3\""),
-            (DEPLOYMENT, "/spec/template/spec/containers/0/env/4/name", "\"RUST_LOG\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/containers/0/env/4/name",
+                "\"RUST_LOG\"",
+            ),
             (
                 DEPLOYMENT,
                 "/spec/template/spec/volumes/0",
                 "{\"name\": \"state\", \"emptyDir\": {\"sizeLimit\": \"1Gi\"}}",
             ),
             (DEPLOYMENT, "/spec/template/spec/volumes/1/name", "\"more\""),
-            (DEPLOYMENT, "/spec/template/spec/containers/0/volumeMounts/0/mountPath", "\"/var/lib/nephele\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/containers/0/volumeMounts/0/mountPath",
+                "\"/var/lib/nephele\"",
+            ),
             (DEPLOYMENT, "/spec/template/spec/securityContext/fsGroup", "65532"),
             (BUDGET, "/spec/maxUnavailable", "1"),
             (
@@ -672,7 +923,11 @@ metrics: {serviceMonitor: {enabled: true}}",
     Case {
         name: "a folder without a limit",
         values: "state: {enabled: true, size: ''}",
-        holds: &[(DEPLOYMENT, "/spec/template/spec/volumes", "[{\"name\": \"state\", \"emptyDir\": {}}]")],
+        holds: &[(
+            DEPLOYMENT,
+            "/spec/template/spec/volumes",
+            "[{\"name\": \"state\", \"emptyDir\": {}}]",
+        )],
         ..PLAIN
     },
     Case {
@@ -684,8 +939,16 @@ metrics: {serviceMonitor: {enabled: true}}",
                 "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName",
                 "\"nephele-state\"",
             ),
-            ("PersistentVolumeClaim/nephele-state", "/spec/resources/requests/storage", "\"2Gi\""),
-            ("PersistentVolumeClaim/nephele-state", "/spec/storageClassName", "\"fast\""),
+            (
+                "PersistentVolumeClaim/nephele-state",
+                "/spec/resources/requests/storage",
+                "\"2Gi\"",
+            ),
+            (
+                "PersistentVolumeClaim/nephele-state",
+                "/spec/storageClassName",
+                "\"fast\"",
+            ),
             (
                 "PersistentVolumeClaim/nephele-state",
                 "/metadata/annotations",
@@ -698,14 +961,21 @@ metrics: {serviceMonitor: {enabled: true}}",
         name: "a claim that is there",
         values: "state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {existingClaim: theirs}}",
         flags: &["--state-dir=/var/lib/nephele"],
-        holds: &[(DEPLOYMENT, "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName", "\"theirs\"")],
+        holds: &[(
+            DEPLOYMENT,
+            "/spec/template/spec/volumes/0/persistentVolumeClaim/claimName",
+            "\"theirs\"",
+        )],
         without: &["PersistentVolumeClaim/nephele-state"],
         ..PLAIN
     },
     Case {
         name: "budgets",
         values: "podDisruptionBudget: {enabled: true, minAvailable: 50%}",
-        holds: &[(BUDGET, "/spec/minAvailable", "\"50%\""), (BUDGET, "/spec/maxUnavailable", "null")],
+        holds: &[
+            (BUDGET, "/spec/minAvailable", "\"50%\""),
+            (BUDGET, "/spec/maxUnavailable", "null"),
+        ],
         ..PLAIN
     },
     Case {
@@ -720,8 +990,16 @@ metrics: {serviceMonitor: {enabled: true}}",
         holds: &[
             (POLICY, "/spec/ingress/0/from", "[{\"podSelector\": {}}]"),
             (POLICY, "/spec/ingress/1/from", "[{\"namespaceSelector\": {}}]"),
-            (POLICY, "/spec/ingress/2", "{\"ports\": [{\"protocol\": \"TCP\", \"port\": \"healthz\"}]}"),
-            (POLICY, "/spec/egress/1/ports", "[{\"protocol\": \"TCP\", \"port\": 6443}]"),
+            (
+                POLICY,
+                "/spec/ingress/2",
+                "{\"ports\": [{\"protocol\": \"TCP\", \"port\": \"healthz\"}]}",
+            ),
+            (
+                POLICY,
+                "/spec/egress/1/ports",
+                "[{\"protocol\": \"TCP\", \"port\": 6443}]",
+            ),
             (POLICY, "/spec/egress/2", "{\"ports\": [{\"port\": 1}]}"),
         ],
         ..PLAIN
@@ -748,7 +1026,11 @@ impl Case {
             helm.lint(values)?;
         }
         let objects = helm.objects(release, namespace, values)?;
-        let of = Release { name: release, namespace, watched };
+        let of = Release {
+            name: release,
+            namespace,
+            watched,
+        };
         facts::check(&objects, &of, program)?;
         flavors::check(&objects, templates)?;
         let text = helm.notes(release, namespace, values)?;
@@ -761,18 +1043,27 @@ impl Case {
             ensure!(args.iter().any(|arg| arg == flag), "no {flag} among {args:?}");
         }
         for flag in *no_flags {
-            ensure!(!args.iter().any(|arg| arg.starts_with(flag)), "{flag} among {args:?}");
+            ensure!(
+                !args.iter().any(|arg| arg.starts_with(flag)),
+                "{flag} among {args:?}"
+            );
         }
         for (object, pointer, json) in *holds {
             let expected: Value =
                 serde_json::from_str(json).with_context(|| format!("the case has no JSON: {json}"))?;
             let found = find(&objects, object)?.pointer(pointer).unwrap_or(&Value::Null);
-            ensure!(*found == expected, "{object}: {pointer} is {found}, not {expected}");
+            ensure!(
+                *found == expected,
+                "{object}: {pointer} is {found}, not {expected}"
+            );
         }
         for object in *with {
             find(&objects, object)?;
         }
-        if let Some(object) = objects.iter().find(|object| without.contains(&id(object).as_str())) {
+        if let Some(object) = objects
+            .iter()
+            .find(|object| without.contains(&id(object).as_str()))
+        {
             bail!("{} is there", id(object));
         }
         Ok(())

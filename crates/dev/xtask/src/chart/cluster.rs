@@ -27,7 +27,17 @@ pub(crate) fn test(changing: &Changing<'_>, filter: Option<&str>) -> anyhow::Res
         let helm = Helm::new()?;
         let packed = paths::cache()?.join("chart");
         let said = helm.package(&packed).context("failed to pack the chart")?;
-        let chart = said.trim().rsplit(' ').next().map(PathBuf::from).context("Helm named no file")?;
-        emptied.run_tests("helm", filter, helm.program().parent(), &[("NEPHELE_E2E_CHART", &chart)])
+        let chart = said
+            .trim()
+            .rsplit(' ')
+            .next()
+            .map(PathBuf::from)
+            .context("Helm named no file")?;
+        emptied.run_tests(
+            "helm",
+            filter,
+            helm.program().parent(),
+            &[("NEPHELE_E2E_CHART", &chart)],
+        )
     })
 }

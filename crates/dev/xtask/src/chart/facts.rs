@@ -22,7 +22,11 @@ const CLUSTER_SCOPED: [&str; 6] = [
 const EXTENSION_RIGHTS: [(&str, &str, &[&str]); 5] = [
     ("", "configmaps", &["create", "get", "patch"]),
     ("", "secrets", &["create", "get", "list", "watch", "update"]),
-    ("infrastructure.cluster.x-k8s.io", "inmemorymachines", &["get", "patch"]),
+    (
+        "infrastructure.cluster.x-k8s.io",
+        "inmemorymachines",
+        &["get", "patch"],
+    ),
     ("authentication.k8s.io", "tokenreviews", &["create"]),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
 ];
@@ -60,10 +64,17 @@ fn names_and_labels(objects: &[Value], release: &Release<'_>) -> anyhow::Result<
         let id = id(object);
         let kind = text(object, "/kind");
         let namespace = text(object, "/metadata/namespace");
-        let belongs = if CLUSTER_SCOPED.contains(&kind) { "" } else { release.namespace };
+        let belongs = if CLUSTER_SCOPED.contains(&kind) {
+            ""
+        } else {
+            release.namespace
+        };
         let is_watched = kind.starts_with("Role") && namespace == release.watched;
         ensure!(namespace == belongs || is_watched, "{id} is in {namespace:?}");
-        ensure!(PROVIDERS.contains(&text(object, PROVIDER)), "{id} has no label of its provider");
+        ensure!(
+            PROVIDERS.contains(&text(object, PROVIDER)),
+            "{id} has no label of its provider"
+        );
         let managed_by = text(object, "/metadata/labels/app.kubernetes.io~1managed-by");
         let instance = text(object, "/metadata/labels/app.kubernetes.io~1instance");
         ensure!(
@@ -90,8 +101,17 @@ fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
             "/spec/selector/matchLabels",
             "/spec/template/spec/nodeSelector",
         ] {
-            for (name, value) in object.pointer(pointer).and_then(Value::as_object).into_iter().flatten() {
-                ensure!(value.is_string(), "{}: {pointer}/{name} is not a text", id(object));
+            for (name, value) in object
+                .pointer(pointer)
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
+                ensure!(
+                    value.is_string(),
+                    "{}: {pointer}/{name} is not a text",
+                    id(object)
+                );
             }
         }
         for container in items(object, "/spec/template/spec/containers") {
@@ -102,7 +122,12 @@ fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
             );
             for variable in items(container, "/env") {
                 let value = variable.get("value").is_none_or(Value::is_string);
-                ensure!(value, "{}: variable {} is not a text", id(object), variable["name"]);
+                ensure!(
+                    value,
+                    "{}: variable {} is not a text",
+                    id(object),
+                    variable["name"]
+                );
             }
         }
     }
@@ -112,8 +137,9 @@ fn texts_are_texts(objects: &[Value]) -> anyhow::Result<()> {
 /// Every selector of pods selects the pods of one Deployment, and not the test pod. Ports have the names in the
 /// container.
 fn selectors(objects: &[Value]) -> anyhow::Result<()> {
-    let templates: Vec<&Value> =
-        of_kind(objects, "Deployment").map(|deployment| &deployment["spec"]["template"]).collect();
+    let templates: Vec<&Value> = of_kind(objects, "Deployment")
+        .map(|deployment| &deployment["spec"]["template"])
+        .collect();
     let ports_of = |template: &Value| -> BTreeSet<String> {
         items(template, "/spec/containers/0/ports")
             .iter()
@@ -133,18 +159,34 @@ fn selectors(objects: &[Value]) -> anyhow::Result<()> {
             .filter(|template| selects(selector, &template["metadata"]["labels"]))
             .collect();
         let [template] = selected.as_slice() else {
-            bail!("{} selects the pods of {} Deployments", id(object), selected.len())
+            bail!(
+                "{} selects the pods of {} Deployments",
+                id(object),
+                selected.len()
+            )
         };
         let ports = ports_of(template);
         for pod in of_kind(objects, "Pod") {
-            ensure!(!selects(selector, &pod["metadata"]["labels"]), "{} selects the test", id(object));
+            ensure!(
+                !selects(selector, &pod["metadata"]["labels"]),
+                "{} selects the test",
+                id(object)
+            );
         }
-        let rules = items(object, "/spec/ingress").iter().flat_map(|rule| items(rule, "/ports"));
-        let named = rules
-            .map(|port| &port["port"])
-            .chain(items(object, "/spec/ports").iter().map(|port| &port["targetPort"]));
+        let rules = items(object, "/spec/ingress")
+            .iter()
+            .flat_map(|rule| items(rule, "/ports"));
+        let named = rules.map(|port| &port["port"]).chain(
+            items(object, "/spec/ports")
+                .iter()
+                .map(|port| &port["targetPort"]),
+        );
         for name in named.filter_map(Value::as_str) {
-            ensure!(ports.contains(name), "{} names port {name}, which the pod has not", id(object));
+            ensure!(
+                ports.contains(name),
+                "{} names port {name}, which the pod has not",
+                id(object)
+            );
         }
     }
     for template in templates {
@@ -159,10 +201,17 @@ fn selectors(objects: &[Value]) -> anyhow::Result<()> {
             .filter(|service| selects(wanted, &service["metadata"]["labels"]))
             .collect();
         let deployments = of_kind(objects, "Deployment").count();
-        ensure!(found.len() == deployments, "{} finds {} Services", id(monitor), found.len());
+        ensure!(
+            found.len() == deployments,
+            "{} finds {} Services",
+            id(monitor),
+            found.len()
+        );
         let port = text(monitor, "/spec/endpoints/0/port");
         for service in found {
-            let has_port = items(service, "/spec/ports").iter().any(|named| named["name"] == port);
+            let has_port = items(service, "/spec/ports")
+                .iter()
+                .any(|named| named["name"] == port);
             ensure!(has_port, "no port {port:?} of {}", id(service));
         }
     }
@@ -180,8 +229,18 @@ fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     ensure!(!manager.is_empty(), "the manager has no account");
     let extension = extension(objects).map_or("", account);
     ensure!(extension != manager, "the extension has the manager's account");
-    for binding in objects.iter().filter(|object| text(object, "/kind").ends_with("Binding")) {
-        find(objects, &format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")))?;
+    for binding in objects
+        .iter()
+        .filter(|object| text(object, "/kind").ends_with("Binding"))
+    {
+        find(
+            objects,
+            &format!(
+                "{}/{}",
+                text(binding, "/roleRef/kind"),
+                text(binding, "/roleRef/name")
+            ),
+        )?;
         if text(binding, "/metadata/name").ends_with("metrics-reader") {
             continue;
         }
@@ -203,23 +262,40 @@ fn permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
 /// The extension's account has the permissions it needs to answer, and no others. With roles in a watched
 /// namespace, the extension can do nothing outside of that namespace except request reviews and keep its certificate.
 fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
-    let Some(extension) = extension(objects) else { return Ok(()) };
-    for binding in objects.iter().filter(|object| text(object, "/kind").ends_with("Binding")) {
+    let Some(extension) = extension(objects) else {
+        return Ok(());
+    };
+    for binding in objects
+        .iter()
+        .filter(|object| text(object, "/kind").ends_with("Binding"))
+    {
         let is_its = |subject: &Value| {
             (text(subject, "/name"), text(subject, "/namespace")) == (account(extension), release.namespace)
         };
         if !items(binding, "/subjects").iter().any(is_its) {
             continue;
         }
-        let role =
-            find(objects, &format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")))?;
+        let role = find(
+            objects,
+            &format!(
+                "{}/{}",
+                text(binding, "/roleRef/kind"),
+                text(binding, "/roleRef/name")
+            ),
+        )?;
         for rule in items(role, "/rules") {
             for (group, resource) in texts(rule, "/apiGroups").into_iter().flat_map(|group| {
-                texts(rule, "/resources").into_iter().map(move |resource| (group.clone(), resource))
+                texts(rule, "/resources")
+                    .into_iter()
+                    .map(move |resource| (group.clone(), resource))
             }) {
-                let right = EXTENSION_RIGHTS.iter().find(|right| (right.0, right.1) == (&*group, &*resource));
+                let right = EXTENSION_RIGHTS
+                    .iter()
+                    .find(|right| (right.0, right.1) == (&*group, &*resource));
                 let verbs = right.map_or(&[][..], |right| right.2);
-                let allowed = texts(rule, "/verbs").iter().all(|verb| verbs.contains(&verb.as_str()));
+                let allowed = texts(rule, "/verbs")
+                    .iter()
+                    .all(|verb| verbs.contains(&verb.as_str()));
                 ensure!(
                     !verbs.is_empty() && allowed,
                     "{} lets the extension use {group}/{resource}",
@@ -228,7 +304,11 @@ fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Re
                 let is_review = resource.ends_with("reviews");
                 let is_secret = resource == "secrets";
                 let everywhere = text(role, "/kind") == "ClusterRole";
-                ensure!(!(everywhere && is_secret), "{} lets the extension use Secrets everywhere", id(role));
+                ensure!(
+                    !(everywhere && is_secret),
+                    "{} lets the extension use Secrets everywhere",
+                    id(role)
+                );
                 ensure!(
                     release.watched.is_empty() || !everywhere || is_review,
                     "{} lets the extension use {resource} outside of {}",
@@ -248,9 +328,14 @@ fn reviews(objects: &[Value]) -> anyhow::Result<()> {
             .contains(&"--insecure-diagnostics=false".to_owned())
     };
     let authenticated = of_kind(objects, "Deployment").any(authenticates);
-    for role in objects.iter().filter(|object| text(object, "/kind").ends_with("Role")) {
-        let groups: Vec<_> =
-            items(role, "/rules").iter().flat_map(|rule| texts(rule, "/apiGroups")).collect();
+    for role in objects
+        .iter()
+        .filter(|object| text(object, "/kind").ends_with("Role"))
+    {
+        let groups: Vec<_> = items(role, "/rules")
+            .iter()
+            .flat_map(|rule| texts(rule, "/apiGroups"))
+            .collect();
         let asks = ["authentication.k8s.io", "authorization.k8s.io"]
             .iter()
             .any(|group| groups.iter().any(|one| one == group));
@@ -267,24 +352,42 @@ fn reviews(objects: &[Value]) -> anyhow::Result<()> {
 /// of this release's configurations.
 fn webhooks(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
     let served = of_kind(objects, "Service").any(|service| {
-        items(service, "/spec/ports").iter().any(|port| port["targetPort"] == "webhook-server")
+        items(service, "/spec/ports")
+            .iter()
+            .any(|port| port["targetPort"] == "webhook-server")
     });
-    let configurations: Vec<_> =
-        objects.iter().filter(|object| text(object, "/kind").ends_with("WebhookConfiguration")).collect();
-    ensure!(served || configurations.is_empty(), "webhooks are configured but not served");
+    let configurations: Vec<_> = objects
+        .iter()
+        .filter(|object| text(object, "/kind").ends_with("WebhookConfiguration"))
+        .collect();
+    ensure!(
+        served || configurations.is_empty(),
+        "webhooks are configured but not served"
+    );
     let of_webhooks = configurations.iter().flat_map(|object| {
-        items(object, "/webhooks").iter().map(|webhook| (id(object), &webhook["clientConfig"]["service"]))
+        items(object, "/webhooks")
+            .iter()
+            .map(|webhook| (id(object), &webhook["clientConfig"]["service"]))
     });
     let of_definitions = of_kind(objects, "CustomResourceDefinition").filter_map(|object| {
-        Some((id(object), object.pointer("/spec/conversion/webhook/clientConfig/service")?))
+        Some((
+            id(object),
+            object.pointer("/spec/conversion/webhook/clientConfig/service")?,
+        ))
     });
     for (id, service) in of_webhooks.chain(of_definitions) {
-        ensure!(text(service, "/namespace") == release.namespace, "{id} leads out of the namespace");
+        ensure!(
+            text(service, "/namespace") == release.namespace,
+            "{id} leads out of the namespace"
+        );
         if served {
             find(objects, &format!("Service/{}", text(service, "/name")))?;
         }
     }
-    let named: BTreeSet<_> = configurations.iter().map(|object| text(object, "/metadata/name")).collect();
+    let named: BTreeSet<_> = configurations
+        .iter()
+        .map(|object| text(object, "/metadata/name"))
+        .collect();
     for role in of_kind(objects, "ClusterRole").filter(|_| served) {
         for rule in items(role, "/rules") {
             if texts(rule, "/apiGroups") == ["admissionregistration.k8s.io"] {
@@ -303,23 +406,49 @@ fn webhooks(objects: &[Value], release: &Release<'_>) -> anyhow::Result<()> {
 /// Requirements of clusterctl, the Cluster API Operator and pod security for a manager.
 fn pod(deployment: &Value) -> anyhow::Result<()> {
     let pod = &deployment["spec"]["template"]["spec"];
-    let [container] = items(pod, "/containers") else { bail!("not one container") };
-    ensure!(container["name"] == "manager", "the container is not called manager");
-    ensure!(texts(container, "/command") == ["/manager"], "the container does not start the manager");
+    let [container] = items(pod, "/containers") else {
+        bail!("not one container")
+    };
+    ensure!(
+        container["name"] == "manager",
+        "the container is not called manager"
+    );
+    ensure!(
+        texts(container, "/command") == ["/manager"],
+        "the container does not start the manager"
+    );
     let image = text(container, "/image");
     let (host, path) = image.split_once('/').unwrap_or_default();
     let canonical = (host.contains(['.', ':']) || host == "localhost") && path.contains([':', '@']);
     ensure!(canonical, "image {image:?} is not registry/path:tag");
     for arg in texts(container, "/args") {
-        ensure!(arg.starts_with("--") && arg.contains('='), "argument {arg:?} is not --flag=value");
+        ensure!(
+            arg.starts_with("--") && arg.contains('='),
+            "argument {arg:?} is not --flag=value"
+        );
     }
     ensure!(pod["securityContext"]["runAsNonRoot"] == true, "may run as root");
-    ensure!(pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", "no seccomp profile");
+    ensure!(
+        pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault",
+        "no seccomp profile"
+    );
     let security = &container["securityContext"];
-    ensure!(security["allowPrivilegeEscalation"] == false, "privileges may escalate");
-    ensure!(security["readOnlyRootFilesystem"] == true, "the root is not read-only");
-    ensure!(texts(security, "/capabilities/drop") == ["ALL"], "capabilities are kept");
-    let volumes: BTreeSet<_> = items(pod, "/volumes").iter().map(|volume| text(volume, "/name")).collect();
+    ensure!(
+        security["allowPrivilegeEscalation"] == false,
+        "privileges may escalate"
+    );
+    ensure!(
+        security["readOnlyRootFilesystem"] == true,
+        "the root is not read-only"
+    );
+    ensure!(
+        texts(security, "/capabilities/drop") == ["ALL"],
+        "capabilities are kept"
+    );
+    let volumes: BTreeSet<_> = items(pod, "/volumes")
+        .iter()
+        .map(|volume| text(volume, "/name"))
+        .collect();
     for mount in items(container, "/volumeMounts") {
         ensure!(volumes.contains(text(mount, "/name")), "no volume for {mount}");
     }
@@ -330,16 +459,32 @@ fn pod(deployment: &Value) -> anyhow::Result<()> {
 fn test(objects: &[Value]) -> anyhow::Result<()> {
     let manager = &deployment(objects)?["spec"]["template"]["spec"];
     for pod in of_kind(objects, "Pod") {
-        ensure!(text(pod, "/metadata/annotations/helm.sh~1hook") == "test", "{} is no test", id(pod));
+        ensure!(
+            text(pod, "/metadata/annotations/helm.sh~1hook") == "test",
+            "{} is no test",
+            id(pod)
+        );
         let own = &pod["spec"]["containers"][0];
         let theirs = &manager["containers"][0];
         for what in ["image", "command", "securityContext"] {
-            ensure!(own[what] == theirs[what], "{}: {what} is not the Deployment's", id(pod));
+            ensure!(
+                own[what] == theirs[what],
+                "{}: {what} is not the Deployment's",
+                id(pod)
+            );
         }
         let mut args = texts(theirs, "/args");
         args.push("--version".to_owned());
-        ensure!(texts(own, "/args") == args, "{}: arguments are not the Deployment's", id(pod));
-        ensure!(pod["spec"]["restartPolicy"] == "Never", "{} starts again", id(pod));
+        ensure!(
+            texts(own, "/args") == args,
+            "{}: arguments are not the Deployment's",
+            id(pod)
+        );
+        ensure!(
+            pod["spec"]["restartPolicy"] == "Never",
+            "{} starts again",
+            id(pod)
+        );
     }
     Ok(())
 }

@@ -15,16 +15,26 @@ use super::{flavors, schema, table};
 use crate::paths;
 
 /// The folders with the manager's permissions and webhooks, for every way to install it.
-const SOURCES: [&str; 4] = ["config/rbac", "config/ipam", "config/webhook", "config/webhook-infrastructure"];
+const SOURCES: [&str; 4] = [
+    "config/rbac",
+    "config/ipam",
+    "config/webhook",
+    "config/webhook-infrastructure",
+];
 /// Folders of the chart that contain only generated files.
-pub(crate) const FOLDERS: [&str; 3] =
-    ["charts/nephele/files/roles", "charts/nephele/files/webhooks", "charts/nephele/files/templates"];
+pub(crate) const FOLDERS: [&str; 3] = [
+    "charts/nephele/files/roles",
+    "charts/nephele/files/webhooks",
+    "charts/nephele/files/templates",
+];
 /// Roles that all providers in the process share. The roles of the first provider are used, and those of the others
 /// have to be equal.
 pub(super) const SHARED: [&str; 3] = ["leader-election", "metrics-reader", "verbosity-writer"];
 /// Labels of the providers, with their names in the chart's value `roles`.
-const PROVIDERS: [(&str, &str); 2] =
-    [("infrastructure-in-memory", "infrastructure"), ("ipam-in-cluster", "ipam")];
+const PROVIDERS: [(&str, &str); 2] = [
+    ("infrastructure-in-memory", "infrastructure"),
+    ("ipam-in-cluster", "ipam"),
+];
 
 /// Paths within the repository and their content. `header` opens each file, but not templates, which users read.
 pub(crate) fn generated(header: &str) -> anyhow::Result<BTreeMap<PathBuf, String>> {
@@ -76,7 +86,10 @@ fn sources() -> anyhow::Result<Vec<Value>> {
             .collect::<std::io::Result<Vec<_>>>()
             .with_context(|| format!("failed to list {folder}"))?;
         names.sort();
-        for name in names.iter().filter(|name| name.ends_with(".yaml") && *name != "kustomization.yaml") {
+        for name in names
+            .iter()
+            .filter(|name| name.ends_with(".yaml") && *name != "kustomization.yaml")
+        {
             let path = Path::new(folder).join(name);
             for document in Deserializer::from_str(&read(&path)?) {
                 let object = Value::deserialize(document)
@@ -95,7 +108,9 @@ fn owner(object: &Value) -> anyhow::Result<&'static str> {
     }
     let label = owner_label(object)?;
     let known = PROVIDERS.into_iter().find(|(provider, _)| *provider == label);
-    known.map(|(_, role)| role).with_context(|| format!("unknown provider {label}"))
+    known
+        .map(|(_, role)| role)
+        .with_context(|| format!("unknown provider {label}"))
 }
 
 fn owner_label(object: &Value) -> anyhow::Result<&str> {
@@ -110,7 +125,10 @@ fn is_shared(object: &Value) -> anyhow::Result<bool> {
 /// The string at a JSON pointer.
 fn text<'a>(object: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
     let keys = pointer.split('/').skip(1).map(|key| key.replace("~1", "/"));
-    let found = keys.into_iter().try_fold(object, |value, key| value.get(key)).and_then(Value::as_str);
+    let found = keys
+        .into_iter()
+        .try_fold(object, |value, key| value.get(key))
+        .and_then(Value::as_str);
     found.with_context(|| format!("no {pointer} in {:?}", object.get("metadata")))
 }
 
@@ -129,7 +147,9 @@ mod tests {
         for object in sources().expect("readable") {
             let kind = text(&object, "/kind").expect("a kind").to_owned();
             let name = text(&object, "/metadata/name").expect("a name");
-            let Some(shared) = SHARED.into_iter().find(|shared| name.ends_with(shared)) else { continue };
+            let Some(shared) = SHARED.into_iter().find(|shared| name.ends_with(shared)) else {
+                continue;
+            };
             if let Some(wanted) = object.get("rules") {
                 let first = rules.entry((kind, shared)).or_insert_with(|| wanted.clone());
                 assert_eq!(wanted, first, "{name}");
@@ -145,9 +165,18 @@ mod tests {
         let links = root.join("charts/nephele/files/definitions");
         let target = |path: PathBuf| fs::canonicalize(path).expect("it exists");
         let names = crate::files::names(&links).expect("readable");
-        let found: Vec<_> = names.iter().map(|name| (name.as_str(), target(links.join(name)))).collect();
-        let wanted = [("infrastructure", "config/crd/bases"), ("ipam", "config/crd/ipam/bases")];
-        assert_eq!(found, wanted.map(|(name, folder)| (name, target(root.join(folder)))));
+        let found: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), target(links.join(name))))
+            .collect();
+        let wanted = [
+            ("infrastructure", "config/crd/bases"),
+            ("ipam", "config/crd/ipam/bases"),
+        ];
+        assert_eq!(
+            found,
+            wanted.map(|(name, folder)| (name, target(root.join(folder))))
+        );
     }
 
     #[test]

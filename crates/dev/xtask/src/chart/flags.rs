@@ -19,7 +19,9 @@ impl Program {
             return Ok(Self(program.to_owned()));
         }
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--locked", "--package", "nephele-cli"]).current_dir(paths::repository());
+        cargo
+            .args(["build", "--locked", "--package", "nephele-cli"])
+            .current_dir(paths::repository());
         show(&mut cargo)?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
         Ok(Self(paths::repository().join(target).join("debug/nephele")))

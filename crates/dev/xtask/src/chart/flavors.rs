@@ -35,7 +35,9 @@ pub(super) fn all() -> anyhow::Result<Templates> {
 fn joined(texts: &BTreeMap<String, String>) -> anyhow::Result<Templates> {
     let mut templates = Templates::new();
     for (name, text) in texts {
-        let stem = name.strip_suffix(".yaml").with_context(|| format!("{name} is no template"))?;
+        let stem = name
+            .strip_suffix(".yaml")
+            .with_context(|| format!("{name} is no template"))?;
         let key = match stem.strip_prefix("cluster-template") {
             Some("") => DEFAULT,
             Some(flavor) => flavor.trim_start_matches('-'),
@@ -47,7 +49,9 @@ fn joined(texts: &BTreeMap<String, String>) -> anyhow::Result<Templates> {
             "" => text.clone(),
             class => {
                 let file = format!("clusterclass-{class}.yaml");
-                let class = texts.get(&file).with_context(|| format!("no {file} for {name}"))?;
+                let class = texts
+                    .get(&file)
+                    .with_context(|| format!("no {file} for {name}"))?;
                 format!("{class}---\n{text}")
             }
         };
@@ -65,7 +69,11 @@ pub(super) fn check(objects: &[Value], templates: &Templates) -> anyhow::Result<
         }
         let rendered: Templates = serde_json::from_value(map["data"].clone())
             .with_context(|| format!("{} has data that are no texts", id(map)))?;
-        ensure!(rendered == *templates, "{} does not have the templates of {FOLDER}", id(map));
+        ensure!(
+            rendered == *templates,
+            "{} does not have the templates of {FOLDER}",
+            id(map)
+        );
         let bytes: usize = rendered.iter().map(|(key, text)| key.len() + text.len()).sum();
         ensure!(bytes < BYTES_MAX, "{} has {bytes} bytes", id(map));
         for (key, text) in &rendered {
@@ -78,18 +86,27 @@ pub(super) fn check(objects: &[Value], templates: &Templates) -> anyhow::Result<
 fn one_cluster(template: &str) -> anyhow::Result<()> {
     let objects = objects(template)?;
     let class = class(&objects)?;
-    let classes: Vec<_> =
-        of_kind(&objects, "ClusterClass").map(|class| text(class, "/metadata/name")).collect();
+    let classes: Vec<_> = of_kind(&objects, "ClusterClass")
+        .map(|class| text(class, "/metadata/name"))
+        .collect();
     let wanted: &[&str] = if class.is_empty() { &[] } else { &[class] };
-    ensure!(classes == wanted, "the class is {class:?}, and there are {classes:?}");
+    ensure!(
+        classes == wanted,
+        "the class is {class:?}, and there are {classes:?}"
+    );
     Ok(())
 }
 
 /// The class of the only cluster among the objects; empty for none.
 fn class(objects: &[Value]) -> anyhow::Result<&str> {
     let clusters: Vec<_> = of_kind(objects, "Cluster").collect();
-    let [cluster] = clusters.as_slice() else { bail!("{} clusters", clusters.len()) };
-    ensure!(text(cluster, "/metadata/name") == "demo", "the cluster does not have the name it is given");
+    let [cluster] = clusters.as_slice() else {
+        bail!("{} clusters", clusters.len())
+    };
+    ensure!(
+        text(cluster, "/metadata/name") == "demo",
+        "the cluster does not have the name it is given"
+    );
     Ok(text(cluster, "/spec/topology/classRef/name"))
 }
 
@@ -115,7 +132,10 @@ mod tests {
     const CLASS: &str = "kind: ClusterClass\nmetadata: {name: c}\n";
 
     fn texts(files: &[(&str, &str)]) -> BTreeMap<String, String> {
-        files.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect()
+        files
+            .iter()
+            .map(|&(name, text)| (name.to_owned(), text.to_owned()))
+            .collect()
     }
 
     #[test]
@@ -125,19 +145,30 @@ mod tests {
             ("cluster-template-of-class.yaml", OF_CLASS),
             ("clusterclass-c.yaml", CLASS),
         ];
-        let expected = [("template", PLAIN.to_owned()), ("of-class", format!("{CLASS}---\n{OF_CLASS}"))];
-        let expected: Templates = expected.into_iter().map(|(key, text)| (key.to_owned(), text)).collect();
+        let expected = [
+            ("template", PLAIN.to_owned()),
+            ("of-class", format!("{CLASS}---\n{OF_CLASS}")),
+        ];
+        let expected: Templates = expected
+            .into_iter()
+            .map(|(key, text)| (key.to_owned(), text))
+            .collect();
         assert_eq!(joined(&texts(&files)).expect("joined"), expected);
         let error = joined(&texts(&files[..2])).expect_err("no class").to_string();
         assert_eq!(error, "no clusterclass-c.yaml for cluster-template-of-class.yaml");
-        let error = joined(&texts(&[("README.md", "")])).expect_err("a page").to_string();
+        let error = joined(&texts(&[("README.md", "")]))
+            .expect_err("a page")
+            .to_string();
         assert_eq!(error, "README.md is no template");
     }
 
     #[test]
     fn every_flavor_is_in_the_chart() {
         let keys: Vec<_> = all().expect("readable").into_keys().collect();
-        assert_eq!(keys, ["autoscaler", "ipam", "machine-pool", "scale", DEFAULT, "topology"]);
+        assert_eq!(
+            keys,
+            ["autoscaler", "ipam", "machine-pool", "scale", DEFAULT, "topology"]
+        );
     }
 
     #[test]
@@ -153,7 +184,10 @@ mod tests {
         assert_eq!(said(json!({"a": OF_CLASS}), &[("a", OF_CLASS)]), Err(alone));
         let unset = PLAIN.replace("NAME}", "CLASS}");
         let error = said(json!({"a": unset}), &[("a", &unset)]);
-        assert_eq!(error, Err("ConfigMap/m: a: CLUSTER_CLASS has neither a value nor a default".to_owned()));
+        assert_eq!(
+            error,
+            Err("ConfigMap/m: a: CLUSTER_CLASS has neither a value nor a default".to_owned())
+        );
         let large = format!("{PLAIN}# {}\n", "x".repeat(BYTES_MAX));
         assert!(said(json!({"a": large}), &[("a", &large)]).is_err());
     }

@@ -24,7 +24,9 @@ pub(crate) struct Helm {
 impl Helm {
     /// Builds Helm if the cache does not have it.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        Ok(Self { program: cluster::helm()? })
+        Ok(Self {
+            program: cluster::helm()?,
+        })
     }
 
     /// The path of Helm.
@@ -34,7 +36,13 @@ impl Helm {
 
     /// Fails on every warning.
     pub(super) fn lint(&self, values: &str) -> anyhow::Result<()> {
-        feed(self.command().args(["lint", "--strict", "--values", "-"]).arg(chart()), values).map(drop)
+        feed(
+            self.command()
+                .args(["lint", "--strict", "--values", "-"])
+                .arg(chart()),
+            values,
+        )
+        .map(drop)
     }
 
     /// The objects of a release, in the order of creation, including hooks.
@@ -65,18 +73,28 @@ impl Helm {
         helm.args(["install", release]).arg(chart());
         helm.args(["--namespace", namespace, "--values", "-", "--dry-run=client"]);
         let said = feed(&mut helm, values)?;
-        said.split_once("\nNOTES:\n").map(|(_, notes)| notes.to_owned()).context("no notes")
+        said.split_once("\nNOTES:\n")
+            .map(|(_, notes)| notes.to_owned())
+            .context("no notes")
     }
 
     /// Packs the chart into a folder. Returns the output, which names the file.
     pub(crate) fn package(&self, folder: &std::path::Path) -> anyhow::Result<String> {
-        capture(self.command().arg("package").arg(chart()).arg("--destination").arg(folder))
+        capture(
+            self.command()
+                .arg("package")
+                .arg(chart())
+                .arg("--destination")
+                .arg(folder),
+        )
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // Helm must not use a cluster, or plugins that happen to be installed.
-        command.env("KUBECONFIG", "/dev/null").env("HELM_PLUGINS", "/dev/null");
+        command
+            .env("KUBECONFIG", "/dev/null")
+            .env("HELM_PLUGINS", "/dev/null");
         command
     }
 }

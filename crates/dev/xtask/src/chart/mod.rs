@@ -27,9 +27,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-pub(crate) use self::files::{FOLDERS, generated};
 use self::flags::Program;
-pub(crate) use self::helm::Helm;
+pub(crate) use self::{
+    files::{FOLDERS, generated},
+    helm::Helm,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -66,14 +68,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let templates = flavors::all()?;
     for case in cases::CASES {
-        check(format!("case {:?}", case.name), case.check(&helm, &program, &templates));
+        check(
+            format!("case {:?}", case.name),
+            case.check(&helm, &program, &templates),
+        );
     }
     for refusal in refusals::REFUSALS {
         check(format!("refusal {:?}", refusal.because), refusal.check(&helm));
     }
     check("wrong types".to_owned(), refusals::wrong_types(&helm));
-    check("versions of Kubernetes".to_owned(), refusals::old_kubernetes(&helm));
-    check("agreement with clusterctl's components".to_owned(), agreement::check(&helm, &program));
+    check(
+        "versions of Kubernetes".to_owned(),
+        refusals::old_kubernetes(&helm),
+    );
+    check(
+        "agreement with clusterctl's components".to_owned(),
+        agreement::check(&helm, &program),
+    );
     println!("{checked} checks of the chart, {} failed", failed.len());
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
@@ -97,8 +108,16 @@ mod tests {
             fs::read_to_string(paths::repository().join(paths::CHART).join("Chart.yaml")).expect("readable");
         let chart: serde_json::Value = serde_yaml_ng::from_str(&text).expect("YAML");
         let version = env!("CARGO_PKG_VERSION");
-        assert_eq!((chart["version"].as_str(), chart["appVersion"].as_str()), (Some(version), Some(version)));
-        let images = chart["annotations"]["artifacthub.io/images"].as_str().expect("text");
-        assert!(images.contains(&format!("image: {}\n", nephele_components::IMAGE)), "{images}");
+        assert_eq!(
+            (chart["version"].as_str(), chart["appVersion"].as_str()),
+            (Some(version), Some(version))
+        );
+        let images = chart["annotations"]["artifacthub.io/images"]
+            .as_str()
+            .expect("text");
+        assert!(
+            images.contains(&format!("image: {}\n", nephele_components::IMAGE)),
+            "{images}"
+        );
     }
 }

@@ -24,12 +24,22 @@ pub(super) fn check(notes: &str, objects: &[Value], release: &Release<'_>) -> an
     let joined = notes.replace("\\\n", " ");
     let commands = commands(&joined);
     ensure!(!commands.is_empty(), "no commands");
-    let maps =
-        of_kind(objects, "ConfigMap").map(dashboard::is_rendered).collect::<anyhow::Result<Vec<_>>>()?;
+    let maps = of_kind(objects, "ConfigMap")
+        .map(dashboard::is_rendered)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let templates = maps.into_iter().filter(|is_dashboard| !is_dashboard).count();
-    let generate: Vec<_> = commands.iter().filter(|words| words.contains(&"generate")).collect();
-    ensure!(generate.len() == templates, "{} clusters from {templates} ConfigMaps", generate.len());
-    let target = generate.first().and_then(|words| flag(words, "--target-namespace"));
+    let generate: Vec<_> = commands
+        .iter()
+        .filter(|words| words.contains(&"generate"))
+        .collect();
+    ensure!(
+        generate.len() == templates,
+        "{} clusters from {templates} ConfigMaps",
+        generate.len()
+    );
+    let target = generate
+        .first()
+        .and_then(|words| flag(words, "--target-namespace"));
     for words in &commands {
         one(words, objects, release, target).with_context(|| words.join(" "))?;
     }
@@ -48,7 +58,10 @@ fn one(
         let wanted = |name: &str| flag(words, name).with_context(|| format!("no {name}"));
         let map = find(objects, &format!("ConfigMap/{}", wanted("--from-config-map")?))?;
         let namespace = wanted("--from-config-map-namespace")?;
-        ensure!(text(map, "/metadata/namespace") == namespace, "the ConfigMap is not in {namespace}");
+        ensure!(
+            text(map, "/metadata/namespace") == namespace,
+            "the ConfigMap is not in {namespace}"
+        );
         let key = wanted("--from-config-map-key")?;
         ensure!(map["data"].get(key).is_some(), "the ConfigMap has no {key}");
         ensure!(words.contains(&CLUSTER), "another cluster");
@@ -59,13 +72,22 @@ fn one(
         let deployment = find(objects, &format!("Deployment/{name}"))?;
         let at = Some(text(deployment, "/metadata/namespace"));
         ensure!(namespace == at, "the Deployment is not in {namespace:?}");
-    } else if words.iter().any(|word| word.trim_start_matches("cluster/") == CLUSTER) {
+    } else if words
+        .iter()
+        .any(|word| word.trim_start_matches("cluster/") == CLUSTER)
+    {
         ensure!(namespace == target, "the cluster is not in {namespace:?}");
     } else if *program == "helm" {
         ensure!(words.contains(&release.name), "another release");
-        ensure!(namespace == Some(release.namespace), "the release is not in {namespace:?}");
+        ensure!(
+            namespace == Some(release.namespace),
+            "the release is not in {namespace:?}"
+        );
     } else if words.contains(&"secret") {
-        ensure!(namespace == Some(release.namespace), "the Secret is not in {namespace:?}");
+        ensure!(
+            namespace == Some(release.namespace),
+            "the Secret is not in {namespace:?}"
+        );
     } else if namespace.is_some() {
         bail!("a namespace that nothing is compared with");
     }
@@ -86,7 +108,9 @@ fn commands(notes: &str) -> Vec<Command<'_>> {
 
 /// The word after a flag.
 fn flag<'a>(words: &Command<'a>, name: &str) -> Option<&'a str> {
-    words.windows(2).find_map(|pair| (pair[0] == name).then_some(pair[1]))
+    words
+        .windows(2)
+        .find_map(|pair| (pair[0] == name).then_some(pair[1]))
 }
 
 #[cfg(test)]
@@ -106,7 +130,11 @@ mod tests {
             json!({"kind": "ConfigMap", "metadata": {"name": "m", "namespace": "n"}, "data": {"k": ""}}),
             json!({"kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}}),
         ];
-        let release = Release { name: "r", namespace: "n", watched: "" };
+        let release = Release {
+            name: "r",
+            namespace: "n",
+            watched: "",
+        };
         check(notes, &objects, &release).map_err(|error| error.root_cause().to_string())
     }
 
@@ -115,7 +143,11 @@ mod tests {
         assert_eq!(said(NOTES), Ok(()));
         for (from, to, message) in [
             ("map m", "map other", "no ConfigMap/other"),
-            ("map-namespace n", "map-namespace other", "the ConfigMap is not in other"),
+            (
+                "map-namespace n",
+                "map-namespace other",
+                "the ConfigMap is not in other",
+            ),
             ("key k", "key other", "the ConfigMap has no other"),
             ("--from-config-map-key", "--key", "no --from-config-map-key"),
             ("cluster demo \\", "cluster other \\", "another cluster"),
@@ -126,11 +158,19 @@ mod tests {
                 "the Deployment is not in Some(\"other\")",
             ),
             ("demo --namespace t", "demo", "the cluster is not in None"),
-            ("--namespace n delete", "--namespace o delete", "the Secret is not in Some(\"o\")"),
+            (
+                "--namespace n delete",
+                "--namespace o delete",
+                "the Secret is not in Some(\"o\")",
+            ),
             ("values r", "values other", "another release"),
             ("r --namespace n", "r", "the release is not in None"),
             ("| kubectl", "| nephele", "users may not have nephele"),
-            ("clusterctl generate", "clusterctl make", "0 clusters from 1 ConfigMaps"),
+            (
+                "clusterctl generate",
+                "clusterctl make",
+                "0 clusters from 1 ConfigMaps",
+            ),
             ("     ", "  ", "no commands"),
         ] {
             assert!(NOTES.contains(from), "{from}");

@@ -7,7 +7,9 @@ use serde_json::Value;
 /// The objects of YAML documents; empty documents count as none.
 pub(super) fn read(text: &str) -> anyhow::Result<Vec<Value>> {
     let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
-    let objects = documents.collect::<Result<Vec<_>, _>>().context("failed to read the objects")?;
+    let objects = documents
+        .collect::<Result<Vec<_>, _>>()
+        .context("failed to read the objects")?;
     Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
 }
 
@@ -18,21 +20,35 @@ pub(super) fn id(object: &Value) -> String {
 
 /// The string at a JSON pointer; empty where there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The items at a JSON pointer; empty where there is no list.
 pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// The strings at a JSON pointer.
 pub(super) fn texts(object: &Value, pointer: &str) -> Vec<String> {
-    items(object, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    items(object, pointer)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 pub(super) fn find<'a>(objects: &'a [Value], wanted: &str) -> anyhow::Result<&'a Value> {
-    objects.iter().find(|object| id(object) == wanted).with_context(|| format!("no {wanted}"))
+    objects
+        .iter()
+        .find(|object| id(object) == wanted)
+        .with_context(|| format!("no {wanted}"))
 }
 
 pub(super) fn of_kind<'a>(objects: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
@@ -41,7 +57,9 @@ pub(super) fn of_kind<'a>(objects: &'a [Value], kind: &str) -> impl Iterator<Ite
 
 /// The manager's only Deployment.
 pub(super) fn deployment(objects: &[Value]) -> anyhow::Result<&Value> {
-    of_kind(objects, "Deployment").find(|object| !is_extension(object)).context("no Deployment")
+    of_kind(objects, "Deployment")
+        .find(|object| !is_extension(object))
+        .context("no Deployment")
 }
 
 /// The runtime extension's Deployment, if it is installed.
@@ -56,6 +74,9 @@ fn is_extension(deployment: &Value) -> bool {
 /// Whether the selector's labels are all among these labels.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     selector.as_object().is_some_and(|selector| {
-        !selector.is_empty() && selector.iter().all(|(name, value)| labels.get(name) == Some(value))
+        !selector.is_empty()
+            && selector
+                .iter()
+                .all(|(name, value)| labels.get(name) == Some(value))
     })
 }

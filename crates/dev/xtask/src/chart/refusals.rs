@@ -16,17 +16,50 @@ pub(super) struct Refusal {
 
 /// Values that the schema refuses, and values that are not valid together.
 pub(super) const REFUSALS: &[Refusal] = &[
-    Refusal { values: "replica: 2", because: "'replica' not allowed" },
-    Refusal { values: "workload: {port: 1}", because: "'port' not allowed" },
-    Refusal { values: "replicas: -1", because: "'/replicas'" },
-    Refusal { values: "replicas: 1.5", because: "'/replicas'" },
-    Refusal { values: "workload: {ports: {first: 0}}", because: "'/workload/ports/first'" },
-    Refusal { values: "workload: {ports: {last: 65536}}", because: "'/workload/ports/last'" },
-    Refusal { values: "workload: {service: {type: Ingress}}", because: "'/workload/service/type'" },
-    Refusal { values: "workload: {advertiseHost: 'https://x'}", because: "'/workload/advertiseHost'" },
-    Refusal { values: "image: {registry: 'ghcr.io/x'}", because: "'/image/registry'" },
-    Refusal { values: "image: {digest: 'sha256:1'}", because: "'/image/digest'" },
-    Refusal { values: "image: {pullPolicy: Sometimes}", because: "'/image/pullPolicy'" },
+    Refusal {
+        values: "replica: 2",
+        because: "'replica' not allowed",
+    },
+    Refusal {
+        values: "workload: {port: 1}",
+        because: "'port' not allowed",
+    },
+    Refusal {
+        values: "replicas: -1",
+        because: "'/replicas'",
+    },
+    Refusal {
+        values: "replicas: 1.5",
+        because: "'/replicas'",
+    },
+    Refusal {
+        values: "workload: {ports: {first: 0}}",
+        because: "'/workload/ports/first'",
+    },
+    Refusal {
+        values: "workload: {ports: {last: 65536}}",
+        because: "'/workload/ports/last'",
+    },
+    Refusal {
+        values: "workload: {service: {type: Ingress}}",
+        because: "'/workload/service/type'",
+    },
+    Refusal {
+        values: "workload: {advertiseHost: 'https://x'}",
+        because: "'/workload/advertiseHost'",
+    },
+    Refusal {
+        values: "image: {registry: 'ghcr.io/x'}",
+        because: "'/image/registry'",
+    },
+    Refusal {
+        values: "image: {digest: 'sha256:1'}",
+        because: "'/image/digest'",
+    },
+    Refusal {
+        values: "image: {pullPolicy: Sometimes}",
+        because: "'/image/pullPolicy'",
+    },
     Refusal {
         values: "metrics: {serviceMonitor: {interval: 10 minutes}}",
         because: "'/metrics/serviceMonitor/interval'",
@@ -35,24 +68,66 @@ pub(super) const REFUSALS: &[Refusal] = &[
         values: "metrics: {serviceMonitor: {scrapeTimeout: '10'}}",
         because: "'/metrics/serviceMonitor/scrapeTimeout'",
     },
-    Refusal { values: "logging: {format: xml}", because: "'/logging/format'" },
-    Refusal { values: "strategy: {rollingUpdate: {maxSurge: 1}}", because: "'/strategy/rollingUpdate'" },
-    Refusal { values: "seed: ''", because: "'/seed'" },
-    Refusal { values: "roles: [bootstrap]", because: "'/roles/0'" },
-    Refusal { values: "roles: [ipam, ipam]", because: "'/roles'" },
-    Refusal { values: "watch: {namespace: A_b}", because: "'/watch/namespace'" },
-    Refusal { values: "podLabels: {a: 1}", because: "'/podLabels/a'" },
-    Refusal { values: "extraArgs: [version]", because: "'/extraArgs/0'" },
-    Refusal { values: "extraArgs: ['--v=2 --seed=x', '-v']", because: "'/extraArgs/1'" },
-    Refusal { values: "extraEnv: [{value: x}]", because: "missing property 'name'" },
-    Refusal { values: "resources: {limits: {memory: lots}}", because: "'/resources/limits/memory'" },
-    Refusal { values: "metrics: {readers: [{name: prometheus}]}", because: "missing property 'namespace'" },
-    Refusal { values: "state: {size: much}", because: "'/state/size'" },
+    Refusal {
+        values: "logging: {format: xml}",
+        because: "'/logging/format'",
+    },
+    Refusal {
+        values: "strategy: {rollingUpdate: {maxSurge: 1}}",
+        because: "'/strategy/rollingUpdate'",
+    },
+    Refusal {
+        values: "seed: ''",
+        because: "'/seed'",
+    },
+    Refusal {
+        values: "roles: [bootstrap]",
+        because: "'/roles/0'",
+    },
+    Refusal {
+        values: "roles: [ipam, ipam]",
+        because: "'/roles'",
+    },
+    Refusal {
+        values: "watch: {namespace: A_b}",
+        because: "'/watch/namespace'",
+    },
+    Refusal {
+        values: "podLabels: {a: 1}",
+        because: "'/podLabels/a'",
+    },
+    Refusal {
+        values: "extraArgs: [version]",
+        because: "'/extraArgs/0'",
+    },
+    Refusal {
+        values: "extraArgs: ['--v=2 --seed=x', '-v']",
+        because: "'/extraArgs/1'",
+    },
+    Refusal {
+        values: "extraEnv: [{value: x}]",
+        because: "missing property 'name'",
+    },
+    Refusal {
+        values: "resources: {limits: {memory: lots}}",
+        because: "'/resources/limits/memory'",
+    },
+    Refusal {
+        values: "metrics: {readers: [{name: prometheus}]}",
+        because: "missing property 'namespace'",
+    },
+    Refusal {
+        values: "state: {size: much}",
+        because: "'/state/size'",
+    },
     Refusal {
         values: "podDisruptionBudget: {minAvailable: most}",
         because: "'/podDisruptionBudget/minAvailable'",
     },
-    Refusal { values: "networkPolicy: {apiServerPorts: []}", because: "'/networkPolicy/apiServerPorts'" },
+    Refusal {
+        values: "networkPolicy: {apiServerPorts: []}",
+        because: "'/networkPolicy/apiServerPorts'",
+    },
     Refusal {
         values: "workload: {ports: {first: 30000, last: 29999}}",
         because: "workload.ports.last (29999) is below workload.ports.first (30000)",
@@ -65,7 +140,10 @@ pub(super) const REFUSALS: &[Refusal] = &[
         values: "{replicas: 2, leaderElection: {enabled: false}}",
         because: "replicas above 1 need leaderElection.enabled",
     },
-    Refusal { values: "rbac: {namespaced: true}", because: "rbac.namespaced needs watch.namespace" },
+    Refusal {
+        values: "rbac: {namespaced: true}",
+        because: "rbac.namespaced needs watch.namespace",
+    },
     Refusal {
         values: "workload: {service: {type: ClusterIP}}",
         because: "workload.service.type ClusterIP was removed: use Headless,",
@@ -118,7 +196,11 @@ const TOLD_AT_ONCE: usize = 20;
 impl Refusal {
     pub(super) fn check(&self, helm: &Helm) -> anyhow::Result<()> {
         let said = refused(helm, &[], self.values)?;
-        ensure!(said.contains(self.because), "{} is refused with another message: {said}", self.values);
+        ensure!(
+            said.contains(self.because),
+            "{} is refused with another message: {said}",
+            self.values
+        );
         Ok(())
     }
 }
@@ -145,17 +227,25 @@ pub(super) fn wrong_types(helm: &Helm) -> anyhow::Result<()> {
         let paths = some.iter().map(|value| value.path.as_str());
         passed.extend(paths.filter(|path| !said.contains(&format!("at '{}'", pointer(path)))));
     }
-    ensure!(passed.is_empty(), "taken with another type: {}", passed.join(", "));
+    ensure!(
+        passed.is_empty(),
+        "taken with another type: {}",
+        passed.join(", ")
+    );
     Ok(())
 }
 
 /// An API server that is too old for the definitions is reported before anything is sent to it.
 pub(super) fn old_kubernetes(helm: &Helm) -> anyhow::Result<()> {
     let said = refused(helm, &["--kube-version", "1.29.15"], "{}")?;
-    ensure!(said.contains("incompatible with Kubernetes v1.29.15"), "another message: {said}");
+    ensure!(
+        said.contains("incompatible with Kubernetes v1.29.15"),
+        "another message: {said}"
+    );
     helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.30.0"], "{}")?;
     // Kubernetes versions as cloud providers name theirs.
-    helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.33.1-gke.100"], "{}").map(drop)
+    helm.template(RELEASE, NAMESPACE, &["--kube-version", "1.33.1-gke.100"], "{}")
+        .map(drop)
 }
 
 /// Helm's message about these values, which it must refuse.

@@ -29,12 +29,19 @@ fn describe(schema: &mut Value, above: &str, left: &mut Vec<&Described>) -> anyh
     let properties = schema.get_mut("properties").and_then(Value::as_mapping_mut);
     for (name, schema) in properties.with_context(|| format!("values.yaml does not have {above}"))? {
         let name = name.as_str().context("a name that is not a text")?;
-        let path = if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
+        let path = if above.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{above}.{name}")
+        };
         if let Some(at) = left.iter().position(|value| value.path == path) {
             let description = left.remove(at).description.clone();
-            let rest =
-                schema.as_mapping_mut().with_context(|| format!("{path} is not described by rules"))?;
-            let rest = std::mem::take(rest).into_iter().filter(|(key, _)| key != DESCRIPTION);
+            let rest = schema
+                .as_mapping_mut()
+                .with_context(|| format!("{path} is not described by rules"))?;
+            let rest = std::mem::take(rest)
+                .into_iter()
+                .filter(|(key, _)| key != DESCRIPTION);
             let first = (Value::from(DESCRIPTION), Value::from(description));
             *schema = Value::Mapping(std::iter::once(first).chain(rest).collect::<Mapping>());
         } else if path != GLOBAL {
@@ -73,6 +80,9 @@ mod tests {
         let message = said(schema, "# One.\na: x\n# Two.\nb: x\n");
         assert_eq!(message, Err("values.schema.json does not have b".to_owned()));
         let schema = r#"{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}"#;
-        assert_eq!(said(schema, "# One.\na: x\n"), Err("values.yaml does not have b".to_owned()));
+        assert_eq!(
+            said(schema, "# One.\na: x\n"),
+            Err("values.yaml does not have b".to_owned())
+        );
     }
 }

@@ -22,10 +22,20 @@ pub(super) struct Described {
 
 /// The README with a new table between the marks.
 pub(super) fn inserted(readme: &str, values: &[Described]) -> anyhow::Result<String> {
-    let (before, rest) = readme.split_once(BEGIN).with_context(|| format!("no {BEGIN:?} in README.md"))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("no {END:?} in README.md"))?;
+    let (before, rest) = readme
+        .split_once(BEGIN)
+        .with_context(|| format!("no {BEGIN:?} in README.md"))?;
+    let (_, after) = rest
+        .split_once(END)
+        .with_context(|| format!("no {END:?} in README.md"))?;
     let mut table = String::from("\n| Value | Default | Description |\n|---|---|---|\n");
-    for Described { path, description, default, .. } in values.iter().filter(|value| value.is_often_changed) {
+    for Described {
+        path,
+        description,
+        default,
+        ..
+    } in values.iter().filter(|value| value.is_often_changed)
+    {
         let [description, default] = [description, default].map(|cell| cell.replace('|', "\\|"));
         table.push_str(&format!("| `{path}` | `{default}` | {description} |\n"));
     }
@@ -50,7 +60,9 @@ pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
             let keys: Vec<_> = above.iter().map(|(_, key)| key.as_str()).collect();
             let path = keys.join(".");
             let value = keys.iter().try_fold(&values, |value, key| value.get(key));
-            let is_part = found.iter().any(|whole| path.starts_with(&format!("{}.", whole.path)));
+            let is_part = found
+                .iter()
+                .any(|whole| path.starts_with(&format!("{}.", whole.path)));
             match value {
                 _ if is_part => {}
                 None => bail!("{path} is not where its indent says"),
@@ -60,7 +72,12 @@ pub(super) fn described(text: &str) -> anyhow::Result<Vec<Described>> {
                     let whole = comment.join(" ");
                     let often = whole.strip_prefix(OFTEN);
                     let description = often.unwrap_or(&whole).to_owned();
-                    found.push(Described { path, description, default, is_often_changed: often.is_some() });
+                    found.push(Described {
+                        path,
+                        description,
+                        default,
+                        is_often_changed: often.is_some(),
+                    });
                 }
                 Some(Value::Mapping(parts)) if !parts.is_empty() => {}
                 Some(_) => bail!("{path} has no description"),

@@ -2,8 +2,9 @@
 //! and our providers installed by clusterctl, and their managers as processes. They start within half a minute and are
 //! independent of each other, for tests of moves between management clusters.
 
-use nephele_components::{self as components, Role};
 use std::path::Path;
+
+use nephele_components::{self as components, Role};
 
 use super::{
     control_plane, init,
@@ -58,7 +59,11 @@ pub(crate) fn up(wanted: &Description<'_>) -> anyhow::Result<()> {
     }
     Repository::lay_out(&layout, &tools)?;
     release::lay_out(&Repository::folder(&layout), release::VERSION, components::IMAGE)?;
-    let gates: &[_] = if wanted.runtime_extension { &init::WITH_RUNTIME_SDK } else { &[] };
+    let gates: &[_] = if wanted.runtime_extension {
+        &init::WITH_RUNTIME_SDK
+    } else {
+        &[]
+    };
     init::cluster_api(&layout, &tools, &kubectl, gates)?;
     install(wanted, &layout, &tools, &kubectl)?;
     steps.done("providers");
@@ -80,17 +85,21 @@ fn install(
     if !wanted.cluster_api.installs_us() {
         // Such an old clusterctl refuses providers with our contract. The definitions support both contracts.
         for role in [Role::Infrastructure, Role::Ipam] {
-            kubectl
-                .apply(&components::with_variables(&components::render(role, components::IMAGE), &|_| {
-                    None
-                })?)?;
+            kubectl.apply(&components::with_variables(
+                &components::render(role, components::IMAGE),
+                &|_| None,
+            )?)?;
         }
         return Ok(());
     }
     if !init::is_installed(kubectl, release::LABEL) {
         let mut args = vec!["init", "--infrastructure", "in-memory", "--ipam", "in-cluster"];
         args.extend(
-            wanted.target_namespace.map(|namespace| ["--target-namespace", namespace]).into_iter().flatten(),
+            wanted
+                .target_namespace
+                .map(|namespace| ["--target-namespace", namespace])
+                .into_iter()
+                .flatten(),
         );
         init::clusterctl(layout, tools.program("clusterctl"), &args)?;
     }
@@ -121,9 +130,23 @@ fn runtime_extension(
         }
         let url = format!("https://localhost:{}", managers::runtime_extension_port(number));
         let config = serde_json::json!({"spec": {"clientConfig": {"service": null, "url": url}}}).to_string();
-        kubectl.run(&["patch", "extensionconfigs", "nephele", "--type=merge", "--patch", &config])?;
+        kubectl.run(&[
+            "patch",
+            "extensionconfigs",
+            "nephele",
+            "--type=merge",
+            "--patch",
+            &config,
+        ])?;
     }
-    managers::up(layout, tools, &layout.processes()?, kubectl, number, wanted.program)
+    managers::up(
+        layout,
+        tools,
+        &layout.processes()?,
+        kubectl,
+        number,
+        wanted.program,
+    )
 }
 
 /// Stops a cluster, if there is one of this name, and removes its state.
@@ -137,7 +160,11 @@ pub(crate) fn down(name: &str) -> anyhow::Result<()> {
     let servers = ["kube-controller-manager", "kube-apiserver", "etcd"];
     let mut names = processes.names()?;
     names.retain(|name| !servers.contains(&name.as_str()));
-    names.iter().map(String::as_str).chain(servers).try_for_each(|name| processes.stop(name))?;
+    names
+        .iter()
+        .map(String::as_str)
+        .chain(servers)
+        .try_for_each(|name| processes.stop(name))?;
     let number = Number::read(&layout);
     layout.remove()?;
     number.map_or(Ok(()), Number::release)

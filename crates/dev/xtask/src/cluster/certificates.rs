@@ -43,7 +43,9 @@ pub(super) fn serve(folder: &Path) -> anyhow::Result<()> {
     let authority = pki::authority(folder, "webhooks")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("failed to start a runtime")?.block_on(async {
-        let client = Client::try_default().await.context("failed to reach the cluster")?;
+        let client = Client::try_default()
+            .await
+            .context("failed to reach the cluster")?;
         Stand { client, authority }.run().await
     })
 }
@@ -55,21 +57,26 @@ struct Stand {
 
 impl Stand {
     async fn run(self) -> anyhow::Result<()> {
-        let certificates =
-            watcher(Api::<DynamicObject>::all_with(self.client.clone(), &kind()), watcher::Config::default())
-                .default_backoff()
-                .applied_objects()
-                .map(|result| {
-                    result.map(|object| Trigger::Certificate {
-                        namespace: object.namespace().unwrap_or_default(),
-                        name: object.name_any(),
-                    })
-                });
+        let certificates = watcher(
+            Api::<DynamicObject>::all_with(self.client.clone(), &kind()),
+            watcher::Config::default(),
+        )
+        .default_backoff()
+        .applied_objects()
+        .map(|result| {
+            result.map(|object| Trigger::Certificate {
+                namespace: object.namespace().unwrap_or_default(),
+                name: object.name_any(),
+            })
+        });
         let mut triggers = stream::select_all([
             certificates.boxed(),
-            self.names::<MutatingWebhookConfiguration>(Trigger::Mutating).boxed(),
-            self.names::<ValidatingWebhookConfiguration>(Trigger::Validating).boxed(),
-            self.names::<CustomResourceDefinition>(Trigger::Definition).boxed(),
+            self.names::<MutatingWebhookConfiguration>(Trigger::Mutating)
+                .boxed(),
+            self.names::<ValidatingWebhookConfiguration>(Trigger::Validating)
+                .boxed(),
+            self.names::<CustomResourceDefinition>(Trigger::Definition)
+                .boxed(),
         ]);
         while let Some(trigger) = triggers.next().await {
             match trigger {
@@ -88,16 +95,19 @@ impl Stand {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), watcher::Config::default())
-            .default_backoff()
-            .applied_objects()
-            .filter(|result| {
-                let wanted = result
-                    .as_ref()
-                    .map_or(true, |object: &PartialObjectMeta<K>| object.annotations().contains_key(INJECT));
-                std::future::ready(wanted)
-            })
-            .map(move |result| result.map(|object| trigger(object.name_any())))
+        watcher(
+            Api::<PartialObjectMeta<K>>::all(self.client.clone()),
+            watcher::Config::default(),
+        )
+        .default_backoff()
+        .applied_objects()
+        .filter(|result| {
+            let wanted = result.as_ref().map_or(true, |object: &PartialObjectMeta<K>| {
+                object.annotations().contains_key(INJECT)
+            });
+            std::future::ready(wanted)
+        })
+        .map(move |result| result.map(|object| trigger(object.name_any())))
     }
 
     /// Retries a trigger until it succeeds, because no other event would trigger it again.
@@ -120,9 +130,13 @@ impl Stand {
 
     async fn issue(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
         let certificates = Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &kind());
-        let Some(certificate) = certificates.get_opt(name).await? else { return Ok(()) };
+        let Some(certificate) = certificates.get_opt(name).await? else {
+            return Ok(());
+        };
         let spec = &certificate.data["spec"];
-        let secret_name = spec["secretName"].as_str().context("the certificate names no secret")?;
+        let secret_name = spec["secretName"]
+            .as_str()
+            .context("the certificate names no secret")?;
         let secrets = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let authority = self.authority.certificate_pem();
         if let Some(secret) = secrets.get_opt(secret_name).await? {
@@ -161,7 +175,9 @@ impl Stand {
             ),
             ..Secret::default()
         };
-        secrets.patch(secret_name, &apply(), &Patch::Apply(&secret)).await?;
+        secrets
+            .patch(secret_name, &apply(), &Patch::Apply(&secret))
+            .await?;
         println!("Issued {namespace}/{secret_name}");
         Ok(())
     }
@@ -171,9 +187,13 @@ impl Stand {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
     {
         let configurations = Api::<K>::all(self.client.clone());
-        let Some(configuration) = configurations.get_opt(name).await? else { return Ok(()) };
+        let Some(configuration) = configurations.get_opt(name).await? else {
+            return Ok(());
+        };
         let configuration = serde_json::to_value(configuration).context("failed to read a configuration")?;
-        let webhooks = configuration["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
+        let webhooks = configuration["webhooks"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
         let paths = (0..webhooks.len())
             .filter(|&index| webhooks[index]["clientConfig"]["caBundle"] != self.bundle())
             .map(|index| format!("/webhooks/{index}/clientConfig/caBundle"));
@@ -182,8 +202,14 @@ impl Stand {
 
     async fn inject_conversion(&self, name: &str) -> anyhow::Result<()> {
         let definitions = Api::<CustomResourceDefinition>::all(self.client.clone());
-        let Some(definition) = definitions.get_opt(name).await? else { return Ok(()) };
-        let Some(webhook) = definition.spec.conversion.and_then(|conversion| conversion.webhook) else {
+        let Some(definition) = definitions.get_opt(name).await? else {
+            return Ok(());
+        };
+        let Some(webhook) = definition
+            .spec
+            .conversion
+            .and_then(|conversion| conversion.webhook)
+        else {
             return Ok(());
         };
         let known = webhook.client_config.and_then(|config| config.ca_bundle);
@@ -203,11 +229,14 @@ impl Stand {
         if paths.is_empty() {
             return Ok(());
         }
-        let operations: Vec<_> =
-            paths.iter().map(|path| json!({"op": "add", "path": path, "value": self.bundle()})).collect();
+        let operations: Vec<_> = paths
+            .iter()
+            .map(|path| json!({"op": "add", "path": path, "value": self.bundle()}))
+            .collect();
         let operations =
             serde_json::from_value(Value::Array(operations)).context("failed to build a patch")?;
-        api.patch(name, &PatchParams::default(), &Patch::<()>::Json(operations)).await?;
+        api.patch(name, &PatchParams::default(), &Patch::<()>::Json(operations))
+            .await?;
         println!("Injected into {name}");
         Ok(())
     }

@@ -28,7 +28,10 @@ pub(super) fn up(
             Err(error) => Look::NotYet(error.to_string()),
         })
     })?;
-    processes.start("kube-controller-manager", &mut controller_manager(layout, tools, site))
+    processes.start(
+        "kube-controller-manager",
+        &mut controller_manager(layout, tools, site),
+    )
 }
 
 /// Starts the scheduler, which only a cluster with a node needs.
@@ -92,10 +95,20 @@ fn api_server(layout: &Layout, tools: &Tools, site: &Site) -> Command {
 fn controller_manager(layout: &Layout, tools: &Tools, site: &Site) -> Command {
     let mut command = client(layout, tools, "kube-controller-manager");
     command.arg(format!("--cluster-cidr={}", Network::PODS));
-    command.arg(format!("--root-ca-file={}", layout.pki().join("ca.crt").display()));
+    command.arg(format!(
+        "--root-ca-file={}",
+        layout.pki().join("ca.crt").display()
+    ));
     let signing_key = layout.pki().join("service-accounts.key");
-    command.arg(format!("--service-account-private-key-file={}", signing_key.display()));
-    command.args(["--use-service-account-credentials=true", "--kube-api-qps=200", "--kube-api-burst=400"]);
+    command.arg(format!(
+        "--service-account-private-key-file={}",
+        signing_key.display()
+    ));
+    command.args([
+        "--use-service-account-credentials=true",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+    ]);
     if !site.controllers_serve {
         command.arg("--secure-port=0");
     }
@@ -105,7 +118,11 @@ fn controller_manager(layout: &Layout, tools: &Tools, site: &Site) -> Command {
 fn client(layout: &Layout, tools: &Tools, name: &str) -> Command {
     let kubeconfig = layout.at(&format!("{name}.kubeconfig"));
     let mut command = Command::new(tools.program(name));
-    for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
+    for flag in [
+        "kubeconfig",
+        "authentication-kubeconfig",
+        "authorization-kubeconfig",
+    ] {
         command.arg(format!("--{flag}={}", kubeconfig.display()));
     }
     command.arg("--leader-elect=false");

@@ -31,7 +31,9 @@ impl Image {
     /// The image of a tool, from the cache if it has it.
     pub(super) fn of_tool(tools: &Tools, program: &str) -> anyhow::Result<Self> {
         let name = name_of_tool(program);
-        let archive = paths::cache()?.join("images").join(format!("{}.tar", tools.key(program)));
+        let archive = paths::cache()?
+            .join("images")
+            .join(format!("{}.tar", tools.key(program)));
         if !archive.exists() {
             let path = tools.program(program);
             let context = path.parent().expect("programs lie in folders");
@@ -50,10 +52,17 @@ impl Image {
 
     /// Imports the image into the node's containerd.
     pub(crate) fn load(&self, layout: &Layout, tools: &Tools) -> anyhow::Result<()> {
-        let archive = self.archive.to_str().context("the path of an archive is not text")?;
-        ctr(layout, tools.program("ctr"), &["images", "import", "--local", archive])
-            .with_context(|| format!("failed to load image {}", self.name))
-            .map(|_| ())
+        let archive = self
+            .archive
+            .to_str()
+            .context("the path of an archive is not text")?;
+        ctr(
+            layout,
+            tools.program("ctr"),
+            &["images", "import", "--local", archive],
+        )
+        .with_context(|| format!("failed to load image {}", self.name))
+        .map(|_| ())
     }
 }
 
@@ -82,6 +91,8 @@ const CTR_TIMEOUT: &str = "120s";
 pub(super) fn ctr(layout: &Layout, program: &Path, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.arg("--address").arg(layout.containerd_socket());
-    command.args(["--namespace", "k8s.io", "--timeout", CTR_TIMEOUT]).args(args);
+    command
+        .args(["--namespace", "k8s.io", "--timeout", CTR_TIMEOUT])
+        .args(args);
     capture(&mut command)
 }

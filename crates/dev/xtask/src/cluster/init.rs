@@ -27,7 +27,9 @@ pub(super) fn up(
     kubectl: &Kubectl,
 ) -> anyhow::Result<()> {
     Image::of_tool(tools, "coredns")?.load(layout, tools)?;
-    let dns = DNS.replace("DNS_IMAGE", &name_of_tool("coredns")).replace("DNS_ADDRESS", Network::DNS_SERVICE);
+    let dns = DNS
+        .replace("DNS_IMAGE", &name_of_tool("coredns"))
+        .replace("DNS_ADDRESS", Network::DNS_SERVICE);
     kubectl.apply(&dns)?;
     certificates(layout, processes, kubectl)?;
     for program in Repository::programs() {
@@ -76,7 +78,15 @@ pub(super) fn cluster_api(
         let version = tools.cluster_api().version();
         let core = format!("cluster-api:{version}");
         let kubeadm = format!("kubeadm:{version}");
-        let args = ["init", "--core", &core, "--bootstrap", &kubeadm, "--control-plane", &kubeadm];
+        let args = [
+            "init",
+            "--core",
+            &core,
+            "--bootstrap",
+            &kubeadm,
+            "--control-plane",
+            &kubeadm,
+        ];
         clusterctl_with(layout, tools.program("clusterctl"), &args, gates)?;
         can_try_cert_manager(kubectl)?;
     }
@@ -85,14 +95,25 @@ pub(super) fn cluster_api(
 
 /// Waits until clusterctl's test objects for cert-manager are gone. Until then, clusterctl cannot test again.
 pub(super) fn can_try_cert_manager(kubectl: &Kubectl) -> anyhow::Result<()> {
-    kubectl.run(&["wait", "--for=delete", "--timeout=60s", "namespace/cert-manager-test"]).map(drop)
+    kubectl
+        .run(&[
+            "wait",
+            "--for=delete",
+            "--timeout=60s",
+            "namespace/cert-manager-test",
+        ])
+        .map(drop)
 }
 
 /// Whether clusterctl has recorded a provider as installed.
 pub(crate) fn is_installed(kubectl: &Kubectl, label: &str) -> bool {
     // Before the first `init` the kind does not exist.
-    let providers = kubectl.items(&["providers.clusterctl.cluster.x-k8s.io", "-A"]).unwrap_or_default();
-    providers.iter().any(|provider| provider["metadata"]["name"] == label)
+    let providers = kubectl
+        .items(&["providers.clusterctl.cluster.x-k8s.io", "-A"])
+        .unwrap_or_default();
+    providers
+        .iter()
+        .any(|provider| provider["metadata"]["name"] == label)
 }
 
 /// Runs clusterctl with the local repository and the feature gates that the tests need.

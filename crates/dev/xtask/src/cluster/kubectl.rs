@@ -26,7 +26,10 @@ pub(crate) struct Kubectl {
 
 impl Kubectl {
     pub(crate) fn new(program: impl Into<PathBuf>, kubeconfig: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), kubeconfig: kubeconfig.into() }
+        Self {
+            program: program.into(),
+            kubeconfig: kubeconfig.into(),
+        }
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> anyhow::Result<String> {
@@ -67,8 +70,11 @@ impl Kubectl {
         let args = [&["deployments.apps"], place.as_slice()].concat();
         wait::until("deployments to be available", limit, LOOK_EVERY, || {
             let deployments = self.items(&args)?;
-            let waiting: Vec<_> =
-                deployments.iter().filter(|deployment| !is_available(deployment)).map(summary).collect();
+            let waiting: Vec<_> = deployments
+                .iter()
+                .filter(|deployment| !is_available(deployment))
+                .map(summary)
+                .collect();
             Ok(if waiting.is_empty() && !deployments.is_empty() {
                 Look::Done(())
             } else {
@@ -80,7 +86,10 @@ impl Kubectl {
                 ))
             })
         })
-        .with_context(|| self.run(&[&["get", "pods"], place.as_slice()].concat()).unwrap_or_default())
+        .with_context(|| {
+            self.run(&[&["get", "pods"], place.as_slice()].concat())
+                .unwrap_or_default()
+        })
     }
 
     /// Deletes every pod and waits until all are gone.
@@ -92,7 +101,9 @@ impl Kubectl {
 
     /// Whether the API server answers. Without a limit, kubectl would wait forever for one that hangs.
     pub(super) fn is_answered(&self) -> bool {
-        soon("the API server to answer", || self.run(&["get", "--raw=/readyz", REQUEST_LIMIT]).is_ok())
+        soon("the API server to answer", || {
+            self.run(&["get", "--raw=/readyz", REQUEST_LIMIT]).is_ok()
+        })
     }
 
     /// Whether a node is ready.
@@ -111,7 +122,13 @@ impl Kubectl {
 }
 
 fn soon(what: &str, holds: impl Fn() -> bool) -> bool {
-    let look = || Ok(if holds() { Look::Done(()) } else { Look::NotYet(String::new()) });
+    let look = || {
+        Ok(if holds() {
+            Look::Done(())
+        } else {
+            Look::NotYet(String::new())
+        })
+    };
     wait::until(what, BUSY_LIMIT, LOOK_EVERY, look).is_ok()
 }
 
@@ -123,7 +140,10 @@ pub(super) fn kustomize(kubectl: &Path, folder: &Path) -> anyhow::Result<String>
 /// Whether a condition of the object is True.
 pub(super) fn is_true(object: &Value, condition: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|item| item["type"] == condition && item["status"] == "True")
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|item| item["type"] == condition && item["status"] == "True")
 }
 
 /// Whether the Deployment is available in its current generation, and no pod of an earlier generation is left.
@@ -144,7 +164,12 @@ fn summary(object: &Value) -> String {
         .flatten()
         .map(|item| format!("{}={} {}", item["type"], item["status"], item["message"]))
         .collect();
-    format!("{}/{}: {}", metadata["namespace"], metadata["name"], conditions.join(", "))
+    format!(
+        "{}/{}: {}",
+        metadata["namespace"],
+        metadata["name"],
+        conditions.join(", ")
+    )
 }
 
 #[cfg(test)]

@@ -15,12 +15,16 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn new() -> anyhow::Result<Self> {
-        Ok(Self { state: paths::cache()?.join("cluster") })
+        Ok(Self {
+            state: paths::cache()?.join("cluster"),
+        })
     }
 
     /// The folders of a cluster without a node.
     pub(super) fn bare(name: &str) -> anyhow::Result<Self> {
-        Ok(Self { state: paths::cache()?.join(format!("cluster-{name}")) })
+        Ok(Self {
+            state: paths::cache()?.join(format!("cluster-{name}")),
+        })
     }
 
     pub(super) fn exists(&self) -> bool {

@@ -56,7 +56,10 @@ pub(super) fn containers(layout: &Layout, processes: &Processes) -> anyhow::Resu
 fn network_namespace(info: &str) -> Option<PathBuf> {
     let info: Value = serde_json::from_str(info).ok()?;
     let namespaces = info["Spec"]["linux"]["namespaces"].as_array()?;
-    let path = namespaces.iter().find(|namespace| namespace["type"] == "network")?["path"].as_str()?;
+    let path = namespaces
+        .iter()
+        .find(|namespace| namespace["type"] == "network")?["path"]
+        .as_str()?;
     path.starts_with("/run/netns/").then(|| path.into())
 }
 
@@ -68,7 +71,11 @@ pub(super) fn shims(layout: &Layout) -> anyhow::Result<()> {
     }
     wait::until("shims to end", LIMIT, LOOK_EVERY, || {
         let left = shims_of(&socket)?;
-        Ok(if left.is_empty() { Look::Done(()) } else { Look::NotYet(format!("processes {left:?}")) })
+        Ok(if left.is_empty() {
+            Look::Done(())
+        } else {
+            Look::NotYet(format!("processes {left:?}"))
+        })
     })
 }
 
@@ -76,10 +83,14 @@ fn shims_of(socket: &Path) -> anyhow::Result<Vec<i32>> {
     let mut shims = Vec::new();
     for entry in fs::read_dir("/proc").context("failed to list processes")? {
         let entry = entry.context("failed to list processes")?;
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let mut words = arguments.split(|byte| *byte == 0);
-        let is_shim = words.next().is_some_and(|program| program.ends_with(b"containerd-shim-runc-v2"));
+        let is_shim = words
+            .next()
+            .is_some_and(|program| program.ends_with(b"containerd-shim-runc-v2"));
         if is_shim && words.any(|word| word == socket.as_os_str().as_encoded_bytes()) {
             shims.push(pid);
         }
@@ -106,9 +117,14 @@ pub(super) fn mounts(folder: &Path) -> anyhow::Result<()> {
 
 /// Mount points below a folder in the order of mounting (proc_pid_mountinfo(5), field 5).
 fn mount_points(table: &str, folder: &Path) -> Vec<PathBuf> {
-    let points =
-        table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| point.replace("\\040", " "));
-    points.map(PathBuf::from).filter(|point| point != folder && point.starts_with(folder)).collect()
+    let points = table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(|point| point.replace("\\040", " "));
+    points
+        .map(PathBuf::from)
+        .filter(|point| point != folder && point.starts_with(folder))
+        .collect()
 }
 
 #[cfg(test)]
@@ -119,7 +135,10 @@ mod tests {
     fn only_mounts_below_the_folder_are_found_in_order() {
         let table = "1 0 8:1 / / rw - ext4 a rw\n2 1 0:5 / /s/a rw - tmpfs t rw\n3 2 0:5 / /s/a/b\\040c rw - tmpfs t rw\n\
                      4 1 0:5 / /state rw - tmpfs t rw\n";
-        assert_eq!(mount_points(table, Path::new("/s")), [PathBuf::from("/s/a"), PathBuf::from("/s/a/b c")]);
+        assert_eq!(
+            mount_points(table, Path::new("/s")),
+            [PathBuf::from("/s/a"), PathBuf::from("/s/a/b c")]
+        );
     }
 
     #[test]
@@ -129,7 +148,10 @@ mod tests {
                 r#"{{"Spec":{{"linux":{{"namespaces":[{{"type":"pid"}},{{"type":"network","path":"{path}"}}]}}}}}}"#
             )
         };
-        assert_eq!(network_namespace(&info("/run/netns/cni-1")), Some("/run/netns/cni-1".into()));
+        assert_eq!(
+            network_namespace(&info("/run/netns/cni-1")),
+            Some("/run/netns/cni-1".into())
+        );
         assert_eq!(network_namespace(&info("/proc/1/ns/net")), None);
     }
 }

@@ -39,7 +39,11 @@ const READY_LIMIT: Duration = Duration::from_secs(90);
 const TOKEN_DURATION: &str = "--duration=12h";
 
 /// Our providers, by label.
-const OURS: [&str; 3] = [release::LABEL, release::IPAM_LABEL, release::RUNTIME_EXTENSION_LABEL];
+const OURS: [&str; 3] = [
+    release::LABEL,
+    release::IPAM_LABEL,
+    release::RUNTIME_EXTENSION_LABEL,
+];
 
 /// A manager to run.
 struct Manager {
@@ -102,7 +106,11 @@ impl Manager {
     /// The arguments of its container, with its own ports and without settings that only work in pods.
     fn command_line(&self, address: &str, certificates: &Path) -> Vec<String> {
         let is_extension = self.label == release::RUNTIME_EXTENSION_LABEL;
-        let serving = if is_extension { "--runtime-extension-port" } else { "--webhook-port" };
+        let serving = if is_extension {
+            "--runtime-extension-port"
+        } else {
+            "--webhook-port"
+        };
         let mut own = vec![
             format!("{serving}={}", self.serving_port()),
             format!("--health-addr={address}:{}", self.health_port()),
@@ -124,7 +132,10 @@ impl Manager {
         }
         let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
         let replaced: Vec<_> = own.iter().map(|argument| flag(argument)).collect();
-        let kept = self.arguments.iter().filter(|argument| !replaced.contains(&flag(argument)));
+        let kept = self
+            .arguments
+            .iter()
+            .filter(|argument| !replaced.contains(&flag(argument)));
         kept.cloned().chain(own.iter().cloned()).collect()
     }
 }
@@ -169,11 +180,22 @@ pub(super) fn up(
         if let Some(secret) = &manager.certificate {
             certificate(kubectl, &manager.namespace, secret, &folder)?;
         }
-        let account = ["create", "token", &manager.account, "-n", &manager.namespace, TOKEN_DURATION];
+        let account = [
+            "create",
+            "token",
+            &manager.account,
+            "-n",
+            &manager.namespace,
+            TOKEN_DURATION,
+        ];
         let kubeconfig = folder.join("kubeconfig");
         pki::service_account(layout, &number.site(), &kubeconfig, kubectl.run(&account)?.trim())?;
         let is_tool = Repository::programs().any(|tool| tool == manager.label);
-        let mut command = Command::new(if is_tool { tools.program(&manager.label) } else { program });
+        let mut command = Command::new(if is_tool {
+            tools.program(&manager.label)
+        } else {
+            program
+        });
         if manager.is_ours() {
             command.arg("manager");
         }
@@ -186,16 +208,23 @@ pub(super) fn up(
         write(&followed, &manager.uid)?;
     }
     for manager in &managers {
-        wait::until(&format!("{} to be ready", manager.label), READY_LIMIT, LOOK_EVERY, || {
-            processes.check(&manager.label)?;
-            Ok(match answer(&address, manager.health_port(), "/readyz") {
-                Ok(answer) if answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200") => {
-                    Look::Done(())
-                }
-                Ok(answer) => Look::NotYet(answer),
-                Err(error) => Look::NotYet(error.to_string()),
-            })
-        })
+        wait::until(
+            &format!("{} to be ready", manager.label),
+            READY_LIMIT,
+            LOOK_EVERY,
+            || {
+                processes.check(&manager.label)?;
+                Ok(match answer(&address, manager.health_port(), "/readyz") {
+                    Ok(answer)
+                        if answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200") =>
+                    {
+                        Look::Done(())
+                    }
+                    Ok(answer) => Look::NotYet(answer),
+                    Err(error) => Look::NotYet(error.to_string()),
+                })
+            },
+        )
         .with_context(|| processes.log_tail(&manager.label))?;
     }
     Ok(())
@@ -208,7 +237,11 @@ fn expose(kubectl: &Kubectl, manager: &Manager, address: &str) -> anyhow::Result
         let name = &service["metadata"]["name"];
         let ports = service["spec"]["ports"].as_array().into_iter().flatten();
         let ports: Vec<_> = ports
-            .filter(|port| port["targetPort"].as_str().is_some_and(|target| TARGETS.contains(&target)))
+            .filter(|port| {
+                port["targetPort"]
+                    .as_str()
+                    .is_some_and(|target| TARGETS.contains(&target))
+            })
             .map(|port| {
                 let name = port["name"].as_str().unwrap_or_default();
                 json!({"name": name, "port": manager.serving_port(), "protocol": "TCP"})
@@ -246,8 +279,12 @@ fn certificate(kubectl: &Kubectl, namespace: &str, secret: &str, folder: &Path) 
         })
     })?;
     for (key, place) in [("tls.crt", "tls.crt"), ("tls.key", "tls.key")] {
-        let text = data[key].as_str().with_context(|| format!("{what} has no {key}"))?;
-        let bytes = BASE64_STANDARD.decode(text).with_context(|| format!("failed to decode {what}"))?;
+        let text = data[key]
+            .as_str()
+            .with_context(|| format!("{what} has no {key}"))?;
+        let bytes = BASE64_STANDARD
+            .decode(text)
+            .with_context(|| format!("failed to decode {what}"))?;
         write(&folder.join(place), bytes)?;
     }
     Ok(())
@@ -258,7 +295,9 @@ fn answer(address: &str, port: u16, path: &str) -> anyhow::Result<String> {
     const LIMIT: Duration = Duration::from_secs(2);
     let server: SocketAddr = format!("{address}:{port}").parse().context("not an address")?;
     let mut stream = TcpStream::connect_timeout(&server, LIMIT).context("failed to connect")?;
-    stream.set_read_timeout(Some(LIMIT)).context("failed to set a limit")?;
+    stream
+        .set_read_timeout(Some(LIMIT))
+        .context("failed to set a limit")?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).context("failed to ask")?;
     let mut answer = [0; 512];
@@ -307,6 +346,9 @@ mod tests {
         ours["metadata"]["labels"][PROVIDER] = json!(release::LABEL);
         let manager = Manager::read(&ours, Number::first()).expect("a Deployment");
         let line = manager.command_line("10.251.0.2", Path::new("/c"));
-        assert!(line.contains(&"--workload-ports=21000-21999".to_owned()), "{line:?}");
+        assert!(
+            line.contains(&"--workload-ports=21000-21999".to_owned()),
+            "{line:?}"
+        );
     }
 }

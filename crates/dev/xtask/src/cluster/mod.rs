@@ -124,7 +124,11 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     let tools = Tools::build(ClusterApi::default())?;
     steps.done("tools");
     let processes = layout.processes()?;
-    let parts = if with_node { process::ALL } else { process::CONTROL_PLANE };
+    let parts = if with_node {
+        process::ALL
+    } else {
+        process::CONTROL_PLANE
+    };
     let kubectl = Kubectl::new(tools.program("kubectl"), layout.kubeconfig());
     let runs = parts.iter().all(|name| processes.is_running(name));
     // Processes that survived an aborted run may not work any more.
@@ -155,7 +159,11 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
         steps.done("Cluster API");
     }
     println!("Up. Use it with: eval \"$(cargo xtask cluster env)\"");
-    Ok(Cluster { layout: layout.clone(), tools, kubectl })
+    Ok(Cluster {
+        layout: layout.clone(),
+        tools,
+        kubectl,
+    })
 }
 
 /// Stops the cluster, if there is one, and removes its state.
@@ -175,7 +183,13 @@ pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
             eprintln!("Pods are stopped by force: {error:#}");
         }
     }
-    for name in ["certificates", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"] {
+    for name in [
+        "certificates",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubelet",
+        "kube-proxy",
+    ] {
         processes.stop(name)?;
     }
     leftovers::containers(layout, &processes)?;
@@ -196,6 +210,9 @@ fn env(layout: &Layout) -> anyhow::Result<()> {
     }
     println!("export KUBECONFIG={}", kubeconfig.display());
     println!("export PATH={}:\"$PATH\"", layout.at("bin").display());
-    println!("export CLUSTERCTL_CONFIG={}", Repository::config_file(layout).display());
+    println!(
+        "export CLUSTERCTL_CONFIG={}",
+        Repository::config_file(layout).display()
+    );
     Ok(())
 }

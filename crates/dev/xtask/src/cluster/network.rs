@@ -32,7 +32,9 @@ pub(super) fn up() -> anyhow::Result<()> {
 }
 
 pub(super) fn down() -> anyhow::Result<()> {
-    [Network::POD_BRIDGE, Network::NODE_LINK].into_iter().try_for_each(remove)
+    [Network::POD_BRIDGE, Network::NODE_LINK]
+        .into_iter()
+        .try_for_each(remove)
 }
 
 /// Adds an address to this machine, on a new link.
@@ -46,7 +48,11 @@ pub(super) fn carry(link: &str, address: &str) -> anyhow::Result<()> {
 
 /// Removes a link, if it exists.
 pub(super) fn remove(link: &str) -> anyhow::Result<()> {
-    if exists(link) { ip(&["link", "delete", link]) } else { Ok(()) }
+    if exists(link) {
+        ip(&["link", "delete", link])
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether a link exists. Asks the kernel with `ip`: /sys shows the links of the network namespace it was mounted in,

@@ -37,8 +37,14 @@ pub(super) fn up(
     write(&layout.at("kubelet.yaml"), kubelet_config(layout))?;
 
     let mut containerd = Command::new(tools.program("containerd"));
-    let shims = tools.program("containerd").parent().expect("programs lie in folders");
-    containerd.arg("--config").arg(layout.at("containerd.toml")).env("PATH", path_with([shims])?);
+    let shims = tools
+        .program("containerd")
+        .parent()
+        .expect("programs lie in folders");
+    containerd
+        .arg("--config")
+        .arg(layout.at("containerd.toml"))
+        .env("PATH", path_with([shims])?);
     processes.start("containerd", &mut containerd)?;
     wait::until("containerd to answer", SOCKET_LIMIT, LOOK_EVERY, || {
         processes.check("containerd")?;

@@ -39,10 +39,18 @@ pub(super) fn install(with_node: bool) -> anyhow::Result<()> {
     }
     println!("Installing {}", missing.join(", "));
     let apt = |args: &[&str]| {
-        show(Command::new("apt-get").arg("-qq").args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+        show(
+            Command::new("apt-get")
+                .arg("-qq")
+                .args(args)
+                .env("DEBIAN_FRONTEND", "noninteractive"),
+        )
     };
     apt(&["update"]).context("failed to update the package lists")?;
-    let install = ["install", "-y", "--no-install-recommends"].into_iter().chain(missing).collect::<Vec<_>>();
+    let install = ["install", "-y", "--no-install-recommends"]
+        .into_iter()
+        .chain(missing)
+        .collect::<Vec<_>>();
     apt(&install)?;
     match self::missing().as_slice() {
         [] => Ok(()),
@@ -51,7 +59,16 @@ pub(super) fn install(with_node: bool) -> anyhow::Result<()> {
 }
 
 fn missing() -> Vec<&'static str> {
-    let is_there =
-        |what: &str| if what.starts_with('/') { Path::new(what).exists() } else { is_installed(what) };
-    PACKAGES.into_iter().filter(|(what, _)| !is_there(what)).map(|(_, package)| package).collect()
+    let is_there = |what: &str| {
+        if what.starts_with('/') {
+            Path::new(what).exists()
+        } else {
+            is_installed(what)
+        }
+    };
+    PACKAGES
+        .into_iter()
+        .filter(|(what, _)| !is_there(what))
+        .map(|(_, package)| package)
+        .collect()
 }

@@ -29,7 +29,12 @@ pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
     for (name, common_name, organization) in IDENTITIES {
         let (dns_names, ip_addresses): (&[&str], &[&str]) = match name {
             "kube-apiserver" => (
-                &["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"],
+                &[
+                    "kubernetes",
+                    "kubernetes.default",
+                    "kubernetes.default.svc",
+                    "localhost",
+                ],
                 &["127.0.0.1", &site.address, Network::API_SERVICE],
             ),
             "kubelet" => (&["node"], &[Network::NODE]),
@@ -38,11 +43,17 @@ pub(super) fn create(layout: &Layout, site: &Site) -> anyhow::Result<()> {
         let mut request = request(name, common_name);
         request.organizations = organization.map(str::to_owned).into_iter().collect();
         request.dns_names = dns_names.iter().map(|&name| name.to_owned()).collect();
-        request.ip_addresses = ip_addresses.iter().map(|address| Network::address(address)).collect();
+        request.ip_addresses = ip_addresses
+            .iter()
+            .map(|address| Network::address(address))
+            .collect();
         let leaf = authority.issue(&request)?;
         write(&folder.join(format!("{name}.crt")), leaf.certificate_pem())?;
         write_secret(&folder.join(format!("{name}.key")), &leaf.key_pem())?;
-        let proof = Credentials::Certificate { certificate: &leaf.certificate_pem(), key: &leaf.key_pem() };
+        let proof = Credentials::Certificate {
+            certificate: &leaf.certificate_pem(),
+            key: &leaf.key_pem(),
+        };
         let kubeconfig = kubeconfig(site, &authority, proof)?;
         write_secret(&layout.at(&format!("{name}.kubeconfig")), &kubeconfig)?;
     }
@@ -61,8 +72,12 @@ pub(super) fn authority(folder: &Path, name: &str) -> anyhow::Result<Authority> 
             .with_context(|| format!("failed to read authority {name}"));
     }
     let (not_before, not_after) = validity();
-    let authority =
-        Authority::generate(&format!("nephele-e2e-{name}"), KeyAlgorithm::EcdsaP256, not_before, not_after)?;
+    let authority = Authority::generate(
+        &format!("nephele-e2e-{name}"),
+        KeyAlgorithm::EcdsaP256,
+        not_before,
+        not_after,
+    )?;
     write(&certificate, authority.certificate_pem())?;
     write_secret(&key, &authority.key_pem())?;
     Ok(authority)

@@ -18,10 +18,19 @@ use crate::{
 };
 
 /// The processes of an API server without a node.
-pub(super) const CONTROL_PLANE: &[&str] =
-    &["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+pub(super) const CONTROL_PLANE: &[&str] = &[
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+];
 /// The processes of a cluster without a node, besides the managers of providers.
-pub(super) const BARE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "certificates"];
+pub(super) const BARE: &[&str] = &[
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "certificates",
+];
 /// The processes of a cluster.
 pub(super) const ALL: &[&str] = &[
     "etcd",
@@ -102,7 +111,11 @@ impl Processes {
 
     /// Fails with the end of the log when a process is not running.
     pub(super) fn check(&self, name: &str) -> anyhow::Result<()> {
-        if self.is_running(name) { Ok(()) } else { bail!("{name} is not running: {}", self.log_tail(name)) }
+        if self.is_running(name) {
+            Ok(())
+        } else {
+            bail!("{name} is not running: {}", self.log_tail(name))
+        }
     }
 
     /// Terminates a process, kills it if it does not end, and waits until it is gone.
@@ -110,8 +123,13 @@ impl Processes {
         if let Some(Started { pid, .. }) = self.running(name) {
             let what = format!("{name} (process {pid}) to end");
             signal(pid, Signal::TERM)?;
-            let gone =
-                || if self.is_running(name) { Look::NotYet("running".to_owned()) } else { Look::Done(()) };
+            let gone = || {
+                if self.is_running(name) {
+                    Look::NotYet("running".to_owned())
+                } else {
+                    Look::Done(())
+                }
+            };
             if wait::until(&what, PATIENCE, LOOK_EVERY, || Ok(gone())).is_err() {
                 signal(pid, Signal::KILL)?;
                 wait::until(&what, PATIENCE, LOOK_EVERY, || Ok(gone()))?;
@@ -166,7 +184,11 @@ fn parse_start_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
     let state = fields.next()?;
-    if state == "Z" { None } else { fields.nth(18)?.parse().ok() }
+    if state == "Z" {
+        None
+    } else {
+        fields.nth(18)?.parse().ok()
+    }
 }
 
 #[cfg(test)]
@@ -189,7 +211,9 @@ mod tests {
     fn a_process_is_found_again_stopped_and_forgotten() {
         let folder = std::env::temp_dir().join(format!("nephele-xtask-{}", std::process::id()));
         let processes = Processes::new(folder.join("pid"), folder.join("log")).expect("writable");
-        processes.start("sleep", Command::new("sleep").arg("600")).expect("starts");
+        processes
+            .start("sleep", Command::new("sleep").arg("600"))
+            .expect("starts");
         assert!(processes.is_running("sleep"));
         assert_eq!(processes.names().expect("readable"), ["sleep"]);
         processes.stop("sleep").expect("stops");

@@ -52,7 +52,10 @@ impl Repository {
         for ((label, file), sources) in PROVIDERS.into_iter().zip(sources) {
             let place = folder.join(label).join(release.version());
             let components = kustomize(tools.program("kubectl"), &module.join(sources))?;
-            write(&place.join(file), for_tests(&components, &name_of_tool(label), Lease::Long))?;
+            write(
+                &place.join(file),
+                for_tests(&components, &name_of_tool(label), Lease::Long),
+            )?;
             write(&place.join("metadata.yaml"), &metadata)?;
         }
         let repository = Self { folder };
@@ -70,8 +73,11 @@ impl Repository {
         let core = PROVIDERS.map(|(label, file)| url(label, cluster_api.version(), file));
         let infrastructure = url(release::LABEL, release::VERSION, release::COMPONENTS);
         let ipam = url(release::IPAM_LABEL, release::VERSION, release::IPAM_COMPONENTS);
-        let extension =
-            url(release::RUNTIME_EXTENSION_LABEL, release::VERSION, release::RUNTIME_EXTENSION_COMPONENTS);
+        let extension = url(
+            release::RUNTIME_EXTENSION_LABEL,
+            release::VERSION,
+            release::RUNTIME_EXTENSION_COMPONENTS,
+        );
         let [cluster_api, bootstrap, control_plane] = core;
         format!(
             "# cert-manager is there already, as far as clusterctl can see: the address is never asked.
@@ -134,7 +140,9 @@ pub(super) fn for_tests(components: &str, image: &str, lease: Lease) -> String {
         {
             text.extend(LEASE.map(|argument| format!("{indent}- {argument}\n")));
         }
-        let probe = ["livenessProbe:", "readinessProbe:"].iter().find_map(|probe| line.strip_suffix(probe));
+        let probe = ["livenessProbe:", "readinessProbe:"]
+            .iter()
+            .find_map(|probe| line.strip_suffix(probe));
         text.extend(probe.map(|indent| format!("{indent}  timeoutSeconds: {PROBE_SECONDS}\n")));
     }
     text
@@ -173,8 +181,13 @@ mod tests {
         type: string
 ";
         assert_eq!(for_tests(components, "localhost/y:e2e", Lease::Long), expected);
-        let shipped: String =
-            expected.split_inclusive('\n').filter(|line| !line.contains("--leader-elect-")).collect();
-        assert_eq!(for_tests(components, "localhost/y:e2e", Lease::AsShipped), shipped);
+        let shipped: String = expected
+            .split_inclusive('\n')
+            .filter(|line| !line.contains("--leader-elect-"))
+            .collect();
+        assert_eq!(
+            for_tests(components, "localhost/y:e2e", Lease::AsShipped),
+            shipped
+        );
     }
 }

@@ -54,14 +54,23 @@ impl Number {
         if let Some(number) = Self::read(layout) {
             return Ok(number);
         }
-        let taken: Vec<_> = bare()?.iter().filter_map(|(_, layout)| Self::read(layout)).collect();
-        for number in (2..=NUMBER_MAX).map(Self).filter(|number| !taken.contains(number)) {
+        let taken: Vec<_> = bare()?
+            .iter()
+            .filter_map(|(_, layout)| Self::read(layout))
+            .collect();
+        for number in (2..=NUMBER_MAX)
+            .map(Self)
+            .filter(|number| !taken.contains(number))
+        {
             if number.claim(layout)? {
                 write(&layout.at("number"), number.0.to_string())?;
                 return Ok(number);
             }
         }
-        bail!("no more than {} clusters without a node can be up", NUMBER_MAX - 1)
+        bail!(
+            "no more than {} clusters without a node can be up",
+            NUMBER_MAX - 1
+        )
     }
 
     /// Claims the number for a cluster. Returns `false` when another cluster that starts at the same time has it.
@@ -77,7 +86,8 @@ impl Number {
         match OpenOptions::new().write(true).create_new(true).open(&claim) {
             Ok(mut file) => {
                 let owner = layout.at("");
-                file.write_all(owner.as_os_str().as_encoded_bytes()).with_context(attempt)?;
+                file.write_all(owner.as_os_str().as_encoded_bytes())
+                    .with_context(attempt)?;
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -107,13 +117,23 @@ impl Number {
     }
 
     pub(super) fn read(layout: &Layout) -> Option<Self> {
-        fs::read_to_string(layout.at("number")).ok()?.parse().ok().map(Self)
+        fs::read_to_string(layout.at("number"))
+            .ok()?
+            .parse()
+            .ok()
+            .map(Self)
     }
 
     pub(super) fn site(self) -> Site {
         let address = format!("10.251.0.{}", self.0);
         // The cluster with a node listens on all addresses of the machine.
-        Site { bind: address.clone(), local: address.clone(), address, port: 6444, controllers_serve: false }
+        Site {
+            bind: address.clone(),
+            local: address.clone(),
+            address,
+            port: 6444,
+            controllers_serve: false,
+        }
     }
 
     /// The `index`th of a hundred ports that are reserved for this cluster's managers.
@@ -148,7 +168,11 @@ pub(super) fn bare() -> anyhow::Result<Vec<(String, Layout)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(&cache).with_context(|| format!("failed to list {}", cache.display()))? {
         let entry = entry.with_context(|| format!("failed to list {}", cache.display()))?;
-        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_prefix("cluster-")) {
+        if let Some(name) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.strip_prefix("cluster-"))
+        {
             found.push((name.to_owned(), Layout::bare(name)?));
         }
     }
@@ -162,12 +186,22 @@ mod tests {
 
     #[test]
     fn clusters_have_nothing_in_common() {
-        let sites: Vec<_> = (2..=NUMBER_MAX).map(|number| Number(number).site().address).collect();
-        assert_eq!((sites[0].as_str(), sites[7].as_str()), ("10.251.0.2", "10.251.0.9"));
+        let sites: Vec<_> = (2..=NUMBER_MAX)
+            .map(|number| Number(number).site().address)
+            .collect();
+        assert_eq!(
+            (sites[0].as_str(), sites[7].as_str()),
+            ("10.251.0.2", "10.251.0.9")
+        );
         assert!(!sites.contains(&Network::NODE.to_owned()));
         assert!(Number(2).port(99) < Number(3).port(0));
-        let ports: Vec<_> = (2..=NUMBER_MAX).map(|number| Number(number).workload_ports()).collect();
-        assert_eq!((ports[0].as_str(), ports[1].as_str()), ("21000-21999", "22000-22999"));
+        let ports: Vec<_> = (2..=NUMBER_MAX)
+            .map(|number| Number(number).workload_ports())
+            .collect();
+        assert_eq!(
+            (ports[0].as_str(), ports[1].as_str()),
+            ("21000-21999", "22000-22999")
+        );
         assert_eq!(ports[7], "28000-28999");
     }
 }

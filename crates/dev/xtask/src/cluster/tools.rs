@@ -30,7 +30,10 @@ const MODULES: [Module; 5] = [
         name: "kubernetes",
         programs: &[
             ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
-            ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+            (
+                "kube-controller-manager",
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+            ),
             ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
             ("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
             ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
@@ -40,12 +43,20 @@ const MODULES: [Module; 5] = [
         linker_flags: "-X k8s.io/component-base/version.gitVersion=v1.36.3 \
                        -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
     },
-    Module { name: "etcd", programs: &[("etcd", "go.etcd.io/etcd/server/v3")], tags: "", linker_flags: "" },
+    Module {
+        name: "etcd",
+        programs: &[("etcd", "go.etcd.io/etcd/server/v3")],
+        tags: "",
+        linker_flags: "",
+    },
     Module {
         name: "containerd",
         programs: &[
             ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
-            ("containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
+            (
+                "containerd-shim-runc-v2",
+                "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            ),
             ("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
         ],
         // Without the snapshotters that need C libraries. No test uses them.
@@ -111,7 +122,11 @@ impl ClusterApi {
 
     /// The contract of its providers.
     pub(crate) fn contract(self) -> &'static str {
-        if matches!(self, Self::V1_10 | Self::V1_8) { "v1beta1" } else { "v1beta2" }
+        if matches!(self, Self::V1_10 | Self::V1_8) {
+            "v1beta1"
+        } else {
+            "v1beta2"
+        }
     }
 
     /// Whether its clusterctl installs providers of our contract.
@@ -136,7 +151,12 @@ impl ClusterApi {
             Self::V1_10 => ("cluster-api-1.10", &CORE_AT_THE_ROOT),
             Self::V1_8 => ("cluster-api-1.8", &CORE_AT_THE_ROOT),
         };
-        Module { name, programs, tags: "", linker_flags: "" }
+        Module {
+            name,
+            programs,
+            tags: "",
+            linker_flags: "",
+        }
     }
 
     /// The folder of its Go module, which includes its kustomize folders.
@@ -148,7 +168,10 @@ impl ClusterApi {
 /// The folder of a Go module that a folder under e2e/tools pins, with all its files.
 fn sources(folder: &str, module: &str) -> anyhow::Result<PathBuf> {
     let mut go = Command::new("go");
-    go.arg("list").arg("-C").arg(module_folder(folder)).args(["-m", "-f", "{{.Dir}}", module]);
+    go.arg("list")
+        .arg("-C")
+        .arg(module_folder(folder))
+        .args(["-m", "-f", "{{.Dir}}", module]);
     Ok(capture(&mut go)?.trim().into())
 }
 
@@ -159,7 +182,10 @@ const fn cluster_api(core: &'static str) -> [(&'static str, &'static str); 4] {
     [
         ("cluster-api", core),
         ("bootstrap-kubeadm", "sigs.k8s.io/cluster-api/bootstrap/kubeadm"),
-        ("control-plane-kubeadm", "sigs.k8s.io/cluster-api/controlplane/kubeadm"),
+        (
+            "control-plane-kubeadm",
+            "sigs.k8s.io/cluster-api/controlplane/kubeadm",
+        ),
         ("clusterctl", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
     ]
 }
@@ -193,10 +219,15 @@ impl Peer {
     pub(crate) fn version(self) -> anyhow::Result<String> {
         let pins = module_folder(self.program()).join("go.mod");
         let pins = fs::read_to_string(&pins).with_context(|| format!("failed to read {}", pins.display()))?;
-        let version = pins
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(self.go_module())?.split_whitespace().next());
-        version.map(str::to_owned).with_context(|| format!("{} is not pinned", self.go_module()))
+        let version = pins.lines().find_map(|line| {
+            line.trim()
+                .strip_prefix(self.go_module())?
+                .split_whitespace()
+                .next()
+        });
+        version
+            .map(str::to_owned)
+            .with_context(|| format!("{} is not pinned", self.go_module()))
     }
 
     /// The folder of its kustomization.
@@ -210,10 +241,21 @@ impl Peer {
 
     fn module(self) -> Module {
         let programs: &'static [_] = match self {
-            Self::InMemory => &[("peer-in-memory", "sigs.k8s.io/cluster-api/test/infrastructure/docker")],
-            Self::InCluster => &[("peer-in-cluster", "sigs.k8s.io/cluster-api-ipam-provider-in-cluster")],
+            Self::InMemory => &[(
+                "peer-in-memory",
+                "sigs.k8s.io/cluster-api/test/infrastructure/docker",
+            )],
+            Self::InCluster => &[(
+                "peer-in-cluster",
+                "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+            )],
         };
-        Module { name: self.program(), programs, tags: "", linker_flags: "" }
+        Module {
+            name: self.program(),
+            programs,
+            tags: "",
+            linker_flags: "",
+        }
     }
 }
 
@@ -235,7 +277,9 @@ pub(crate) fn helm() -> anyhow::Result<PathBuf> {
 impl Module {
     /// Builds the programs that the cache does not have, and adds their paths.
     fn build(&self, compiler: &str, programs: &mut BTreeMap<&'static str, PathBuf>) -> anyhow::Result<()> {
-        let folder = paths::cache()?.join("tools").join(format!("{}-{}", self.name, key(self, compiler)?));
+        let folder = paths::cache()?
+            .join("tools")
+            .join(format!("{}-{}", self.name, key(self, compiler)?));
         for (name, package) in self.programs {
             let program = folder.join(name);
             if !program.exists() {
@@ -262,7 +306,10 @@ impl Tools {
         for module in MODULES.iter().chain([&cluster_api.module()]) {
             module.build(&compiler, &mut programs)?;
         }
-        Ok(Self { programs, cluster_api })
+        Ok(Self {
+            programs,
+            cluster_api,
+        })
     }
 
     /// Adds the program of a peer, building it if the cache does not have it.
@@ -278,13 +325,18 @@ impl Tools {
 
     /// The path of a program.
     pub(crate) fn program(&self, name: &str) -> &Path {
-        self.programs.get(name).unwrap_or_else(|| panic!("{name} is in the list of programs"))
+        self.programs
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is in the list of programs"))
     }
 
     /// The key of the program's sources, as a file name.
     pub(crate) fn key(&self, name: &str) -> String {
-        let folder =
-            self.program(name).parent().and_then(Path::file_name).expect("programs lie in keyed folders");
+        let folder = self
+            .program(name)
+            .parent()
+            .and_then(Path::file_name)
+            .expect("programs lie in keyed folders");
         format!("{name}-{}", folder.to_string_lossy())
     }
 
@@ -315,7 +367,9 @@ fn compile(module: &Module, package: &str, program: &Path) -> anyhow::Result<()>
     let linker_flags = format!("-s -w {}", module.linker_flags);
     let mut go = Command::new("go");
     go.args(["build", "-C"]).arg(module_folder(module.name));
-    go.args(["-tags", module.tags, "-ldflags", linker_flags.trim_end(), "-o"]).arg(&unfinished).arg(package);
+    go.args(["-tags", module.tags, "-ldflags", linker_flags.trim_end(), "-o"])
+        .arg(&unfinished)
+        .arg(package);
     show(go.env("CGO_ENABLED", "0"))?;
     fs::rename(&unfinished, program)
         .with_context(|| format!("failed to move {} into place", program.display()))
@@ -349,15 +403,22 @@ mod tests {
         for release in ClusterApi::value_variants() {
             let module = module_folder(release.module().name);
             let pins = fs::read_to_string(module.join("go.mod")).expect("readable");
-            let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/cluster-api "));
-            assert_eq!(pinned, Some(format!("{} // indirect", release.version()).as_str()));
+            let pinned = pins
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("sigs.k8s.io/cluster-api "));
+            assert_eq!(
+                pinned,
+                Some(format!("{} // indirect", release.version()).as_str())
+            );
         }
     }
 
     #[test]
     fn the_version_of_helm_is_the_one_pinned() {
         let pins = fs::read_to_string(module_folder("helm").join("go.mod")).expect("readable");
-        let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("helm.sh/helm/v4 "));
+        let pinned = pins
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("helm.sh/helm/v4 "));
         let said = HELM.linker_flags.rsplit('=').next();
         assert_eq!(pinned.and_then(|version| version.split(' ').next()), said);
     }
@@ -367,6 +428,16 @@ mod tests {
         let [kubernetes, ..] = MODULES;
         let before = key(&kubernetes, "go1").expect("readable");
         assert_ne!(key(&kubernetes, "go2").expect("readable"), before);
-        assert_ne!(key(&Module { tags: "x", ..kubernetes }, "go1").expect("readable"), before);
+        assert_ne!(
+            key(
+                &Module {
+                    tags: "x",
+                    ..kubernetes
+                },
+                "go1"
+            )
+            .expect("readable"),
+            before
+        );
     }
 }

@@ -106,7 +106,11 @@ pub(crate) fn check() -> anyhow::Result<()> {
     for table in &TABLES {
         let page = fs::read_to_string(paths::repository().join(table.page));
         if page.ok() != Some(table::render(table, &groups(table)?)) {
-            bail!("{} is out of date with {}; run `cargo xtask contract`", table.page, table.rows);
+            bail!(
+                "{} is out of date with {}; run `cargo xtask contract`",
+                table.page,
+                table.rows
+            );
         }
     }
     Ok(())
@@ -126,7 +130,11 @@ fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
             }
         }
     }
-    if missing.is_empty() { Ok(groups) } else { bail!("{file} names missing tests:\n{}", missing.join("\n")) }
+    if missing.is_empty() {
+        Ok(groups)
+    } else {
+        bail!("{file} names missing tests:\n{}", missing.join("\n"))
+    }
 }
 
 /// Fails with the rows that should hold but have a test that did not pass.

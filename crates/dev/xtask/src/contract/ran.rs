@@ -24,13 +24,21 @@ impl Ran {
         for line in output.lines().map(str::trim) {
             if let Some(started) = line.strip_prefix("Running ") {
                 // unittests src/lib.rs (target/debug/deps/nephele_api-0123456789abcdef)
-                let file = started.rsplit(['/', '(']).next().unwrap_or_default().trim_end_matches(')');
+                let file = started
+                    .rsplit(['/', '('])
+                    .next()
+                    .unwrap_or_default()
+                    .trim_end_matches(')');
                 program = file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned();
-            } else if let Some((path, outcome)) =
-                line.strip_prefix("test ").and_then(|test| test.rsplit_once(" ... "))
+            } else if let Some((path, outcome)) = line
+                .strip_prefix("test ")
+                .and_then(|test| test.rsplit_once(" ... "))
             {
                 let path = path.split(' ').next().unwrap_or_default();
-                let passed = self.tests.entry((program.clone(), path.to_owned())).or_insert(true);
+                let passed = self
+                    .tests
+                    .entry((program.clone(), path.to_owned()))
+                    .or_insert(true);
                 // The outcome may be followed by the time: `ok <1.203s>`.
                 *passed &= outcome.split(' ').next() == Some("ok");
             } else if let Some((outcome, test)) =
@@ -50,14 +58,16 @@ impl Ran {
         let (file, function) = parts(test).ok_or("no test's name")?;
         let programs = programs(file).ok_or("in no crate")?;
         let is_it = |path: &str, modules: &[String]| {
-            let in_file = modules
-                .iter()
-                .try_fold(path, |rest, module| rest.strip_prefix(module.as_str())?.strip_prefix("::"));
+            let in_file = modules.iter().try_fold(path, |rest, module| {
+                rest.strip_prefix(module.as_str())?.strip_prefix("::")
+            });
             in_file.is_some_and(|rest| rest == function || rest.ends_with(&format!("::{function}")))
         };
         let outcomes: Vec<_> = (self.tests.iter())
             .filter(|((by, path), _)| {
-                programs.iter().any(|(program, modules)| by == program && is_it(path, modules))
+                programs
+                    .iter()
+                    .any(|(program, modules)| by == program && is_it(path, modules))
             })
             .map(|(_, passed)| *passed)
             .collect();
@@ -82,7 +92,10 @@ fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
     };
     let mut modules: Vec<_> = path.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
     let place = modules.remove(0);
-    if modules.last().is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str())) {
+    if modules
+        .last()
+        .is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str()))
+    {
         modules.pop();
     }
     let crate_name = package.replace('-', "_");
@@ -134,12 +147,30 @@ test d ... ok
             ("crates/ipam/ipam-controller/src/claim/plan/tests.rs::a", Ok(())),
             ("crates/ipam/ipam-controller/src/claim/plan.rs::b", Err("failed")),
             ("crates/ipam/ipam-controller/src/report.rs::c", Err("failed")),
-            ("crates/ipam/ipam-controller/tests/controllers/claims.rs::a", Ok(())),
-            ("crates/ipam/ipam-controller/tests/controllers/claims.rs::b", Ok(())),
-            ("crates/ipam/ipam-controller/tests/controllers/claims.rs::c", Err("did not run")),
-            ("crates/provider/infra-controller/tests/reconcile/machines.rs::e", Ok(())),
-            ("crates/provider/infra-controller/tests/reconcile.rs::f", Err("failed")),
-            ("crates/provider/infra-controller/tests/moves.rs::f", Err("did not run")),
+            (
+                "crates/ipam/ipam-controller/tests/controllers/claims.rs::a",
+                Ok(()),
+            ),
+            (
+                "crates/ipam/ipam-controller/tests/controllers/claims.rs::b",
+                Ok(()),
+            ),
+            (
+                "crates/ipam/ipam-controller/tests/controllers/claims.rs::c",
+                Err("did not run"),
+            ),
+            (
+                "crates/provider/infra-controller/tests/reconcile/machines.rs::e",
+                Ok(()),
+            ),
+            (
+                "crates/provider/infra-controller/tests/reconcile.rs::f",
+                Err("failed"),
+            ),
+            (
+                "crates/provider/infra-controller/tests/moves.rs::f",
+                Err("did not run"),
+            ),
             ("crates/cli/cli/src/main.rs::d", Ok(())),
             ("crates/provider/controller/src/lib.rs::d", Err("did not run")),
             ("nepheletest/go/g_test.go::TestG", Ok(())),
@@ -156,7 +187,10 @@ test d ... ok
         ran.read(OUTPUT);
         ran.read(&OUTPUT.replace("::a ... ok", "::a ... FAILED"));
         ran.read(OUTPUT);
-        assert_eq!(ran.passed("crates/ipam/ipam-controller/src/claim/plan/tests.rs::a"), Err("failed"));
+        assert_eq!(
+            ran.passed("crates/ipam/ipam-controller/src/claim/plan/tests.rs::a"),
+            Err("failed")
+        );
     }
 
     #[test]

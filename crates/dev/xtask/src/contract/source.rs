@@ -10,7 +10,8 @@ pub(super) const CHART: &str = "crates/dev/xtask/src/chart/";
 /// The file and the function in a test's name.
 pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
     let is_file = |file: &str| file.ends_with(".rs") || is_go(file);
-    test.split_once("::").filter(|(file, function)| is_file(file) && !function.is_empty())
+    test.split_once("::")
+        .filter(|(file, function)| is_file(file) && !function.is_empty())
 }
 
 /// Whether a file has tests in Go.
@@ -24,7 +25,10 @@ pub(crate) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
         parts(test).context("neither path/of/file.rs::function nor path/of/file_test.go::Function")?;
     let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;
     if is_go(file) {
-        ensure!(text.contains(&format!("\nfunc {function}(t *testing.T) {{")), "no such test");
+        ensure!(
+            text.contains(&format!("\nfunc {function}(t *testing.T) {{")),
+            "no such test"
+        );
         return Ok(());
     }
     match look(&text, function) {
@@ -47,14 +51,23 @@ enum Found {
 fn look(text: &str, function: &str) -> Found {
     let lines: Vec<_> = text.lines().map(str::trim_start).collect();
     let is_it = |line: &str| {
-        let rest = line.split_once("fn ").and_then(|(_, rest)| rest.strip_prefix(function));
+        let rest = line
+            .split_once("fn ")
+            .and_then(|(_, rest)| rest.strip_prefix(function));
         rest.is_some_and(|rest| rest.starts_with(['(', '<']))
     };
-    let Some(at) = lines.iter().position(|line| !line.starts_with("//") && is_it(line)) else {
+    let Some(at) = lines
+        .iter()
+        .position(|line| !line.starts_with("//") && is_it(line))
+    else {
         return Found::Nothing;
     };
-    let attributes =
-        || lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    let attributes = || {
+        lines[..at]
+            .iter()
+            .rev()
+            .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+    };
     if attributes().any(|line| line.starts_with("#[ignore")) {
         Found::Ignored
     } else if attributes().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test")) {

@@ -37,9 +37,15 @@ pub(super) fn render(table: &Table, groups: &[Group]) -> String {
     }
     let all: Vec<_> = groups.iter().flat_map(|group| &group.rows).collect();
     line("all", "", &all);
-    for Group { group, about, rows, .. } in groups {
-        write!(page, "\n## {group}: {about}\n\n| Row | Asked | State | By, or why |\n|---|---|---|---|\n")
-            .expect("text can be written");
+    for Group {
+        group, about, rows, ..
+    } in groups
+    {
+        write!(
+            page,
+            "\n## {group}: {about}\n\n| Row | Asked | State | By, or why |\n|---|---|---|---|\n"
+        )
+        .expect("text can be written");
         for row in rows {
             let (state, why) = told(row);
             writeln!(page, "| {} | {} | {state} | {why} |", row.id, cell(&row.asks))
@@ -52,7 +58,10 @@ pub(super) fn render(table: &Table, groups: &[Group]) -> String {
 fn told(row: &Row) -> (&'static str, String) {
     let tests = || {
         let named = row.tests.iter().filter_map(|test| parts(test));
-        named.map(|(file, function)| format!("`{function}` in {file}")).collect::<Vec<_>>().join("; ")
+        named
+            .map(|(file, function)| format!("`{function}` in {file}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     match (&row.open, &row.does_not_apply) {
         (Some(missing), _) if row.tests.is_empty() => ("open", cell(missing)),
@@ -78,7 +87,11 @@ mod tests {
             "[{group: A, about: things, count: 3, rows: [{id: A-01, asks: 'a | b', tests: ['a.rs::b', 'c.rs::d']}, \
              {id: A-02, asks: a, open: c, tests: ['a.rs::b']}, {id: A-03, asks: a, does_not_apply: e}]}]",
         );
-        let table = Table { rows: "a.yaml", page: "a.md", beginning: "# A\n" };
+        let table = Table {
+            rows: "a.yaml",
+            page: "a.md",
+            beginning: "# A\n",
+        };
         let page = render(&table, &groups.expect("sound"));
         for line in [
             "| A | things | 1 | 1 | 1 |",
@@ -87,7 +100,10 @@ mod tests {
             "| A-02 | a | open | c; shown so far: `b` in a.rs |",
             "| A-03 | a | does not apply | e |",
         ] {
-            assert!(page.lines().any(|known| known == line), "{line} is not in\n{page}");
+            assert!(
+                page.lines().any(|known| known == line),
+                "{line} is not in\n{page}"
+            );
         }
     }
 }

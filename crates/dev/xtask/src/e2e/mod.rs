@@ -71,7 +71,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let environment = environment(changing.found())?;
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
-        let is_asked_for = args.filter.as_deref().is_some_and(|filter| filter.starts_with(ASKED_FOR));
+        let is_asked_for = args
+            .filter
+            .as_deref()
+            .is_some_and(|filter| filter.starts_with(ASKED_FOR));
         let slow = is_asked_for.then_some(ASKED_FOR);
         let together = of(&slow.into_iter().chain(TOGETHER).collect::<Vec<_>>());
         let apart = of(&WITH_CLUSTERS_OF_THEIR_OWN);
@@ -80,7 +83,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         tests.announce();
         // A failure of one group does not keep the others from running.
         let results = Mutex::new(Vec::new());
-        let done = |result| results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+        let done = |result| {
+            results
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(result)
+        };
         let is_installed = thread::scope(|scope| {
             let apart = &apart;
             let done = &done;
@@ -108,7 +116,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             done(available(&environment));
             done(tests.run(&together, TOGETHER_AT_ONCE));
         }
-        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+        results
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .into_iter()
+            .collect()
     })
 }
 
@@ -138,7 +150,15 @@ fn environment(found: &Found) -> anyhow::Result<Vec<(&'static str, OsString)>> {
 /// Waits until all managers are available.
 fn available(environment: &[(&str, OsString)]) -> anyhow::Result<()> {
     let mut kubectl = Command::new("kubectl");
-    kubectl.args(["wait", "deployments", "--all", "--all-namespaces", "--for=condition=Available"]);
-    kubectl.arg(AVAILABLE_LIMIT).envs(environment.iter().map(|(name, value)| (name, value)));
+    kubectl.args([
+        "wait",
+        "deployments",
+        "--all",
+        "--all-namespaces",
+        "--for=condition=Available",
+    ]);
+    kubectl
+        .arg(AVAILABLE_LIMIT)
+        .envs(environment.iter().map(|(name, value)| (name, value)));
     capture(&mut kubectl).map(drop)
 }

@@ -37,7 +37,10 @@ pub(crate) struct Queue<'a> {
 
 impl<'a> Queue<'a> {
     pub(crate) fn new(names: Vec<&'a str>) -> Self {
-        Self { names, next: AtomicUsize::new(0) }
+        Self {
+            names,
+            next: AtomicUsize::new(0),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -61,8 +64,19 @@ impl Tests {
     /// Builds the tests with the features that `cargo test --workspace` resolves, so that nothing is built twice.
     pub(crate) fn build() -> anyhow::Result<Self> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-        cargo.args(["--workspace", "--features", "nephele-e2e-tests/cluster", "--test", TARGET]);
+        cargo.args([
+            "test",
+            "--locked",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ]);
+        cargo.args([
+            "--workspace",
+            "--features",
+            "nephele-e2e-tests/cluster",
+            "--test",
+            TARGET,
+        ]);
         let output = cargo
             .current_dir(paths::repository())
             .stderr(Stdio::inherit())
@@ -74,8 +88,15 @@ impl Tests {
         let messages = String::from_utf8_lossy(&output.stdout);
         let program = messages.lines().find_map(built).context("no tests were built")?;
         let listed = capture(Command::new(&program).args(["--list", "--format=terse"]))?;
-        let names = listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned);
-        Ok(Self { names: names.collect(), program, environment: Vec::new() })
+        let names = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(str::to_owned);
+        Ok(Self {
+            names: names.collect(),
+            program,
+            environment: Vec::new(),
+        })
     }
 
     /// The tests with these variables in addition.
@@ -112,20 +133,36 @@ impl Tests {
             }
         });
         let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            bail!("failed: {}", failed.join(", "))
+        }
     }
 
     fn run_one(&self, name: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=10", SECONDS_MAX]).arg(&self.program).args(["--exact", name]);
+        command
+            .args(["--kill-after=10", SECONDS_MAX])
+            .arg(&self.program)
+            .args(["--exact", name]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         // The errors name the place and the cause. A backtrace of the test harness would hide them.
-        command.env("RUST_BACKTRACE", "0").current_dir(paths::repository().join(FOLDER));
+        command
+            .env("RUST_BACKTRACE", "0")
+            .current_dir(paths::repository().join(FOLDER));
         let measures = name.split("::").next() == Some(MEASURES);
-        let result = if measures { show(command.arg("--nocapture")) } else { show_failure(&mut command) };
+        let result = if measures {
+            show(command.arg("--nocapture"))
+        } else {
+            show_failure(&mut command)
+        };
         let outcome = if result.is_ok() { "ok" } else { "FAILED" };
-        println!("test {name} ... {outcome} <{:.1} s>", started.elapsed().as_secs_f64());
+        println!(
+            "test {name} ... {outcome} <{:.1} s>",
+            started.elapsed().as_secs_f64()
+        );
         result
     }
 }
@@ -142,10 +179,17 @@ fn built(message: &str) -> Option<PathBuf> {
 fn select<'a>(names: &'a [String], groups: &[&str], filter: Option<&str>) -> Vec<&'a str> {
     let of = |group: &str| {
         let prefix = format!("{group}::");
-        names.iter().filter(move |name| name.starts_with(&prefix)).map(String::as_str)
+        names
+            .iter()
+            .filter(move |name| name.starts_with(&prefix))
+            .map(String::as_str)
     };
     let matches = |name: &&str| filter.is_none_or(|filter| name.contains(filter));
-    groups.iter().flat_map(|group| of(group)).filter(matches).collect()
+    groups
+        .iter()
+        .flat_map(|group| of(group))
+        .filter(matches)
+        .collect()
 }
 
 #[cfg(test)]
@@ -156,7 +200,10 @@ mod tests {
     fn tests_are_selected_by_module_in_order_and_by_a_part_of_the_name() {
         let names = ["lifecycle::a::b", "runtime::lifecycle::b", "alone::c"].map(str::to_owned);
         assert_eq!(select(&names, &["lifecycle"], None), ["lifecycle::a::b"]);
-        assert_eq!(select(&names, &["runtime", "alone"], None), ["runtime::lifecycle::b", "alone::c"]);
+        assert_eq!(
+            select(&names, &["runtime", "alone"], None),
+            ["runtime::lifecycle::b", "alone::c"]
+        );
         assert_eq!(select(&names, &["runtime", "alone"], Some("::c")), ["alone::c"]);
     }
 
@@ -167,7 +214,10 @@ mod tests {
             json!({"target": target, "profile": {"test": true}, "executable": "/t/e2e-1"}).to_string()
         };
         assert_eq!(built(&message("test", "e2e")), Some("/t/e2e-1".into()));
-        assert_eq!((built(&message("lib", "e2e")), built(&message("test", "http"))), (None, None));
+        assert_eq!(
+            (built(&message("lib", "e2e")), built(&message("test", "http"))),
+            (None, None)
+        );
         assert_eq!(built("not JSON"), None);
     }
 }

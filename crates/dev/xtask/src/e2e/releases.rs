@@ -24,9 +24,9 @@ pub(super) fn run(releases: &[ClusterApi], program: &Path) -> anyhow::Result<()>
         let contract = release.contract();
         println!("Cluster API {version}");
         let result = match Tools::build(*release) {
-            Err(error) => {
-                ReleaseResult::NotRun { reason: format!("it does not build: {}", error.root_cause()) }
-            }
+            Err(error) => ReleaseResult::NotRun {
+                reason: format!("it does not build: {}", error.root_cause()),
+            },
             Ok(_) => {
                 let environment: [(_, OsString); 3] = [
                     ("NEPHELE_XTASK", this.clone().into()),
@@ -42,17 +42,32 @@ pub(super) fn run(releases: &[ClusterApi], program: &Path) -> anyhow::Result<()>
                     failed.push(format!("{version}: {error}"));
                     continue;
                 }
-                ReleaseResult::Passed { tests: sentences, date: Zoned::now().date() }
+                ReleaseResult::Passed {
+                    tests: sentences,
+                    date: Zoned::now().date(),
+                }
             }
         };
-        figures.put(Release { version: version.to_owned(), contract: contract.to_owned(), result });
+        figures.put(Release {
+            version: version.to_owned(),
+            contract: contract.to_owned(),
+            result,
+        });
         figures.write()?;
     }
     figures::fill_tables()?;
-    if failed.is_empty() { Ok(()) } else { bail!("failed with {}", failed.join("; ")) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        bail!("failed with {}", failed.join("; "))
+    }
 }
 
 /// The name of a test as a sentence.
 fn sentence(test: &str) -> String {
-    test.rsplit("::").next().unwrap_or(test).replace('_', " ").replace("cluster api", "Cluster API")
+    test.rsplit("::")
+        .next()
+        .unwrap_or(test)
+        .replace('_', " ")
+        .replace("cluster api", "Cluster API")
 }

@@ -37,7 +37,13 @@ const END: &str = "Ctrl-C ends it all.";
 /// The line of the demo after which it only lists commands to try. The picture shows two of them instead.
 const TRY: &str = "Try, in another terminal:";
 const TRIED: [&[&str]; 2] = [
-    &["nephele", "get", "clusters", "--kubeconfig", "management.kubeconfig"],
+    &[
+        "nephele",
+        "get",
+        "clusters",
+        "--kubeconfig",
+        "management.kubeconfig",
+    ],
     &["kubectl", "get", "nodes", "--kubeconfig", "large.kubeconfig"],
 ];
 const LIMIT: Duration = Duration::from_secs(120);
@@ -57,15 +63,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    ensure!(command::is_installed("kubectl"), "failed to find kubectl, which the picture shows");
-    let program = args.program.clone().map_or_else(|| provider::build(Profile::Release), Ok)?;
+    ensure!(
+        command::is_installed("kubectl"),
+        "failed to find kubectl, which the picture shows"
+    );
+    let program = args
+        .program
+        .clone()
+        .map_or_else(|| provider::build(Profile::Release), Ok)?;
     let program = std::path::absolute(program).context("failed to make the path of the program absolute")?;
     let folder = std::env::temp_dir().join(format!("nephele-picture-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let lines = record(&program, &folder);
     fs::remove_dir_all(&folder).with_context(|| format!("failed to remove {}", folder.display()))?;
     let svg = draw(&lines?);
-    ensure!(svg.len() <= BYTES_MAX, "the picture has {} bytes, more than {BYTES_MAX}", svg.len());
+    ensure!(
+        svg.len() <= BYTES_MAX,
+        "the picture has {} bytes, more than {BYTES_MAX}",
+        svg.len()
+    );
     let out = paths::repository().join(&args.out);
     fs::write(&out, &svg).with_context(|| format!("failed to write {}", out.display()))?;
     println!("{}: {} bytes", out.display(), svg.len());
@@ -77,10 +93,16 @@ fn record(program: &Path, folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut demo = Terminal::start(&mut in_folder(program, folder, &DEMO), COLUMNS)?;
     demo.wait_for(END, LIMIT).context("the demo did not come up")?;
     let mut lines = vec![prompt(&DEMO)];
-    lines.extend(terminal::settled(&demo.text())?.into_iter().take_while(|line| line != TRY));
+    lines.extend(
+        terminal::settled(&demo.text())?
+            .into_iter()
+            .take_while(|line| line != TRY),
+    );
     for words in TRIED {
         let mut tried = Terminal::start(&mut in_folder(program, folder, words), COLUMNS)?;
-        let text = tried.finish(LIMIT).with_context(|| format!("failed to run {}", words.join(" ")))?;
+        let text = tried
+            .finish(LIMIT)
+            .with_context(|| format!("failed to run {}", words.join(" ")))?;
         if lines.last().is_some_and(|line| !line.is_empty()) {
             lines.push(String::new());
         }
@@ -89,13 +111,20 @@ fn record(program: &Path, folder: &Path) -> anyhow::Result<Vec<String>> {
     }
     demo.interrupt();
     demo.finish(LIMIT).context("the demo did not end")?;
-    Ok(lines.iter().flat_map(|line| terminal::wrapped(line, COLUMNS)).collect())
+    Ok(lines
+        .iter()
+        .flat_map(|line| terminal::wrapped(line, COLUMNS))
+        .collect())
 }
 
 /// The command that a line of the picture shows.
 fn in_folder(program: &Path, folder: &Path, words: &[&str]) -> Command {
     let (first, arguments) = words.split_first().expect("a command has a program");
-    let mut command = if *first == "nephele" { Command::new(program) } else { Command::new(first) };
+    let mut command = if *first == "nephele" {
+        Command::new(program)
+    } else {
+        Command::new(first)
+    };
     command.args(arguments).current_dir(folder);
     command
 }
@@ -106,7 +135,10 @@ fn prompt(words: &[&str]) -> String {
 
 /// The picture. Its background is its own, so it looks the same on light and on dark pages.
 fn draw(lines: &[String]) -> String {
-    let svg = Term::new().palette(WIN10_CONSOLE).min_width_px(0).render_svg(&lines.join("\n"));
+    let svg = Term::new()
+        .palette(WIN10_CONSOLE)
+        .min_width_px(0)
+        .render_svg(&lines.join("\n"));
     scalable(&svg)
 }
 
@@ -131,9 +163,14 @@ mod tests {
     #[test]
     fn a_picture_has_text_colours_and_a_size() {
         let svg = draw(&[prompt(&["nephele", "demo"]), "● <vm> & node".to_owned()]);
-        for part in
-            ["viewBox=\"0 0 1", "<rect", "monospace", "fg-green", ">nephele demo<", "● &lt;vm&gt; &amp; node"]
-        {
+        for part in [
+            "viewBox=\"0 0 1",
+            "<rect",
+            "monospace",
+            "fg-green",
+            ">nephele demo<",
+            "● &lt;vm&gt; &amp; node",
+        ] {
             assert!(svg.contains(part), "{part} is not in {svg}");
         }
         assert!(!svg.contains("<script") && !svg.contains("\x1b"), "{svg}");

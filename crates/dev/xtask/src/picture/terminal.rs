@@ -43,7 +43,11 @@ impl Terminal {
         };
         tcsetwinsize(&master, size).context(attempt)?;
         let path = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
-        let slave = File::options().read(true).write(true).open(path).context(attempt)?;
+        let slave = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .context(attempt)?;
         let child = command
             .stdin(Stdio::null())
             .stdout(slave.try_clone().context(attempt)?)
@@ -64,14 +68,21 @@ impl Terminal {
                 }
             }
         });
-        Ok(Self { child, output, bytes: Vec::new() })
+        Ok(Self {
+            child,
+            output,
+            bytes: Vec::new(),
+        })
     }
 
     /// Waits until the output contains a text.
     pub(super) fn wait_for(&mut self, text: &str, limit: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + limit;
         while !String::from_utf8_lossy(&self.bytes).contains(text) {
-            match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .output
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(bytes) => self.bytes.extend(bytes),
                 Err(RecvTimeoutError::Timeout) => bail!("no {text:?} within {limit:?}: {}", self.text()),
                 Err(RecvTimeoutError::Disconnected) => bail!("it ended: {}", self.text()),
@@ -95,7 +106,10 @@ impl Terminal {
     pub(super) fn finish(&mut self, limit: Duration) -> anyhow::Result<String> {
         let deadline = Instant::now() + limit;
         loop {
-            match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .output
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(bytes) => self.bytes.extend(bytes),
                 Err(RecvTimeoutError::Timeout) => bail!("it did not end within {limit:?}: {}", self.text()),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -123,7 +137,9 @@ pub(super) fn settled(output: &str) -> anyhow::Result<Vec<String>> {
     while let Some(first) = rest.chars().next() {
         let mut length = first.len_utf8();
         if let Some(sequence) = rest.strip_prefix("\x1b[") {
-            let parameter = sequence.find(|end: char| end.is_ascii_alphabetic()).unwrap_or(sequence.len());
+            let parameter = sequence
+                .find(|end: char| end.is_ascii_alphabetic())
+                .unwrap_or(sequence.len());
             let (parameter, end) = sequence.split_at(parameter);
             length = "\x1b[".len() + parameter.len() + 1;
             match end.chars().next() {
@@ -136,7 +152,10 @@ pub(super) fn settled(output: &str) -> anyhow::Result<Vec<String>> {
                 }
                 // The lines below are gone already.
                 Some('J') => {}
-                _ => bail!("the picture cannot show the sequence {:?}", &rest[..length.min(rest.len())]),
+                _ => bail!(
+                    "the picture cannot show the sequence {:?}",
+                    &rest[..length.min(rest.len())]
+                ),
             }
         } else if first == '\n' {
             lines.push(String::new());
@@ -161,7 +180,11 @@ pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = line;
     while let Some((end, next)) = rest.char_indices().nth(columns) {
-        let space = if next == ' ' { Some(end) } else { rest[..end].rfind(' ') };
+        let space = if next == ' ' {
+            Some(end)
+        } else {
+            rest[..end].rfind(' ')
+        };
         let at = space.filter(|at| *at > 0).unwrap_or(end);
         pieces.push(rest[..at].to_owned());
         rest = rest[at..].trim_start();
@@ -178,8 +201,14 @@ mod tests {
     fn a_redrawn_table_stays_once() {
         let output =
             "intro\r\na 0\r\nb 0\r\n\x1b[2F\x1b[Ja 1\r\nb 1\r\nc 1\r\n\x1b[3F\x1b[Ja 2\r\nb 2\r\nend\r\n";
-        assert_eq!(settled(output).expect("known sequences"), ["intro", "a 2", "b 2", "end"]);
-        assert_eq!(settled("\x1b[32mgreen\x1b[0m").expect("a colour"), ["\x1b[32mgreen\x1b[0m"]);
+        assert_eq!(
+            settled(output).expect("known sequences"),
+            ["intro", "a 2", "b 2", "end"]
+        );
+        assert_eq!(
+            settled("\x1b[32mgreen\x1b[0m").expect("a colour"),
+            ["\x1b[32mgreen\x1b[0m"]
+        );
         assert!(settled("\x1b[2K").is_err());
     }
 

@@ -12,7 +12,9 @@ pub(super) fn find(source: &str) -> Vec<usize> {
             is_inside = false;
             continue;
         };
-        let Some(info) = text.trim_start().strip_prefix("```") else { continue };
+        let Some(info) = text.trim_start().strip_prefix("```") else {
+            continue;
+        };
         if !is_inside && info.split(',').any(|word| RUST.contains(&word.trim())) {
             found.push(number);
         }
@@ -24,7 +26,8 @@ pub(super) fn find(source: &str) -> Vec<usize> {
 /// The text of a line of documentation.
 fn documentation(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    line.strip_prefix("//!").or_else(|| line.strip_prefix("///").filter(|rest| !rest.starts_with('/')))
+    line.strip_prefix("//!")
+        .or_else(|| line.strip_prefix("///").filter(|rest| !rest.starts_with('/')))
 }
 
 #[cfg(test)]
@@ -35,8 +38,14 @@ mod tests {
     fn examples_in_rust_are_found_and_other_blocks_are_not() {
         for (source, expected) in [
             ("//! ```\n//! let a = 1;\n//! ```\n", &[1][..]),
-            ("fn a() {}\n    /// ```no_run\n    /// a();\n    /// ```\nfn b() {}", &[2]),
-            ("/// ```text\n/// a\n/// ```\n/// ```rust\n/// a();\n/// ```", &[4]),
+            (
+                "fn a() {}\n    /// ```no_run\n    /// a();\n    /// ```\nfn b() {}",
+                &[2],
+            ),
+            (
+                "/// ```text\n/// a\n/// ```\n/// ```rust\n/// a();\n/// ```",
+                &[4],
+            ),
             ("//! ```text\n//! a ─▶ b\n//! ```\n", &[]),
             ("// ```\n//// ```\nlet a = \"```\";", &[]),
         ] {

@@ -20,11 +20,18 @@ pub(super) fn check() -> anyhow::Result<()> {
         };
         let is_test = file.ends_with("tests.rs") || file.contains("tests/");
         if file.ends_with(".rs") && !is_test && !FOR_DEVELOPERS.contains(&krate) {
-            found.extend(formats(&read(&path)?).into_iter().map(|line| format!("{path}:{line}")));
+            found.extend(
+                formats(&read(&path)?)
+                    .into_iter()
+                    .map(|line| format!("{path}:{line}")),
+            );
         }
     }
     if !found.is_empty() {
-        bail!("these messages may show a Rust value, use nephele_controller::chain: {}", found.join(", "));
+        bail!(
+            "these messages may show a Rust value, use nephele_controller::chain: {}",
+            found.join(", ")
+        );
     }
     Ok(())
 }
@@ -34,7 +41,12 @@ fn formats(source: &str) -> Vec<usize> {
     // Tests come last.
     let source = source.split("\n#[cfg(test)]\n").next().unwrap_or_default();
     let has = |line: &str| FORMATS.iter().any(|format| line.contains(format));
-    source.lines().zip(1..).filter(|(line, _)| has(line)).map(|(_, number)| number).collect()
+    source
+        .lines()
+        .zip(1..)
+        .filter(|(line, _)| has(line))
+        .map(|(_, number)| number)
+        .collect()
 }
 
 #[cfg(test)]

@@ -25,35 +25,120 @@ use crate::{book, codegen, command::capture, commands::Commands, contract, paths
 const PURE: [(&str, &[&str]); 22] = [
     // Its time grows with the square of a text, and the manager reads texts of users.
     ("nephele-manager", &["serde_yaml_ng"]),
-    ("nephele-budget", &["kube", "k8s-openapi", "serde", "hyper", "axum"]),
-    ("nephele-ipam", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
+    (
+        "nephele-budget",
+        &["kube", "k8s-openapi", "serde", "hyper", "axum"],
+    ),
+    (
+        "nephele-ipam",
+        &[
+            "kube",
+            "k8s-openapi",
+            "tokio",
+            "axum",
+            "hyper",
+            "jiff",
+            "getrandom",
+        ],
+    ),
     // The two providers communicate only through IPAddressClaims and IPAddresses.
     (
         "nephele-infra-controller",
-        &["nephele-ipam", "nephele-ipam-controller", "nephele-runtime-sdk", "nephele-machine-hooks"],
+        &[
+            "nephele-ipam",
+            "nephele-ipam-controller",
+            "nephele-runtime-sdk",
+            "nephele-machine-hooks",
+        ],
     ),
-    ("nephele-ipam-controller", &["nephele-cloud", "nephele-infra-controller"]),
-    ("nephele-fault", &["nephele-cloud", "nephele-engine", "nephele-infra-controller", "nephele-ipam"]),
-    ("nephele-webhook", &["nephele-api", "nephele-ipam", "nephele-infra-controller"]),
+    (
+        "nephele-ipam-controller",
+        &["nephele-cloud", "nephele-infra-controller"],
+    ),
+    (
+        "nephele-fault",
+        &[
+            "nephele-cloud",
+            "nephele-engine",
+            "nephele-infra-controller",
+            "nephele-ipam",
+        ],
+    ),
+    (
+        "nephele-webhook",
+        &["nephele-api", "nephele-ipam", "nephele-infra-controller"],
+    ),
     ("nephele-cloud", &["nephele-api", "kube"]),
     // They see the providers through objects only.
-    ("nephele-fake-capi", &["nephele-cloud", "nephele-engine", "nephele-infra-controller", "nephele-ipam"]),
+    (
+        "nephele-fake-capi",
+        &[
+            "nephele-cloud",
+            "nephele-engine",
+            "nephele-infra-controller",
+            "nephele-ipam",
+        ],
+    ),
     (
         "nephele-test-extension",
-        &["nephele-cloud", "nephele-engine", "nephele-infra-controller", "nephele-ipam"],
+        &[
+            "nephele-cloud",
+            "nephele-engine",
+            "nephele-infra-controller",
+            "nephele-ipam",
+        ],
     ),
-    ("nephele-checkpoint", &["nephele-cloud", "nephele-engine", "nephele-infra-controller", "nephele-ipam"]),
-    ("nephele-engine", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
-    ("nephele-model", &["kube", "k8s-openapi", "tokio", "axum", "hyper", "jiff", "getrandom"]),
+    (
+        "nephele-checkpoint",
+        &[
+            "nephele-cloud",
+            "nephele-engine",
+            "nephele-infra-controller",
+            "nephele-ipam",
+        ],
+    ),
+    (
+        "nephele-engine",
+        &[
+            "kube",
+            "k8s-openapi",
+            "tokio",
+            "axum",
+            "hyper",
+            "jiff",
+            "getrandom",
+        ],
+    ),
+    (
+        "nephele-model",
+        &[
+            "kube",
+            "k8s-openapi",
+            "tokio",
+            "axum",
+            "hyper",
+            "jiff",
+            "getrandom",
+        ],
+    ),
     ("nephele-api", &["tokio", "kube-client", "hyper"]),
-    ("nephele-apiserver", &["nephele-api", "kube", "kube-client", "redb"]),
+    (
+        "nephele-apiserver",
+        &["nephele-api", "kube", "kube-client", "redb"],
+    ),
     ("nephele-state", &["kube", "k8s-openapi", "hyper", "axum"]),
     ("nephele-pki", &["tokio", "kube", "k8s-openapi", "hyper"]),
     ("nephele-listen", &["kube", "k8s-openapi", "serde", "axum"]),
     ("nephele-etcd", &["rustls", "tokio-rustls", "kube"]),
     ("nephele-portforward", &["kube", "k8s-openapi", "rustls"]),
-    ("nephele-scenario", &["nephele-cloud", "nephele-engine", "nephele-infra-controller"]),
-    ("nephele-controller", &["nephele-cloud", "nephele-engine", "nephele-infra-controller"]),
+    (
+        "nephele-scenario",
+        &["nephele-cloud", "nephele-engine", "nephele-infra-controller"],
+    ),
+    (
+        "nephele-controller",
+        &["nephele-cloud", "nephele-engine", "nephele-infra-controller"],
+    ),
 ];
 
 /// Crates that use no other crate of the workspace.
@@ -77,8 +162,14 @@ const LEAVES: [&str; 14] = [
 /// Crates that use only these crates of the workspace; among them the black-box tests.
 const ALMOST_LEAVES: [(&str, &[&str]); 7] = [
     ("nephele-api", &["nephele-go-duration", "nephele-model"]),
-    ("nephele-apiserver", &["nephele-budget", "nephele-poll-time", "nephele-yaml"]),
-    ("nephele-e2e", &["nephele-api", "nephele-go-duration", "nephele-model"]),
+    (
+        "nephele-apiserver",
+        &["nephele-budget", "nephele-poll-time", "nephele-yaml"],
+    ),
+    (
+        "nephele-e2e",
+        &["nephele-api", "nephele-go-duration", "nephele-model"],
+    ),
     ("nephele-engine", &["nephele-go-duration", "nephele-model"]),
     ("nephele-listen", &["nephele-budget", "nephele-poll-time"]),
     ("nephele-model", &["nephele-go-duration"]),
@@ -154,7 +245,11 @@ pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
             failed += 1;
         }
     }
-    if failed > 0 { bail!("{failed} of {} checks failed", checks.len()) } else { Ok(()) }
+    if failed > 0 {
+        bail!("{failed} of {} checks failed", checks.len())
+    } else {
+        Ok(())
+    }
 }
 
 /// The most packages in a room: a folder in `crates`, as `crates/kube`.
@@ -164,11 +259,19 @@ const PACKAGES_MAX: usize = 8;
 fn rooms() -> anyhow::Result<()> {
     let mut sizes = BTreeMap::new();
     for (_, folder) in paths::crates()? {
-        *sizes.entry(folder.parent().map(Path::to_owned)).or_insert(0_usize) += 1;
+        *sizes
+            .entry(folder.parent().map(Path::to_owned))
+            .or_insert(0_usize) += 1;
     }
     let full = sizes.into_iter().filter(|(_, packages)| *packages > PACKAGES_MAX);
-    let full: Vec<_> = full.map(|(room, packages)| format!("{room:?} has {packages} packages")).collect();
-    if full.is_empty() { Ok(()) } else { bail!("more than {PACKAGES_MAX}: {}", full.join(", ")) }
+    let full: Vec<_> = full
+        .map(|(room, packages)| format!("{room:?} has {packages} packages"))
+        .collect();
+    if full.is_empty() {
+        Ok(())
+    } else {
+        bail!("more than {PACKAGES_MAX}: {}", full.join(", "))
+    }
 }
 
 fn purity() -> anyhow::Result<()> {
@@ -182,15 +285,24 @@ fn purity() -> anyhow::Result<()> {
                 .map(|name| format!("{krate} → {name}")),
         );
     }
-    for (krate, allowed) in LEAVES.map(|leaf| (leaf, &[] as &[&str])).into_iter().chain(ALMOST_LEAVES) {
-        let ours = dependencies(krate)?.into_iter().filter(|name| name.starts_with("nephele-"));
+    for (krate, allowed) in LEAVES
+        .map(|leaf| (leaf, &[] as &[&str]))
+        .into_iter()
+        .chain(ALMOST_LEAVES)
+    {
+        let ours = dependencies(krate)?
+            .into_iter()
+            .filter(|name| name.starts_with("nephele-"));
         found.extend(
             ours.filter(|name| name != krate && !allowed.contains(&name.as_str()))
                 .map(|name| format!("{krate} → {name}")),
         );
     }
     if !found.is_empty() {
-        bail!("{}; `cargo tree -p CRATE -e normal -i DEPENDENCY` shows the way", found.join(", "));
+        bail!(
+            "{}; `cargo tree -p CRATE -e normal -i DEPENDENCY` shows the way",
+            found.join(", ")
+        );
     }
     Ok(())
 }
@@ -211,7 +323,11 @@ fn dependencies(krate: &str) -> anyhow::Result<BTreeSet<String>> {
         "{p}",
     ]);
     let tree = capture(cargo.current_dir(paths::repository()))?;
-    Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
+    Ok(tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect())
 }
 
 fn lints() -> anyhow::Result<()> {
@@ -240,43 +356,75 @@ fn examples() -> anyhow::Result<()> {
             continue;
         }
         let sources = manifest.replace("Cargo.toml", "src/");
-        for path in files.iter().filter(|path| path.starts_with(&sources) && path.ends_with(".rs")) {
-            found.extend(examples::find(&read(path)?).into_iter().map(|line| format!("{path}:{line}")));
+        for path in files
+            .iter()
+            .filter(|path| path.starts_with(&sources) && path.ends_with(".rs"))
+        {
+            found.extend(
+                examples::find(&read(path)?)
+                    .into_iter()
+                    .map(|line| format!("{path}:{line}")),
+            );
         }
     }
     if found.is_empty() {
         Ok(())
     } else {
-        bail!("not tested, because the crate has `doctest = false`: {}", found.join(", "))
+        bail!(
+            "not tested, because the crate has `doctest = false`: {}",
+            found.join(", ")
+        )
     }
 }
 
 /// Fails if a workflow runs a command of this program that does not exist. It would fail only where it runs.
 fn workflows(commands: &Commands) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
-    for path in files()?.into_iter().filter(|path| path.starts_with(".github/workflows/")) {
+    for path in files()?
+        .into_iter()
+        .filter(|path| path.starts_with(".github/workflows/"))
+    {
         let text = read(&path)?;
-        let code: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+        let code: Vec<_> = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'))
+            .collect();
         let mistakes = commands.wrong(&code.join("\n"))?;
         wrong.extend(mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
     }
-    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join(", ")) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        bail!("{}", wrong.join(", "))
+    }
 }
 
 /// Fails if a role for Scenarios is more than that of their creators, or the manager lacks what its finalizers need.
 fn roles() -> anyhow::Result<()> {
     let is_role = |path: &&String| path.starts_with("config/") && path.ends_with("role.yaml");
-    roles::check(&files()?.iter().filter(is_role).map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?)
+    roles::check(
+        &files()?
+            .iter()
+            .filter(is_role)
+            .map(|path| read(path))
+            .collect::<anyhow::Result<Vec<_>>>()?,
+    )
 }
 
 /// Fails if code adds or removes a finalizer that has no constant. A test in `api` compares the constants with the list of
 /// kinds that have a finalizer, which uninstallations read.
 fn finalizers() -> anyhow::Result<()> {
     let mut found = Vec::new();
-    for path in files()?.into_iter().filter(|path| path.starts_with("crates/") && path.ends_with(".rs")) {
+    for path in files()?
+        .into_iter()
+        .filter(|path| path.starts_with("crates/") && path.ends_with(".rs"))
+    {
         let text = read(&path)?;
         // The two functions themselves, this check, and the program that plays Cluster API.
-        if ["controller", "xtask", "fake-capi"].iter().any(|name| path.contains(&format!("/{name}/"))) {
+        if ["controller", "xtask", "fake-capi"]
+            .iter()
+            .any(|name| path.contains(&format!("/{name}/")))
+        {
             continue;
         }
         for call in ["patch::add_finalizer(", "patch::remove_finalizer("] {
@@ -288,7 +436,11 @@ fn finalizers() -> anyhow::Result<()> {
             }
         }
     }
-    if found.is_empty() { Ok(()) } else { bail!("without a constant of `finalizers`: {}", found.join(", ")) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        bail!("without a constant of `finalizers`: {}", found.join(", "))
+    }
 }
 
 fn sizes() -> anyhow::Result<()> {
@@ -297,12 +449,27 @@ fn sizes() -> anyhow::Result<()> {
         sizes.push((read(&path)?.lines().count(), path));
     }
     sizes.sort();
-    let at = |share: f64| sizes.get((sizes.len() as f64 * share) as usize).map_or(0, |(lines, _)| *lines);
-    println!("{} source files: half under {} lines, nine in ten under {}", sizes.len(), at(0.5), at(0.9));
+    let at = |share: f64| {
+        sizes
+            .get((sizes.len() as f64 * share) as usize)
+            .map_or(0, |(lines, _)| *lines)
+    };
+    println!(
+        "{} source files: half under {} lines, nine in ten under {}",
+        sizes.len(),
+        at(0.5),
+        at(0.9)
+    );
     let longer: Vec<_> = sizes.iter().filter(|(lines, _)| *lines > LINES_MAX).collect();
     if longer.len() as f64 > sizes.len() as f64 * LONGER_SHARE_MAX {
-        let names = longer.iter().map(|(lines, path)| format!("{path} ({lines})")).collect::<Vec<_>>();
-        bail!("more than one in ten is over {LINES_MAX} lines: {}", names.join(", "));
+        let names = longer
+            .iter()
+            .map(|(lines, path)| format!("{path} ({lines})"))
+            .collect::<Vec<_>>();
+        bail!(
+            "more than one in ten is over {LINES_MAX} lines: {}",
+            names.join(", ")
+        );
     }
     Ok(())
 }
@@ -319,13 +486,23 @@ fn words() -> anyhow::Result<()> {
     ]
     .map(|(first, second)| format!("{first}{second}"));
     let mut found = Vec::new();
-    for path in files()?.into_iter().filter(|path| LOCKS.iter().all(|lock| !path.ends_with(lock))) {
+    for path in files()?
+        .into_iter()
+        .filter(|path| LOCKS.iter().all(|lock| !path.ends_with(lock)))
+    {
         let text = read(&path)?;
         found.extend(
-            forbidden.iter().filter(|word| text.contains(*word)).map(|word| format!("{word} in {path}")),
+            forbidden
+                .iter()
+                .filter(|word| text.contains(*word))
+                .map(|word| format!("{word} in {path}")),
         );
     }
-    if found.is_empty() { Ok(()) } else { bail!("{}", found.join(", ")) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        bail!("{}", found.join(", "))
+    }
 }
 
 /// Fails if a text has a common misspelling.
@@ -343,7 +520,15 @@ fn check_texts(find: impl Fn(&str) -> Vec<(usize, String)>) -> anyhow::Result<()
     let mut found = Vec::new();
     for text in texts::all()? {
         let problems = find(&text.content);
-        found.extend(problems.into_iter().map(|(line, problem)| format!("{}:{line}: {problem}", text.path)));
+        found.extend(
+            problems
+                .into_iter()
+                .map(|(line, problem)| format!("{}:{line}: {problem}", text.path)),
+        );
     }
-    if found.is_empty() { Ok(()) } else { bail!("\n{}", found.join("\n")) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        bail!("\n{}", found.join("\n"))
+    }
 }

@@ -1,7 +1,9 @@
 //! Permissions as sets: who may do what on which kinds.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use anyhow::{Context as _, bail};
 use nephele_api::finalizers::HELD;
@@ -24,7 +26,10 @@ pub(super) struct Right {
 impl Right {
     fn new(verb: &str, resource: &str, group: &str) -> Self {
         let separator = if group.is_empty() { "" } else { "." };
-        Self { verb: verb.to_owned(), kind: format!("{resource}{separator}{group}") }
+        Self {
+            verb: verb.to_owned(),
+            kind: format!("{resource}{separator}{group}"),
+        }
     }
 }
 
@@ -40,13 +45,24 @@ type Roles = BTreeMap<String, BTreeSet<Right>>;
 /// Fails where roles contradict each other, or what the manager does. `texts` are YAML files.
 pub(super) fn check(texts: &[String]) -> anyhow::Result<()> {
     let found = problems(&roles(texts)?)?;
-    if found.is_empty() { Ok(()) } else { bail!("{}", found.join("; ")) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        bail!("{}", found.join("; "))
+    }
 }
 
 fn problems(roles: &Roles) -> anyhow::Result<Vec<String>> {
-    let role = |name: &str| roles.get(name).with_context(|| format!("there is no ClusterRole {name}"));
+    let role = |name: &str| {
+        roles
+            .get(name)
+            .with_context(|| format!("there is no ClusterRole {name}"))
+    };
     let mut found = Vec::new();
-    let more: Vec<_> = role(SCENARIO)?.difference(role(TENANT)?).map(Right::to_string).collect();
+    let more: Vec<_> = role(SCENARIO)?
+        .difference(role(TENANT)?)
+        .map(Right::to_string)
+        .collect();
     if !more.is_empty() {
         found.push(format!(
             "a Scenario may {}, and who creates it may not: {SCENARIO} has to be a part of {TENANT}",
@@ -62,7 +78,10 @@ fn problems(roles: &Roles) -> anyhow::Result<Vec<String>> {
         for verb in ["list", "patch"] {
             let right = Right::new(verb, held.plural, held.group);
             if !manager.contains(&right) {
-                found.push(format!("{} have a finalizer, but the manager may not {right}", held.plural));
+                found.push(format!(
+                    "{} have a finalizer, but the manager may not {right}",
+                    held.plural
+                ));
             }
         }
     }
@@ -76,9 +95,14 @@ fn roles(texts: &[String]) -> anyhow::Result<Roles> {
         if object["kind"] != "ClusterRole" {
             continue;
         }
-        let name = object["metadata"]["name"].as_str().context("a role has no name")?;
+        let name = object["metadata"]["name"]
+            .as_str()
+            .context("a role has no name")?;
         let rules = object["rules"].as_sequence().into_iter().flatten();
-        roles.entry(name.to_owned()).or_default().extend(rules.flat_map(rights));
+        roles
+            .entry(name.to_owned())
+            .or_default()
+            .extend(rules.flat_map(rights));
     }
     Ok(roles)
 }
@@ -86,12 +110,21 @@ fn roles(texts: &[String]) -> anyhow::Result<Roles> {
 /// The rights of a rule. A rule about paths has none.
 fn rights(rule: &Value) -> Vec<Right> {
     let texts = |field: &str| -> Vec<&str> {
-        rule[field].as_sequence().into_iter().flatten().filter_map(Value::as_str).collect()
+        rule[field]
+            .as_sequence()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
     };
     let mut rights = Vec::new();
     for group in texts("apiGroups") {
         for resource in texts("resources") {
-            rights.extend(texts("verbs").iter().map(|verb| Right::new(verb, resource, group)));
+            rights.extend(
+                texts("verbs")
+                    .iter()
+                    .map(|verb| Right::new(verb, resource, group)),
+            );
         }
     }
     rights
@@ -115,8 +148,10 @@ mod tests {
 
     fn manager() -> String {
         let rules: Vec<_> = HELD.iter().map(|held| (held.group, [held.plural])).collect();
-        let rules: Vec<_> =
-            rules.iter().map(|(group, plural)| (*group, &plural[..], &["list", "patch"][..])).collect();
+        let rules: Vec<_> = rules
+            .iter()
+            .map(|(group, plural)| (*group, &plural[..], &["list", "patch"][..]))
+            .collect();
         role(MANAGER[0], &rules) + &role(MANAGER[1], &[])
     }
 
@@ -124,10 +159,19 @@ mod tests {
     fn a_scenario_may_do_nothing_that_its_creator_may_not() {
         let tenant = role(TENANT, &[("g", &["a", "b"], &["get", "patch"])]);
         let check = |scenario: String| check(&[tenant.clone(), manager() + &scenario]);
-        check(role(SCENARIO, &[("g", &["a"], &["patch"]), ("g", &["b"], &["get"])])).expect("a part");
+        check(role(
+            SCENARIO,
+            &[("g", &["a"], &["patch"]), ("g", &["b"], &["get"])],
+        ))
+        .expect("a part");
         for (group, resource, verb) in [("h", "a", "get"), ("g", "c", "get"), ("g", "a", "delete")] {
             let error = check(role(SCENARIO, &[(group, &[resource], &[verb])])).expect_err("more");
-            assert!(error.to_string().contains(&format!("may {verb} {resource}.{group},")), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("may {verb} {resource}.{group},")),
+                "{error}"
+            );
         }
     }
 
@@ -136,7 +180,9 @@ mod tests {
         let without = manager().replace("scenarios", "others");
         let error = check(&[role(TENANT, &[]), role(SCENARIO, &[]), without]).expect_err("no permission");
         assert!(
-            error.to_string().contains("the manager may not patch scenarios.cloud.nephele.dev"),
+            error
+                .to_string()
+                .contains("the manager may not patch scenarios.cloud.nephele.dev"),
             "{error}"
         );
     }

@@ -33,7 +33,8 @@ fn corrected(word: &str) -> Option<String> {
 
 /// The words of a line. Identifiers like `startTime` and `START_TIME` are several words.
 fn words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|character: char| !character.is_alphabetic()).flat_map(parts)
+    line.split(|character: char| !character.is_alphabetic())
+        .flat_map(parts)
 }
 
 /// The parts of an identifier without underscores: a capital letter after a small one begins a part.
@@ -59,7 +60,13 @@ mod tests {
     #[test]
     fn a_misspelling_is_found_in_prose_and_in_identifiers() {
         // The words are written in two halves, so that this file does not contain them.
-        for text in ["Rec|ieve it", "x.rec|ieve()", "on_rec|ieve", "onRec|ieve(x)", "REC|IEVE"] {
+        for text in [
+            "Rec|ieve it",
+            "x.rec|ieve()",
+            "on_rec|ieve",
+            "onRec|ieve(x)",
+            "REC|IEVE",
+        ] {
             let found = find(&format!("fine\n{}", text.replace('|', "")));
             assert!(
                 matches!(found.as_slice(), [(2, message)] if message.ends_with(": write `receive`")),

@@ -2,11 +2,17 @@
 
 /// A turn, and what to write instead. `|` separates words of which any one matches.
 const TURNS: [(&str, &str); 32] = [
-    ("is|are|was|were|be said", "name who says it: the message says, the command prints"),
+    (
+        "is|are|was|were|be said",
+        "name who says it: the message says, the command prints",
+    ),
     ("for|by|to|of who", "the people who, or a role: the operator"),
     ("in order to", "to"),
     ("so as to", "to"),
-    ("utilize|utilizes|utilized|utilizing|utilise|utilises|utilised|utilising", "use"),
+    (
+        "utilize|utilizes|utilized|utilizing|utilise|utilises|utilised|utilising",
+        "use",
+    ),
     ("leverage|leverages|leveraged|leveraging", "use"),
     ("please note", "leave it out"),
     ("note that", "leave it out"),
@@ -23,7 +29,10 @@ const TURNS: [(&str, &str); 32] = [
     ("is|are|was|were|be able to", "can"),
     ("functionality|functionalities", "what it does, or feature"),
     ("facilitate|facilitates", "help, or make possible"),
-    ("seamless|seamlessly|effortless|effortlessly|performant", "a figure, or leave it out"),
+    (
+        "seamless|seamlessly|effortless|effortlessly|performant",
+        "a figure, or leave it out",
+    ),
     ("whilst", "while"),
     ("amongst", "among"),
     ("thus|hence|thereby|thereof|hereby", "so, or name the thing"),
@@ -56,7 +65,10 @@ pub(super) fn find(text: &str) -> Vec<(usize, String)> {
     for (turn, better) in TURNS {
         let alternatives: Vec<_> = turn.split(' ').collect();
         for (at, window) in words.windows(alternatives.len()).enumerate() {
-            let matches = window.iter().zip(&alternatives).all(|((_, word), any)| is_one_of(word, any));
+            let matches = window
+                .iter()
+                .zip(&alternatives)
+                .all(|((_, word), any)| is_one_of(word, any));
             let before = at.checked_sub(1).and_then(|before| words.get(before));
             let after = words.get(at + alternatives.len());
             if let (true, Some((line, _))) = (matches && !is_right(turn, before, after), window.first()) {
@@ -125,7 +137,8 @@ fn is_of_name(character: char) -> bool {
 
 /// The end of the name at the beginning of a text.
 fn name_end(text: &str) -> usize {
-    text.find(|character| !is_of_name(character)).unwrap_or(text.len())
+    text.find(|character| !is_of_name(character))
+        .unwrap_or(text.len())
 }
 
 /// The end of the word at the beginning of a text. A full stop between two letters belongs to it.
@@ -148,8 +161,10 @@ mod tests {
     #[test]
     fn every_turn_is_reported_with_its_line_and_the_better_word() {
         for (turn, better) in TURNS {
-            let written: Vec<&str> =
-                turn.split(' ').map(|word| word.split('|').next().unwrap_or_default()).collect();
+            let written: Vec<&str> = turn
+                .split(' ')
+                .map(|word| word.split('|').next().unwrap_or_default())
+                .collect();
             let text = format!("Something else.\nIt has {} here.", written.join(" "));
             let message = format!("`{}`; better: {better}", written.join(" "));
             assert_eq!(find(&text), [(2, message)], "{text}");
@@ -182,18 +197,24 @@ mod tests {
         ] {
             assert_eq!(find(text), [], "{text}");
         }
-        for text in
-            ["It is about this.", "What it is about.", "fn it_came_back() {}", "As long as it is there"]
-        {
+        for text in [
+            "It is about this.",
+            "What it is about.",
+            "fn it_came_back() {}",
+            "As long as it is there",
+        ] {
             assert_eq!(find(text).len(), 1, "{text}");
         }
     }
 
     #[test]
     fn words_of_two_sentences_are_no_turn() {
-        for text in
-            ["They are in order. To answer, wait.", "in order, to", "a `via.rs` file", "in order\n\nto"]
-        {
+        for text in [
+            "They are in order. To answer, wait.",
+            "in order, to",
+            "a `via.rs` file",
+            "in order\n\nto",
+        ] {
             assert_eq!(find(text), [], "{text}");
         }
     }

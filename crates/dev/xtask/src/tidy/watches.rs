@@ -9,8 +9,15 @@ use anyhow::bail;
 use super::tracked::{files, read};
 
 /// The crates whose watches a manager opens.
-const WATCHING: [&str; 7] =
-    ["controller", "fault", "infra-controller", "ipam-controller", "machine-hooks", "manager", "scenario"];
+const WATCHING: [&str; 7] = [
+    "controller",
+    "fault",
+    "infra-controller",
+    "ipam-controller",
+    "machine-hooks",
+    "manager",
+    "scenario",
+];
 
 /// Where a manager watches what other managers may own, which kind, and why.
 const UNFILTERED: [(&str, &str, &str); 13] = [
@@ -29,7 +36,11 @@ const UNFILTERED: [(&str, &str, &str); 13] = [
         "MachinePool",
         "Cluster API owns it, and we do not write its status",
     ),
-    ("crates/provider/infra-controller/src/run.rs", "AuthoritySecret", "Cluster API owns it"),
+    (
+        "crates/provider/infra-controller/src/run.rs",
+        "AuthoritySecret",
+        "Cluster API owns it",
+    ),
     (
         "crates/provider/infra-controller/src/run.rs",
         "InMemoryMachine",
@@ -45,7 +56,11 @@ const UNFILTERED: [(&str, &str, &str); 13] = [
         "IPAddressClaim",
         "the IPAM provider of a claim may be another one",
     ),
-    ("crates/provider/fault/src/cluster/run.rs", "Namespace", "we do not write it"),
+    (
+        "crates/provider/fault/src/cluster/run.rs",
+        "Namespace",
+        "we do not write it",
+    ),
     (
         "crates/ipam/ipam-controller/src/run.rs",
         "Cluster",
@@ -92,10 +107,15 @@ pub(super) fn check() -> anyhow::Result<()> {
             found.extend(unfiltered(&source).into_iter().map(|kind| (path.clone(), kind)));
         }
     }
-    let known: BTreeSet<_> =
-        UNFILTERED.iter().map(|(path, kind, _)| (path.to_string(), kind.to_string())).collect();
+    let known: BTreeSet<_> = UNFILTERED
+        .iter()
+        .map(|(path, kind, _)| (path.to_string(), kind.to_string()))
+        .collect();
     let said = |set: Vec<&(String, String)>| {
-        set.into_iter().map(|(path, kind)| format!("{kind} in {path}")).collect::<Vec<_>>().join(", ")
+        set.into_iter()
+            .map(|(path, kind)| format!("{kind} in {path}"))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let new = found.difference(&known).collect::<Vec<_>>();
     let gone = known.difference(&found).collect::<Vec<_>>();
@@ -103,29 +123,43 @@ pub(super) fn check() -> anyhow::Result<()> {
         bail!("these watches do not honour --watch-filter: {}", said(new));
     }
     if !gone.is_empty() {
-        bail!("these watches need no reason in tidy/watches.rs any more: {}", said(gone));
+        bail!(
+            "these watches need no reason in tidy/watches.rs any more: {}",
+            said(gone)
+        );
     }
     Ok(())
 }
 
 /// A source without its tests, which come last.
 fn product(source: &str) -> &str {
-    source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default()
+    source
+        .split("\n#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default()
 }
 
 /// Where a source calls a function of this name.
 fn calls<'a>(source: &'a str, call: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_whole =
         |at: usize| !source[..at].ends_with(|before: char| before.is_alphanumeric() || "_.".contains(before));
-    source.match_indices(call).map(|(at, _)| at).filter(move |at| is_whole(*at))
+    source
+        .match_indices(call)
+        .map(|(at, _)| at)
+        .filter(move |at| is_whole(*at))
 }
 
 /// Whether a source opens a watch by itself.
 fn opens_a_watch(source: &str) -> bool {
     let source = product(source);
-    ["watcher(", "metadata_watcher(", "watch_object(", "Controller::new("]
-        .iter()
-        .any(|call| calls(source, call).next().is_some())
+    [
+        "watcher(",
+        "metadata_watcher(",
+        "watch_object(",
+        "Controller::new(",
+    ]
+    .iter()
+    .any(|call| calls(source, call).next().is_some())
 }
 
 /// What a source watches without a filter: the kind of each cache, and `watched` for another watch. A controller without the
@@ -139,7 +173,9 @@ fn unfiltered(source: &str) -> BTreeSet<String> {
             Some((kind, rest)) => (kind, rest),
             None => ("a kind that is not named", rest),
         };
-        let started = rest.strip_prefix("start(").or_else(|| rest.strip_prefix("start_through("));
+        let started = rest
+            .strip_prefix("start(")
+            .or_else(|| rest.strip_prefix("start_through("));
         let arguments = started.map(arguments);
         if arguments.is_some_and(|arguments| !arguments.contains("filter")) {
             found.insert(kind.to_owned());
@@ -177,7 +213,10 @@ mod tests {
             ("Controller::new(api, config)", true),
             ("Controller::for_shared_stream(applied, store)", false),
             ("watched(&services, api, watcher::Config::default())", false),
-            ("struct A;\n#[cfg(test)]\nmod tests { fn a() { watcher(api, config) } }", false),
+            (
+                "struct A;\n#[cfg(test)]\nmod tests { fn a() { watcher(api, config) } }",
+                false,
+            ),
         ] {
             assert_eq!(opens_a_watch(source), expected, "{source}");
         }
@@ -186,17 +225,35 @@ mod tests {
     #[test]
     fn a_watch_without_the_filter_is_found() {
         for (source, expected) in [
-            ("Cache::<Fault>::start(\n  &services,\n  api(),\n  everything(),\n)", vec!["Fault"]),
-            ("Cache::<Fault>::start(&services, api, filter.watch_config(), shutdown)", vec![]),
-            ("Cache::<Fault>::start_through(&services, api, everything(), shutdown, tell)", vec!["Fault"]),
+            (
+                "Cache::<Fault>::start(\n  &services,\n  api(),\n  everything(),\n)",
+                vec!["Fault"],
+            ),
+            (
+                "Cache::<Fault>::start(&services, api, filter.watch_config(), shutdown)",
+                vec![],
+            ),
+            (
+                "Cache::<Fault>::start_through(&services, api, everything(), shutdown, tell)",
+                vec!["Fault"],
+            ),
             (
                 "Cache::start(&services, api, watcher::Config::default(), shutdown)",
                 vec!["a kind that is not named"],
             ),
-            ("watched(services, api, watcher::Config::default())", vec!["watched"]),
+            (
+                "watched(services, api, watcher::Config::default())",
+                vec!["watched"],
+            ),
             ("reflector(writer, watched(services, api, config))", vec![]),
-            ("Runner::new(\"x\", &services, api, &WatchFilter::default(), one)", vec!["Runner"]),
-            ("struct A;\n#[cfg(test)]\nmod tests { fn a() { watched(a, api, Config::default()) } }", vec![]),
+            (
+                "Runner::new(\"x\", &services, api, &WatchFilter::default(), one)",
+                vec!["Runner"],
+            ),
+            (
+                "struct A;\n#[cfg(test)]\nmod tests { fn a() { watched(a, api, Config::default()) } }",
+                vec![],
+            ),
         ] {
             let expected: BTreeSet<_> = expected.into_iter().map(str::to_owned).collect();
             assert_eq!(unfiltered(source), expected, "{source}");

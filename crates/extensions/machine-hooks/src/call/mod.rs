@@ -2,11 +2,12 @@
 
 mod verdict;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use futures::future::{BoxFuture, FutureExt as _};
-use futures::stream::{BoxStream, StreamExt as _};
+use futures::{
+    future::{BoxFuture, FutureExt as _},
+    stream::{BoxStream, StreamExt as _},
+};
 use kube::ResourceExt as _;
 use nephele_infra_controller::{Answer, HookError, MachineHooks, MachineInQuestion};
 use nephele_runtime_sdk::{
@@ -17,8 +18,10 @@ use parking_lot::RwLock;
 use tokio::{sync::watch, time::Instant};
 use tokio_stream::wrappers::WatchStream;
 
-use crate::hooks::{AfterMachineDelete, BeforeMachineCreate};
-use crate::request;
+use crate::{
+    hooks::{AfterMachineDelete, BeforeMachineCreate},
+    request,
+};
 
 /// The time until the next call while the registered extensions are unknown. They are known shortly after the start,
 /// unless the management API does not answer.
@@ -35,7 +38,11 @@ pub struct CloudHooks {
 
 impl CloudHooks {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, waits: Arc::default(), changed: watch::Sender::new(()) }
+        Self {
+            client,
+            waits: Arc::default(),
+            changed: watch::Sender::new(()),
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -58,9 +65,17 @@ impl CloudHooks {
             Ok(_) => {}
             Err(RegistryError::NotReady) => {
                 let message = "Waiting to learn which extensions there are".to_owned();
-                return Ok(Answer::Wait { after: NOT_READY, message });
+                return Ok(Answer::Wait {
+                    after: NOT_READY,
+                    message,
+                });
             }
-            Err(error) => return Err(HookError { category: error.category(), cause: Box::new(error) }),
+            Err(error) => {
+                return Err(HookError {
+                    category: error.category(),
+                    cause: Box::new(error),
+                });
+            }
         }
         let namespace = machine.object.namespace().unwrap_or_default();
         // The key is the uid: for another machine of the same name the extensions are called at once.
@@ -70,16 +85,20 @@ impl CloudHooks {
             return Ok(answer::<H>(&too_soon));
         }
         let called = Subject::new(namespace, machine.object.name_any());
-        let responses = self.client.call_each::<H>(&called, &request(machine), CallAll::default()).await;
+        let responses = self
+            .client
+            .call_each::<H>(&called, &request(machine), CallAll::default())
+            .await;
         let response = verdict::verdict::<H>(&responses.map_err(hook_error)?);
         waits.put::<H>(Instant::now(), &subject, &response);
         let answer = answer::<H>(&response);
         // The extensions may have changed during the call.
         let outdated = !Arc::ptr_eq(&waits, &self.waits.read());
         Ok(match answer {
-            Answer::Wait { after, message } if outdated => {
-                Answer::Wait { after: after.min(NOT_READY), message }
-            }
+            Answer::Wait { after, message } if outdated => Answer::Wait {
+                after: after.min(NOT_READY),
+                message,
+            },
             answer => answer,
         })
     }
@@ -90,14 +109,22 @@ impl MachineHooks for CloudHooks {
         &'a self,
         machine: MachineInQuestion<'a>,
     ) -> BoxFuture<'a, Result<Answer, HookError>> {
-        async move { self.ask::<BeforeMachineCreate>(&machine, request::before_create).await }.boxed()
+        async move {
+            self.ask::<BeforeMachineCreate>(&machine, request::before_create)
+                .await
+        }
+        .boxed()
     }
 
     fn after_delete<'a>(
         &'a self,
         machine: MachineInQuestion<'a>,
     ) -> BoxFuture<'a, Result<Answer, HookError>> {
-        async move { self.ask::<AfterMachineDelete>(&machine, request::after_delete).await }.boxed()
+        async move {
+            self.ask::<AfterMachineDelete>(&machine, request::after_delete)
+                .await
+        }
+        .boxed()
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {
@@ -106,14 +133,21 @@ impl MachineHooks for CloudHooks {
 }
 
 fn hook_error(error: CallAllError) -> HookError {
-    HookError { category: error.category(), cause: Box::new(error) }
+    HookError {
+        category: error.category(),
+        cause: Box::new(error),
+    }
 }
 
 fn answer<H: Hook>(response: &H::Response) -> Answer {
-    match response.retry_after_seconds().and_then(|seconds| u64::try_from(seconds).ok()) {
+    match response
+        .retry_after_seconds()
+        .and_then(|seconds| u64::try_from(seconds).ok())
+    {
         None | Some(0) => Answer::Continue,
-        Some(seconds) => {
-            Answer::Wait { after: Duration::from_secs(seconds), message: response.message().to_owned() }
-        }
+        Some(seconds) => Answer::Wait {
+            after: Duration::from_secs(seconds),
+            message: response.message().to_owned(),
+        },
     }
 }

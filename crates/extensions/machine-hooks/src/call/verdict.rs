@@ -16,13 +16,20 @@ const SHOWN_MAX: usize = 16;
 /// Cluster API, any time but 0 seconds blocks; a negative time counts as one second.
 pub(super) fn verdict<H: Hook>(responses: &[(String, H::Response)]) -> H::Response {
     let seconds = |response: &H::Response| response.retry_after_seconds().unwrap_or_default();
-    let blocking: Vec<_> = responses.iter().filter(|(_, response)| seconds(response) != 0).collect();
+    let blocking: Vec<_> = responses
+        .iter()
+        .filter(|(_, response)| seconds(response) != 0)
+        .collect();
     let mut verdict = H::Response::default();
     if blocking.is_empty() {
         return verdict;
     }
-    let shortest =
-        blocking.iter().fold(0, |lowest, (_, response)| lowest_non_zero(lowest, seconds(response))).max(1);
+    let shortest = blocking
+        .iter()
+        .fold(0, |lowest, (_, response)| {
+            lowest_non_zero(lowest, seconds(response))
+        })
+        .max(1);
     let mut texts: Vec<String> = blocking
         .iter()
         .take(SHOWN_MAX)
@@ -32,7 +39,11 @@ pub(super) fn verdict<H: Hook>(responses: &[(String, H::Response)]) -> H::Respon
         texts.push(format!("and {} more", blocking.len() - SHOWN_MAX));
     }
     verdict.set_retry_after_seconds(shortest);
-    verdict.set_message(format!("{} waits for {}; asked again every {shortest}s", H::NAME, texts.join("; ")));
+    verdict.set_message(format!(
+        "{} waits for {}; asked again every {shortest}s",
+        H::NAME,
+        texts.join("; ")
+    ));
     verdict
 }
 
@@ -62,7 +73,11 @@ mod tests {
                 ((*handler).to_owned(), response)
             })
             .collect();
-        let Response { retry_after_seconds, message, .. } = verdict::<BeforeMachineCreate>(&responses);
+        let Response {
+            retry_after_seconds,
+            message,
+            ..
+        } = verdict::<BeforeMachineCreate>(&responses);
         (retry_after_seconds, message)
     }
 
@@ -73,15 +88,28 @@ mod tests {
             (vec![("a.x", 0, "fine"), ("b.x", 0, "")], (0, "")),
             (
                 vec![("a.x", 0, "fine"), ("quota.x", 30, " no quota left\n")],
-                (30, "BeforeMachineCreate waits for quota.x: no quota left; asked again every 30s"),
+                (
+                    30,
+                    "BeforeMachineCreate waits for quota.x: no quota left; asked again every 30s",
+                ),
             ),
             (
                 vec![("a.x", 30, "later"), ("b.y", 10, "")],
-                (10, "BeforeMachineCreate waits for a.x: later; b.y; asked again every 10s"),
+                (
+                    10,
+                    "BeforeMachineCreate waits for a.x: later; b.y; asked again every 10s",
+                ),
             ),
-            (vec![("a.x", -5, "")], (1, "BeforeMachineCreate waits for a.x; asked again every 1s")),
+            (
+                vec![("a.x", -5, "")],
+                (1, "BeforeMachineCreate waits for a.x; asked again every 1s"),
+            ),
         ] {
-            assert_eq!(of(&responses), (expected.0, expected.1.to_owned()), "{responses:?}");
+            assert_eq!(
+                of(&responses),
+                (expected.0, expected.1.to_owned()),
+                "{responses:?}"
+            );
         }
     }
 
@@ -91,7 +119,10 @@ mod tests {
         let text = "ü".repeat(100_000);
         let responses: Vec<_> = (0..100).map(|_| (name.as_str(), 5, text.as_str())).collect();
         let (_, message) = of(&responses);
-        assert!(message.ends_with("...; and 84 more; asked again every 5s"), "{message}");
+        assert!(
+            message.ends_with("...; and 84 more; asked again every 5s"),
+            "{message}"
+        );
         assert!(message.len() < 32_768, "{}", message.len());
     }
 }

@@ -66,7 +66,10 @@ impl Entry {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("meta", &self.meta).field("singleton", &self.singleton).finish()
+        f.debug_struct("Entry")
+            .field("meta", &self.meta)
+            .field("singleton", &self.singleton)
+            .finish()
     }
 }
 
@@ -196,11 +199,19 @@ impl Catalog {
         }
         let marker = TypeId::of::<H>();
         let path = id.path(None);
-        if let Some((taken, entry)) = self.inner.hooks.iter().find(|(taken, _)| taken.path(None) == path) {
+        if let Some((taken, entry)) = self
+            .inner
+            .hooks
+            .iter()
+            .find(|(taken, _)| taken.path(None) == path)
+        {
             return if entry.marker == marker {
                 Ok(self)
             } else {
-                Err(CatalogError::Taken { hook: id.into(), taken: taken.clone().into() })
+                Err(CatalogError::Taken {
+                    hook: id.into(),
+                    taken: taken.clone().into(),
+                })
             };
         }
         let entry = Entry {
@@ -229,7 +240,9 @@ impl Catalog {
             request: Arc::new(conversion::value(Caller::request)),
             response: Arc::new(conversion::value(Caller::response)),
         };
-        Arc::make_mut(&mut self.inner).conversions.insert((from, to), erased);
+        Arc::make_mut(&mut self.inner)
+            .conversions
+            .insert((from, to), erased);
         Ok(self)
     }
 
@@ -266,19 +279,32 @@ impl Catalog {
         let kind = format!("{}Request", to.hook);
         let api_version = to.api_version();
         let written = if from == to {
-            serde_json::to_vec(&Typed { api_version, kind, message: request })
+            serde_json::to_vec(&Typed {
+                api_version,
+                kind,
+                message: request,
+            })
         } else {
             let conversion = self.conversion(&from, &to)?;
-            let value = serde_json::to_value(request)
-                .map_err(|source| CatalogError::Write { hook: from.clone().into(), source })?;
+            let value = serde_json::to_value(request).map_err(|source| CatalogError::Write {
+                hook: from.clone().into(),
+                source,
+            })?;
             let value = (conversion.request)(value).map_err(|source| CatalogError::Conversion {
                 from: from.into(),
                 to: to.clone().into(),
                 source,
             })?;
-            serde_json::to_vec(&Typed { api_version, kind, message: &value })
+            serde_json::to_vec(&Typed {
+                api_version,
+                kind,
+                message: &value,
+            })
         };
-        written.map_err(|source| CatalogError::Write { hook: to.into(), source })
+        written.map_err(|source| CatalogError::Write {
+            hook: to.into(),
+            source,
+        })
     }
 
     /// Reads a response of an extension that has the hook in the version `from`, as Cluster API does: with
@@ -289,7 +315,10 @@ impl Catalog {
     pub fn read_response<H: Hook>(&self, bytes: &[u8], from: &HookId) -> Result<H::Response, CatalogError> {
         let to = self.known(H::id())?;
         let from = self.known(from.clone())?;
-        let read = |source| CatalogError::Read { hook: from.clone().into(), source };
+        let read = |source| CatalogError::Read {
+            hook: from.clone().into(),
+            source,
+        };
         if from == to {
             return wire::from_prefix(bytes).map_err(read);
         }
@@ -300,23 +329,36 @@ impl Catalog {
             to: to.clone().into(),
             source,
         })?;
-        wire::from_value(value).map_err(|source| CatalogError::Read { hook: to.into(), source })
+        wire::from_value(value).map_err(|source| CatalogError::Read {
+            hook: to.into(),
+            source,
+        })
     }
 
     fn known(&self, id: HookId) -> Result<HookId, CatalogError> {
-        if self.knows(&id) { Ok(id) } else { Err(CatalogError::Unknown(id.into())) }
+        if self.knows(&id) {
+            Ok(id)
+        } else {
+            Err(CatalogError::Unknown(id.into()))
+        }
     }
 
     fn conversion(&self, caller: &HookId, extension: &HookId) -> Result<&Erased, CatalogError> {
-        self.inner.conversions.get(&(caller.clone(), extension.clone())).ok_or_else(|| {
-            CatalogError::NoConversion { from: caller.clone().into(), to: extension.clone().into() }
-        })
+        self.inner
+            .conversions
+            .get(&(caller.clone(), extension.clone()))
+            .ok_or_else(|| CatalogError::NoConversion {
+                from: caller.clone().into(),
+                to: extension.clone().into(),
+            })
     }
 }
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.ids().map(ToString::to_string)).finish()
+        f.debug_set()
+            .entries(self.ids().map(ToString::to_string))
+            .finish()
     }
 }
 

@@ -35,7 +35,9 @@ impl Release {
     /// The release `1.<minor>`; releases before 1.10 become 1.10.
     #[must_use]
     pub const fn new(minor: u32) -> Self {
-        Self { minor: if minor < 10 { 10 } else { minor } }
+        Self {
+            minor: if minor < 10 { 10 } else { minor },
+        }
     }
 
     /// Whether the release has this hook of Cluster API.

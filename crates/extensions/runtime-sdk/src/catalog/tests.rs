@@ -51,20 +51,51 @@ macro_rules! own {
     };
 }
 
-own!(Old, "Fake", "v1alpha1", "test.example.com", OldRequest, OldResponse);
-own!(New, "Fake", "v1alpha2", "test.example.com", NewRequest, NewResponse);
-own!(Impostor, "FAKE", "v1alpha1", "test.example.com", OldRequest, OldResponse);
+own!(
+    Old,
+    "Fake",
+    "v1alpha1",
+    "test.example.com",
+    OldRequest,
+    OldResponse
+);
+own!(
+    New,
+    "Fake",
+    "v1alpha2",
+    "test.example.com",
+    NewRequest,
+    NewResponse
+);
+own!(
+    Impostor,
+    "FAKE",
+    "v1alpha1",
+    "test.example.com",
+    OldRequest,
+    OldResponse
+);
 own!(NoGroup, "Fake", "v1", "", OldRequest, OldResponse);
 own!(NoVersion, "Fake", "", "test.example.com", OldRequest, OldResponse);
 own!(NoName, "", "v1", "test.example.com", OldRequest, OldResponse);
-own!(PathName, "Fake/../Real", "v1", "test.example.com", OldRequest, OldResponse);
+own!(
+    PathName,
+    "Fake/../Real",
+    "v1",
+    "test.example.com",
+    OldRequest,
+    OldResponse
+);
 
 impl Convert<Old> for New {
     fn request(request: NewRequest) -> Result<OldRequest, ConversionError> {
         if request.reason == "unsayable" {
             return Err(ConversionError::Unsaid("no reasons in v1alpha1".to_owned()));
         }
-        Ok(OldRequest { settings: request.settings, cluster: request.cluster })
+        Ok(OldRequest {
+            settings: request.settings,
+            cluster: request.cluster,
+        })
     }
 
     fn response(response: OldResponse) -> Result<NewResponse, ConversionError> {
@@ -79,7 +110,13 @@ impl Convert<Old> for New {
 
 fn both() -> Catalog {
     let mut catalog = Catalog::empty();
-    catalog.add::<Old>().unwrap().add::<New>().unwrap().add_conversion::<New, Old>().unwrap();
+    catalog
+        .add::<Old>()
+        .unwrap()
+        .add::<New>()
+        .unwrap()
+        .add_conversion::<New, Old>()
+        .unwrap();
     catalog
 }
 
@@ -93,7 +130,13 @@ fn a_hook_is_there_once_in_each_version() {
     let mut catalog = both();
     catalog.add::<Old>().unwrap();
     let ids: Vec<String> = catalog.ids().map(ToString::to_string).collect();
-    assert_eq!(ids, ["test.example.com/v1alpha1, Hook=Fake", "test.example.com/v1alpha2, Hook=Fake"]);
+    assert_eq!(
+        ids,
+        [
+            "test.example.com/v1alpha1, Hook=Fake",
+            "test.example.com/v1alpha2, Hook=Fake"
+        ]
+    );
     assert!(Old::id().same_hook(&New::id()));
     assert!(!Old::id().same_hook(&Discovery::id()));
 }
@@ -102,19 +145,32 @@ fn a_hook_is_there_once_in_each_version() {
 #[test]
 fn a_hook_without_a_place_of_its_own_is_refused() {
     let mut catalog = both();
-    assert!(matches!(catalog.add::<Impostor>(), Err(CatalogError::Taken { .. })));
+    assert!(matches!(
+        catalog.add::<Impostor>(),
+        Err(CatalogError::Taken { .. })
+    ));
     assert!(matches!(catalog.add::<NoGroup>(), Err(CatalogError::Group(_))));
-    assert!(matches!(catalog.add::<NoVersion>(), Err(CatalogError::Version(_))));
+    assert!(matches!(
+        catalog.add::<NoVersion>(),
+        Err(CatalogError::Version(_))
+    ));
     assert!(matches!(catalog.add::<NoName>(), Err(CatalogError::Name(_))));
     assert!(matches!(catalog.add::<PathName>(), Err(CatalogError::Name(_))));
     assert_eq!(catalog.ids().count(), 2);
-    assert!(matches!(Catalog::empty().add_conversion::<New, Old>(), Err(CatalogError::Unknown(_))));
+    assert!(matches!(
+        Catalog::empty().add_conversion::<New, Old>(),
+        Err(CatalogError::Unknown(_))
+    ));
 }
 
 /// CAT-7.
 #[test]
 fn a_request_goes_to_the_extensions_version() {
-    let request = NewRequest { cluster: cluster(), reason: "why".to_owned(), ..NewRequest::default() };
+    let request = NewRequest {
+        cluster: cluster(),
+        reason: "why".to_owned(),
+        ..NewRequest::default()
+    };
     let written = both().write_request::<New>(&request, &Old::id()).unwrap();
     assert_eq!(
         serde_json::from_slice::<Value>(&written).unwrap(),
@@ -131,7 +187,10 @@ fn a_request_goes_to_the_extensions_version() {
             "cluster": { "kind": "Cluster", "metadata": { "name": "c" } },
         })
     );
-    let request = NewRequest { reason: "unsayable".to_owned(), ..request };
+    let request = NewRequest {
+        reason: "unsayable".to_owned(),
+        ..request
+    };
     let error = both().write_request::<New>(&request, &Old::id()).unwrap_err();
     assert!(matches!(error, CatalogError::Conversion { .. }), "{error}");
 }
@@ -141,10 +200,25 @@ fn a_request_goes_to_the_extensions_version() {
 fn a_response_is_in_the_callers_version() {
     let bytes = br#"{"kind": "other", "STATUS": "Success", "first": "a", "second": 2}"#;
     let response = both().read_response::<New>(bytes, &Old::id()).unwrap();
-    assert_eq!(response, NewResponse { first: "a".to_owned(), ..NewResponse::default() });
+    assert_eq!(
+        response,
+        NewResponse {
+            first: "a".to_owned(),
+            ..NewResponse::default()
+        }
+    );
     let response = both().read_response::<New>(bytes, &New::id()).unwrap();
-    assert_eq!(response, NewResponse { first: "a".to_owned(), second: 2, ..NewResponse::default() });
-    let response = both().read_response::<New>(br#"{"first": "a"}"#, &Old::id()).unwrap();
+    assert_eq!(
+        response,
+        NewResponse {
+            first: "a".to_owned(),
+            second: 2,
+            ..NewResponse::default()
+        }
+    );
+    let response = both()
+        .read_response::<New>(br#"{"first": "a"}"#, &Old::id())
+        .unwrap();
     assert_eq!(response.status, ResponseStatus::absent());
 }
 
@@ -153,8 +227,14 @@ fn a_response_is_in_the_callers_version() {
 fn an_unknown_version_and_a_missing_conversion_are_errors() {
     let request = OldRequest::default();
     let catalog = Catalog::cluster_api();
-    assert!(matches!(catalog.write_request::<Old>(&request, &Old::id()), Err(CatalogError::Unknown(_))));
-    assert!(matches!(catalog.read_response::<Old>(b"{}", &Old::id()), Err(CatalogError::Unknown(_))));
+    assert!(matches!(
+        catalog.write_request::<Old>(&request, &Old::id()),
+        Err(CatalogError::Unknown(_))
+    ));
+    assert!(matches!(
+        catalog.read_response::<Old>(b"{}", &Old::id()),
+        Err(CatalogError::Unknown(_))
+    ));
     let error = both().write_request::<Old>(&request, &New::id()).unwrap_err();
     assert!(matches!(error, CatalogError::NoConversion { .. }), "{error}");
     let error = both().read_response::<Old>(b"{", &Old::id()).unwrap_err();
@@ -163,15 +243,23 @@ fn an_unknown_version_and_a_missing_conversion_are_errors() {
 
 #[test]
 fn releases_before_1_12_have_ten_hooks() {
-    for (text, hooks) in [("1.10", 10), ("v1.11.3", 10), ("1.12", 17), ("v1.14.2", 17), ("1.30", 17)] {
+    for (text, hooks) in [
+        ("1.10", 10),
+        ("v1.11.3", 10),
+        ("1.12", 17),
+        ("v1.14.2", 17),
+        ("1.30", 17),
+    ] {
         let release: Release = text.parse().unwrap();
         assert_eq!(Catalog::cluster_api_at(release).ids().count(), hooks, "{text}");
     }
     for text in ["", "1", "1.9", "2.0", "v1.x", "1.-1"] {
         assert_eq!(text.parse::<Release>(), Err(ReleaseError(text.to_owned())));
     }
-    let before: Vec<String> =
-        Catalog::cluster_api_at(Release::new(11)).ids().map(|id| id.hook.to_string()).collect();
+    let before: Vec<String> = Catalog::cluster_api_at(Release::new(11))
+        .ids()
+        .map(|id| id.hook.to_string())
+        .collect();
     assert_eq!(
         before,
         [
@@ -208,7 +296,10 @@ fn status_and_retry_are_always_written_and_empty_things_are_not() {
         write(serde_json::to_value(BeforeClusterCreateRequest::default()).unwrap()),
         r#"{"cluster":null}"#
     );
-    assert_eq!(write(serde_json::to_value(DiscoveryRequest::default()).unwrap()), "{}");
+    assert_eq!(
+        write(serde_json::to_value(DiscoveryRequest::default()).unwrap()),
+        "{}"
+    );
     let request = Catalog::cluster_api()
         .write_request::<BeforeClusterCreate>(
             &BeforeClusterCreateRequest::default(),

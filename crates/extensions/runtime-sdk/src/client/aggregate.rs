@@ -51,7 +51,10 @@ mod tests {
     /// AGG-1.
     #[test]
     fn a_plain_response_alone_is_as_it_was() {
-        let one = Plain { message: "test".into(), ..Plain::default() };
+        let one = Plain {
+            message: "test".into(),
+            ..Plain::default()
+        };
         assert_eq!(aggregate(Plain::default(), [&one]), one);
         assert_eq!(aggregate(Plain::default(), []), Plain::default());
     }
@@ -61,14 +64,20 @@ mod tests {
     fn the_lowest_wait_wins_and_messages_are_joined() {
         for (responses, expected) in [
             (vec![(5, "test")], (5, "test")),
-            (vec![(0, "test1"), (1, "test2"), (5, ""), (4, ""), (3, "")], (1, "test1, test2")),
+            (
+                vec![(0, "test1"), (1, "test2"), (5, ""), (4, ""), (3, "")],
+                (1, "test1, test2"),
+            ),
             (vec![(0, ""), (0, "")], (0, "")),
             (vec![], (0, "")),
         ] {
             let responses: Vec<Retry> = responses.iter().map(retry).collect();
             assert_eq!(aggregate(Retry::default(), &responses), retry(&expected));
         }
-        let into = Retry { status: ResponseStatus::Failure, ..retry(&(3, "before")) };
+        let into = Retry {
+            status: ResponseStatus::Failure,
+            ..retry(&(3, "before"))
+        };
         assert_eq!(aggregate(into, [&retry(&(7, "after"))]), retry(&(3, "after")));
     }
 

@@ -44,7 +44,10 @@ impl Subject {
     /// An object by its namespace and name.
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -65,7 +68,10 @@ pub struct Retries {
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { times: 2, wait: Duration::from_millis(50) }
+        Self {
+            times: 2,
+            wait: Duration::from_millis(50),
+        }
     }
 }
 
@@ -83,7 +89,10 @@ pub struct CallAll {
 
 impl Default for CallAll {
     fn default() -> Self {
-        Self { total: Some(Duration::from_secs(60)), at_once: NonZeroUsize::MIN }
+        Self {
+            total: Some(Duration::from_secs(60)),
+            at_once: NonZeroUsize::MIN,
+        }
     }
 }
 
@@ -149,7 +158,9 @@ impl ClientBuilder {
     /// Builds the client.
     #[must_use]
     pub fn build(self) -> Client {
-        Client { inner: Arc::new(self.inner) }
+        Client {
+            inner: Arc::new(self.inner),
+        }
     }
 }
 
@@ -214,7 +225,10 @@ impl Client {
         config: &ClientConfig,
         unknown: UnknownHooks,
     ) -> Result<Discovered, DiscoverError> {
-        let failed = |cause| DiscoverError { extension: extension.to_owned(), cause };
+        let failed = |cause| DiscoverError {
+            extension: extension.to_owned(),
+            cause,
+        };
         let endpoint = Endpoint::new(config).map_err(|source| failed(DiscoverCause::Endpoint(source)))?;
         let call = Call {
             hook: &Discovery::id(),
@@ -224,21 +238,27 @@ impl Client {
             timeout: Duration::from_secs(TIMEOUT_SECONDS_DEFAULT.unsigned_abs().into()),
             total: None,
         };
-        let response = self.exchange::<Discovery>(&call, &DiscoveryRequest {}).await.map_err(|error| {
-            failed(match error {
-                Failed::Url(error) => DiscoverCause::Url(error),
-                Failed::Catalog(error) => DiscoverCause::Catalog(error),
-                Failed::Trust(error) => DiscoverCause::Trust(error),
-                Failed::External(error) => DiscoverCause::External(error),
-            })
-        })?;
+        let response = self
+            .exchange::<Discovery>(&call, &DiscoveryRequest {})
+            .await
+            .map_err(|error| {
+                failed(match error {
+                    Failed::Url(error) => DiscoverCause::Url(error),
+                    Failed::Catalog(error) => DiscoverCause::Catalog(error),
+                    Failed::Trust(error) => DiscoverCause::Trust(error),
+                    Failed::External(error) => DiscoverCause::External(error),
+                })
+            })?;
         let message = || beginning(&response.message, MESSAGE_MAX);
         match &response.status {
             ResponseStatus::Success => {}
             ResponseStatus::Failure => return Err(failed(DiscoverCause::Failure(message()))),
             ResponseStatus::Other(status) => {
                 let status = beginning(status, MESSAGE_MAX);
-                return Err(failed(DiscoverCause::UnknownStatus { status, message: message() }));
+                return Err(failed(DiscoverCause::UnknownStatus {
+                    status,
+                    message: message(),
+                }));
             }
         }
         let discovered = validate(&response, &self.inner.catalog, unknown)
@@ -255,7 +275,10 @@ impl Client {
     /// namespace and they cannot be read.
     pub async fn handlers<H: Hook>(&self, subject: &Subject) -> Result<Vec<String>, CallAllError> {
         let matching = self.matching::<H>(subject).await?;
-        Ok(matching.into_iter().map(|registered| registered.name.clone()).collect())
+        Ok(matching
+            .into_iter()
+            .map(|registered| registered.name.clone())
+            .collect())
     }
 
     /// Calls all handlers of a hook whose extensions select the object's namespace, and aggregates their responses (see
@@ -268,7 +291,8 @@ impl Client {
         subject: &Subject,
         request: &H::Request,
     ) -> Result<H::Response, CallAllError> {
-        self.call_all_with::<H>(subject, request, CallAll::default()).await
+        self.call_all_with::<H>(subject, request, CallAll::default())
+            .await
     }
 
     /// Calls all handlers of a hook with these settings.
@@ -282,7 +306,10 @@ impl Client {
         how: CallAll,
     ) -> Result<H::Response, CallAllError> {
         let responses = self.call_each::<H>(subject, request, how).await?;
-        Ok(aggregate(H::Response::default(), responses.iter().map(|(_, response)| response)))
+        Ok(aggregate(
+            H::Response::default(),
+            responses.iter().map(|(_, response)| response),
+        ))
     }
 
     /// Calls all handlers of a hook whose extensions select the object's namespace, and returns each response with the
@@ -331,7 +358,9 @@ impl Client {
     async fn matching<H: Hook>(&self, subject: &Subject) -> Result<Vec<Arc<Registered>>, CallAllError> {
         let hook = H::id();
         if !self.inner.catalog.knows(&hook) {
-            return Err(call_all_error::<H>(CallAllCause::Catalog(CatalogError::Unknown(hook.into()))));
+            return Err(call_all_error::<H>(CallAllCause::Catalog(CatalogError::Unknown(
+                hook.into(),
+            ))));
         }
         let registered = self
             .inner
@@ -373,17 +402,26 @@ impl Client {
         handler: &str,
         subject: &Subject,
     ) -> Result<Arc<Registered>, CallError> {
-        let failed = |cause| CallError { handler: handler.to_owned(), cause };
+        let failed = |cause| CallError {
+            handler: handler.to_owned(),
+            cause,
+        };
         let hook = H::id();
         if !self.inner.catalog.knows(&hook) {
             return Err(failed(CallCause::Catalog(CatalogError::Unknown(hook.into()))));
         }
-        let registered =
-            self.inner.registry.get(handler).map_err(|error| failed(CallCause::Registry(error)))?;
+        let registered = self
+            .inner
+            .registry
+            .get(handler)
+            .map_err(|error| failed(CallCause::Registry(error)))?;
         if !registered.handler.hook.same_hook(&hook) {
             return Err(failed(CallCause::OtherHook(hook.group_hook())));
         }
-        match self.selects(&registered.extension.selector, &subject.namespace, &mut None).await {
+        match self
+            .selects(&registered.extension.selector, &subject.namespace, &mut None)
+            .await
+        {
             Ok(true) => Ok(registered),
             Ok(false) => Err(failed(CallCause::NotSelected(subject.to_string()))),
             Err(error) => Err(failed(CallCause::Namespace(error))),
@@ -397,7 +435,10 @@ impl Client {
         request: &H::Request,
         total: Option<(Duration, Instant)>,
     ) -> Result<H::Response, CallError> {
-        let failed = |cause| CallError { handler: registered.name.clone(), cause };
+        let failed = |cause| CallError {
+            handler: registered.name.clone(),
+            cause,
+        };
         let answered = match self.guarded::<H>(registered, request, total).await {
             Ok(response) => response,
             Err(Failed::Url(error)) => return Err(failed(CallCause::Url(error))),
@@ -422,7 +463,10 @@ impl Client {
             ResponseStatus::Failure => Err(failed(CallCause::Failure(message()))),
             ResponseStatus::Other(status) => {
                 let status = beginning(status, MESSAGE_MAX);
-                Err(failed(CallCause::UnknownStatus { status, message: message() }))
+                Err(failed(CallCause::UnknownStatus {
+                    status,
+                    message: message(),
+                }))
             }
         }
     }
@@ -434,7 +478,9 @@ impl Client {
         request: &H::Request,
         total: Option<(Duration, Instant)>,
     ) -> Result<H::Response, Failed> {
-        let Registered { extension, handler, .. } = registered;
+        let Registered {
+            extension, handler, ..
+        } = registered;
         extension
             .circuit
             .lock()
@@ -453,7 +499,10 @@ impl Client {
             Err(Failed::External(error)) if error.counts() => {
                 let now = Instant::now();
                 let cause = chain(error);
-                extension.circuit.lock().failed(now, &self.inner.circuit, &extension.name, &cause);
+                extension
+                    .circuit
+                    .lock()
+                    .failed(now, &self.inner.circuit, &extension.name, &cause);
                 self.count_open();
             }
             // These errors show nothing about the health of the extension.
@@ -481,8 +530,10 @@ impl Client {
         self.metrics(|metrics| {
             metrics.took(host, &hook, start.elapsed());
             // A call that could not be written was not sent.
-            let sent = !matches!(result, Err(Failed::Url(_) | Failed::Trust(_) | Failed::Catalog(_)))
-                || code.is_some();
+            let sent = !matches!(
+                result,
+                Err(Failed::Url(_) | Failed::Trust(_) | Failed::Catalog(_))
+            ) || code.is_some();
             if sent && !matches!(result, Err(Failed::External(ExternalError::Total(_)))) {
                 metrics.sent(code, host, &hook, result.as_ref().ok().map(Response::status));
             }
@@ -497,7 +548,9 @@ impl Client {
         request: &H::Request,
         start: Instant,
     ) -> (Option<u16>, Result<H::Response, Failed>) {
-        let left = call.total.map(|(total, end)| (total, end.saturating_duration_since(start)));
+        let left = call
+            .total
+            .map(|(total, end)| (total, end.saturating_duration_since(start)));
         let (allowed, over) = match left {
             Some((total, left)) if left < call.timeout => (left, ExternalError::Total(total)),
             Some(_) | None => (call.timeout, ExternalError::Timeout(call.timeout)),
@@ -505,15 +558,22 @@ impl Client {
         if allowed.is_zero() {
             return (None, Err(Failed::External(over)));
         }
-        let outgoing =
-            self.inner.catalog.write_request::<H>(request, call.hook).map_err(Failed::Catalog).and_then(
-                |body| {
-                    let path = call.hook.path(call.handler);
-                    let uri = call.endpoint.uri(&path, allowed).map_err(Failed::Url)?;
-                    let deadline = start + allowed;
-                    Ok(Outgoing { uri, ca_bundle: call.ca_bundle.clone(), body: body.into(), deadline })
-                },
-            );
+        let outgoing = self
+            .inner
+            .catalog
+            .write_request::<H>(request, call.hook)
+            .map_err(Failed::Catalog)
+            .and_then(|body| {
+                let path = call.hook.path(call.handler);
+                let uri = call.endpoint.uri(&path, allowed).map_err(Failed::Url)?;
+                let deadline = start + allowed;
+                Ok(Outgoing {
+                    uri,
+                    ca_bundle: call.ca_bundle.clone(),
+                    body: body.into(),
+                    deadline,
+                })
+            });
         let outgoing = match outgoing {
             Ok(outgoing) => outgoing,
             Err(error) => return (None, Err(error)),
@@ -527,7 +587,10 @@ impl Client {
         let code = incoming.code;
         if code != 200 {
             let body = beginning(&String::from_utf8_lossy(&incoming.body), 512);
-            return (Some(code), Err(Failed::External(ExternalError::Status { code, body })));
+            return (
+                Some(code),
+                Err(Failed::External(ExternalError::Status { code, body })),
+            );
         }
         let response = self.inner.catalog.read_response::<H>(&incoming.body, call.hook);
         let response = response.map_err(|error| match error {
@@ -572,12 +635,17 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("registry", &self.inner.registry).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("registry", &self.inner.registry)
+            .finish_non_exhaustive()
     }
 }
 
 fn call_all_error<H: Hook>(cause: CallAllCause) -> CallAllError {
-    CallAllError { hook: H::id().group_hook(), cause }
+    CallAllError {
+        hook: H::id().group_hook(),
+        cause,
+    }
 }
 
 /// A successful response without content.

@@ -25,7 +25,12 @@ pub struct CircuitSettings {
 
 impl Default for CircuitSettings {
     fn default() -> Self {
-        Self { failures: 5, wait: Duration::from_secs(1), wait_max: Duration::from_secs(60), jitter: 0.2 }
+        Self {
+            failures: 5,
+            wait: Duration::from_secs(1),
+            wait_max: Duration::from_secs(60),
+            jitter: 0.2,
+        }
     }
 }
 
@@ -33,7 +38,10 @@ impl CircuitSettings {
     /// Never suspends calls, as in Cluster API.
     #[must_use]
     pub fn never() -> Self {
-        Self { failures: u32::MAX, ..Self::default() }
+        Self {
+            failures: u32::MAX,
+            ..Self::default()
+        }
     }
 
     /// The wait after this many failures in a row; `key` seeds the random part.
@@ -44,7 +52,11 @@ impl CircuitSettings {
         (key, failures).hash(&mut hasher);
         // 32 bits of the hash are random enough, and an f64 holds them exactly.
         let draw = f64::from((hasher.finish() >> 32) as u32) / f64::from(u32::MAX);
-        let jitter = if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 };
+        let jitter = if self.jitter.is_finite() {
+            self.jitter.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
         wait.mul_f64(1.0 + jitter * draw)
     }
 }
@@ -106,7 +118,11 @@ impl Circuit {
             Self::Failing { failures }
         } else {
             let until = now + settings.wait_after(failures, key);
-            Self::Open { failures, until, cause: cause.to_owned() }
+            Self::Open {
+                failures,
+                until,
+                cause: cause.to_owned(),
+            }
         };
     }
 
@@ -142,11 +158,25 @@ mod tests {
         circuit.failed(now, &EXACT, "e", "refused");
         for (failures, wait) in [(3, 1), (4, 2), (5, 4), (6, 5), (7, 5)] {
             let wait = Duration::from_secs(wait);
-            assert_eq!(circuit, Circuit::Open { failures, until: now + wait, cause: "refused".into() });
-            assert_eq!(circuit.admit(now + wait - Duration::from_millis(1)), Err("refused".to_owned()));
+            assert_eq!(
+                circuit,
+                Circuit::Open {
+                    failures,
+                    until: now + wait,
+                    cause: "refused".into()
+                }
+            );
+            assert_eq!(
+                circuit.admit(now + wait - Duration::from_millis(1)),
+                Err("refused".to_owned())
+            );
             now += wait;
             assert_eq!(circuit.admit(now), Ok(()));
-            assert_eq!(circuit.admit(now), Err("refused".to_owned()), "only one is let through");
+            assert_eq!(
+                circuit.admit(now),
+                Err("refused".to_owned()),
+                "only one is let through"
+            );
             circuit.failed(now, &EXACT, "e", "refused");
         }
         circuit.admit(now + Duration::from_secs(5)).unwrap();
@@ -157,9 +187,16 @@ mod tests {
     #[test]
     fn a_probe_that_never_ended_does_not_shut_the_circuit_for_ever() {
         let now = Instant::now();
-        let mut circuit = Circuit::Open { failures: 3, until: now, cause: "slow".into() };
+        let mut circuit = Circuit::Open {
+            failures: 3,
+            until: now,
+            cause: "slow".into(),
+        };
         assert_eq!(circuit.admit(now), Ok(()));
-        assert_eq!(circuit.admit(now + Duration::from_secs(29)), Err("slow".to_owned()));
+        assert_eq!(
+            circuit.admit(now + Duration::from_secs(29)),
+            Err("slow".to_owned())
+        );
         assert_eq!(circuit.admit(now + Duration::from_secs(30)), Ok(()));
     }
 

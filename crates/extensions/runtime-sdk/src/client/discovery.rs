@@ -56,7 +56,11 @@ pub enum DiscoveryProblem {
     ApiVersion { handler: String, api_version: String },
     /// The catalog does not have the hook.
     #[error("requestHook {api_version}/{hook} of handler {handler:?} is not in the Runtime SDK catalog")]
-    UnknownHook { handler: String, api_version: String, hook: String },
+    UnknownHook {
+        handler: String,
+        api_version: String,
+        hook: String,
+    },
     /// There are more handlers than a status has room for.
     #[error("there are {0} handlers, more than {HANDLERS_MAX}")]
     TooMany(usize),
@@ -82,7 +86,9 @@ pub fn validate(
     let mut discovered = Discovered::default();
     let mut names = BTreeSet::new();
     if response.handlers.len() > HANDLERS_MAX {
-        return Err(InvalidDiscovery(vec![DiscoveryProblem::TooMany(response.handlers.len())]));
+        return Err(InvalidDiscovery(vec![DiscoveryProblem::TooMany(
+            response.handlers.len(),
+        )]));
     }
     for handler in &response.handlers {
         if !names.insert(handler.name.as_str()) {
@@ -91,7 +97,10 @@ pub fn validate(
         problems.extend(problems_of(handler));
         match Handler::try_from(handler) {
             Err(ApiVersionError(api_version)) => {
-                problems.push(DiscoveryProblem::ApiVersion { handler: handler.name.clone(), api_version });
+                problems.push(DiscoveryProblem::ApiVersion {
+                    handler: handler.name.clone(),
+                    api_version,
+                });
             }
             Ok(known) if catalog.knows(&known.hook) => discovered.handlers.push(known),
             Ok(Handler { hook, .. }) => {
@@ -119,11 +128,15 @@ fn problems_of(handler: &ExtensionHandler) -> impl Iterator<Item = DiscoveryProb
     let bad_timeout = handler
         .timeout_seconds
         .filter(|seconds| !(0..=TIMEOUT_SECONDS_MAX).contains(seconds))
-        .map(|seconds| DiscoveryProblem::Timeout { handler: name(), seconds });
+        .map(|seconds| DiscoveryProblem::Timeout {
+            handler: name(),
+            seconds,
+        });
     let bad_policy = match &handler.failure_policy {
-        Some(FailurePolicy::Other(policy)) => {
-            Some(DiscoveryProblem::FailurePolicy { handler: name(), policy: policy.clone() })
-        }
+        Some(FailurePolicy::Other(policy)) => Some(DiscoveryProblem::FailurePolicy {
+            handler: name(),
+            policy: policy.clone(),
+        }),
         Some(FailurePolicy::Fail | FailurePolicy::Ignore) | None => None,
     };
     [bad_name, bad_timeout, bad_policy].into_iter().flatten()
@@ -186,13 +199,25 @@ mod tests {
             json!({ "timeoutSeconds": 0, "failurePolicy": "Fail" }),
         ] {
             let discovered = judge(&json!([handler(&change)]), UnknownHooks::Refuse).unwrap();
-            assert_eq!(discovered, Discovered { handlers: vec![expected.clone()], skipped: vec![] });
+            assert_eq!(
+                discovered,
+                Discovered {
+                    handlers: vec![expected.clone()],
+                    skipped: vec![]
+                }
+            );
         }
         let given = judge(
-            &json!([handler(&json!({ "timeoutSeconds": 30, "failurePolicy": "Ignore" }))]),
+            &json!([handler(
+                &json!({ "timeoutSeconds": 30, "failurePolicy": "Ignore" })
+            )]),
             UnknownHooks::Refuse,
         );
-        let expected = Handler { timeout: Duration::from_secs(30), on_error: OnError::Ignore, ..expected };
+        let expected = Handler {
+            timeout: Duration::from_secs(30),
+            on_error: OnError::Ignore,
+            ..expected
+        };
         assert_eq!(given.unwrap().handlers, [expected]);
     }
 
@@ -208,43 +233,86 @@ mod tests {
         };
         let api_version = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
         for (change, expected) in [
-            (json!({ "name": "HAS-CAPITALS" }), DiscoveryProblem::Name("HAS-CAPITALS".into())),
-            (json!({ "name": "has.dots" }), DiscoveryProblem::Name("has.dots".into())),
+            (
+                json!({ "name": "HAS-CAPITALS" }),
+                DiscoveryProblem::Name("HAS-CAPITALS".into()),
+            ),
+            (
+                json!({ "name": "has.dots" }),
+                DiscoveryProblem::Name("has.dots".into()),
+            ),
             (json!({ "name": "" }), DiscoveryProblem::Name(String::new())),
-            (json!({ "timeoutSeconds": 100 }), DiscoveryProblem::Timeout { handler: name(), seconds: 100 }),
-            (json!({ "timeoutSeconds": -1 }), DiscoveryProblem::Timeout { handler: name(), seconds: -1 }),
+            (
+                json!({ "timeoutSeconds": 100 }),
+                DiscoveryProblem::Timeout {
+                    handler: name(),
+                    seconds: 100,
+                },
+            ),
+            (
+                json!({ "timeoutSeconds": -1 }),
+                DiscoveryProblem::Timeout {
+                    handler: name(),
+                    seconds: -1,
+                },
+            ),
             (
                 json!({ "failurePolicy": "DONOTHING" }),
-                DiscoveryProblem::FailurePolicy { handler: name(), policy: "DONOTHING".into() },
+                DiscoveryProblem::FailurePolicy {
+                    handler: name(),
+                    policy: "DONOTHING".into(),
+                },
             ),
             (
                 json!({ "failurePolicy": "" }),
-                DiscoveryProblem::FailurePolicy { handler: name(), policy: String::new() },
+                DiscoveryProblem::FailurePolicy {
+                    handler: name(),
+                    policy: String::new(),
+                },
             ),
             (
                 hook("hooks.runtime.cluster.x-k8s.io/v99", "BeforeClusterCreate"),
                 unknown("hooks.runtime.cluster.x-k8s.io/v99", "BeforeClusterCreate"),
             ),
             (hook(api_version, "Other"), unknown(api_version, "Other")),
-            (hook("v1", "BeforeClusterCreate"), unknown("v1", "BeforeClusterCreate")),
+            (
+                hook("v1", "BeforeClusterCreate"),
+                unknown("v1", "BeforeClusterCreate"),
+            ),
             (json!({ "requestHook": null }), unknown("", "")),
             (
                 hook("a/b/c", "BeforeClusterCreate"),
-                DiscoveryProblem::ApiVersion { handler: name(), api_version: "a/b/c".into() },
+                DiscoveryProblem::ApiVersion {
+                    handler: name(),
+                    api_version: "a/b/c".into(),
+                },
             ),
         ] {
-            assert_eq!(judge(&json!([handler(&change)]), UnknownHooks::Refuse), Err(vec![expected]));
+            assert_eq!(
+                judge(&json!([handler(&change)]), UnknownHooks::Refuse),
+                Err(vec![expected])
+            );
         }
         let twice = json!([handler(&json!({})), handler(&hook(api_version, "UpdateMachine"))]);
-        assert_eq!(judge(&twice, UnknownHooks::Refuse), Err(vec![DiscoveryProblem::Duplicate(name())]));
-        let many: Vec<Value> = (0..513).map(|n| handler(&json!({ "name": format!("h{n}") }))).collect();
-        assert_eq!(judge(&json!(many), UnknownHooks::Refuse), Err(vec![DiscoveryProblem::TooMany(513)]));
+        assert_eq!(
+            judge(&twice, UnknownHooks::Refuse),
+            Err(vec![DiscoveryProblem::Duplicate(name())])
+        );
+        let many: Vec<Value> = (0..513)
+            .map(|n| handler(&json!({ "name": format!("h{n}") })))
+            .collect();
+        assert_eq!(
+            judge(&json!(many), UnknownHooks::Refuse),
+            Err(vec![DiscoveryProblem::TooMany(513)])
+        );
     }
 
     #[test]
     fn problems_of_all_handlers_are_found_and_read_the_same_in_any_order() {
-        let mut handlers =
-            vec![handler(&json!({ "name": "B" })), handler(&json!({ "name": "a", "timeoutSeconds": 31 }))];
+        let mut handlers = vec![
+            handler(&json!({ "name": "B" })),
+            handler(&json!({ "name": "a", "timeoutSeconds": 31 })),
+        ];
         let message = |handlers: &[Value]| {
             InvalidDiscovery(judge(&json!(handlers), UnknownHooks::Refuse).unwrap_err()).to_string()
         };
@@ -259,10 +327,17 @@ mod tests {
     fn unknown_hooks_can_be_skipped_and_handlers_are_sorted() {
         let foreign =
             json!({ "name": "c", "requestHook": { "apiVersion": "my.example.com/v1", "hook": "Mine" } });
-        let handlers =
-            json!([handler(&json!({ "name": "b" })), handler(&foreign), handler(&json!({ "name": "a" }))]);
+        let handlers = json!([
+            handler(&json!({ "name": "b" })),
+            handler(&foreign),
+            handler(&json!({ "name": "a" }))
+        ]);
         let discovered = judge(&handlers, UnknownHooks::Skip).unwrap();
-        let names: Vec<&str> = discovered.handlers.iter().map(|handler| handler.name.as_str()).collect();
+        let names: Vec<&str> = discovered
+            .handlers
+            .iter()
+            .map(|handler| handler.name.as_str())
+            .collect();
         assert_eq!(names, ["a", "b"]);
         let expected = DiscoveryProblem::UnknownHook {
             handler: "c".into(),

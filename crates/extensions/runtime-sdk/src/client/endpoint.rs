@@ -108,9 +108,17 @@ impl Endpoint {
     }
 
     fn of_service(service: &ServiceReference) -> Result<Self, EndpointError> {
-        let ServiceReference { namespace, name, path, port } = service;
+        let ServiceReference {
+            namespace,
+            name,
+            path,
+            port,
+        } = service;
         if !wire::is_dns_label(namespace) || !wire::is_dns_label(name) {
-            return Err(EndpointError::Service { namespace: namespace.clone(), name: name.clone() });
+            return Err(EndpointError::Service {
+                namespace: namespace.clone(),
+                name: name.clone(),
+            });
         }
         let host = format!("{name}.{namespace}.svc");
         let authority = match port {
@@ -127,22 +135,36 @@ impl Endpoint {
             None => (path.as_str(), None),
             Some((path, query)) => (path, Some(query.to_owned())),
         };
-        Ok(Self { authority, path: clean(path), query })
+        Ok(Self {
+            authority,
+            path: clean(path),
+            query,
+        })
     }
 
     fn of_url(url: &str) -> Result<Self, EndpointError> {
-        let uri: Uri = url.parse().map_err(|source| EndpointError::Url { url: url.to_owned(), source })?;
+        let uri: Uri = url.parse().map_err(|source| EndpointError::Url {
+            url: url.to_owned(),
+            source,
+        })?;
         if uri.scheme() != Some(&Scheme::HTTPS) {
-            return Err(EndpointError::Scheme(uri.scheme_str().unwrap_or_default().to_owned()));
+            return Err(EndpointError::Scheme(
+                uri.scheme_str().unwrap_or_default().to_owned(),
+            ));
         }
-        let authority = uri.authority().ok_or_else(|| EndpointError::Host(url.to_owned()))?;
+        let authority = uri
+            .authority()
+            .ok_or_else(|| EndpointError::Host(url.to_owned()))?;
         if authority.as_str().contains('@') {
             return Err(EndpointError::User);
         }
         if authority.host().is_empty() {
             return Err(EndpointError::Host(url.to_owned()));
         }
-        let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+        let after_host = authority
+            .as_str()
+            .strip_prefix(authority.host())
+            .unwrap_or_default();
         if let Some(port) = after_host.strip_prefix(':')
             && !port.parse::<u16>().is_ok_and(|port| port > 0)
         {
@@ -215,18 +237,32 @@ mod tests {
     use crate::hooks::HookId;
 
     fn service(name: &str, namespace: &str, path: &str, port: Option<i32>) -> ClientConfig {
-        let service =
-            ServiceReference { namespace: namespace.into(), name: name.into(), path: path.into(), port };
-        ClientConfig { service: Some(service), ..ClientConfig::default() }
+        let service = ServiceReference {
+            namespace: namespace.into(),
+            name: name.into(),
+            path: path.into(),
+            port,
+        };
+        ClientConfig {
+            service: Some(service),
+            ..ClientConfig::default()
+        }
     }
 
     fn url(url: &str) -> ClientConfig {
-        ClientConfig { url: url.into(), ..ClientConfig::default() }
+        ClientConfig {
+            url: url.into(),
+            ..ClientConfig::default()
+        }
     }
 
     fn uri(config: &ClientConfig) -> String {
         let path = HookId::new("test.example.com", "v1", "Hook").path(Some("Name"));
-        Endpoint::new(config).unwrap().uri(&path, Duration::from_secs(10)).unwrap().to_string()
+        Endpoint::new(config)
+            .unwrap()
+            .uri(&path, Duration::from_secs(10))
+            .unwrap()
+            .to_string()
     }
 
     /// URL-1, URL-2, URL-3.
@@ -251,17 +287,29 @@ mod tests {
             (url("https://h/../.."), "https://h"),
             (url("https://[::1]:9443/x"), "https://[::1]:9443/x"),
         ] {
-            assert_eq!(uri(&config), format!("{expected}/test.example.com/v1/hook/name?timeout=10s"));
+            assert_eq!(
+                uri(&config),
+                format!("{expected}/test.example.com/v1/hook/name?timeout=10s")
+            );
         }
-        assert_eq!(uri(&url("https://h/p?a=b")), "https://h/p/test.example.com/v1/hook/name?a=b&timeout=10s");
-        let empty = ClientConfig { service: Some(ServiceReference::default()), ..url("https://h") };
+        assert_eq!(
+            uri(&url("https://h/p?a=b")),
+            "https://h/p/test.example.com/v1/hook/name?a=b&timeout=10s"
+        );
+        let empty = ClientConfig {
+            service: Some(ServiceReference::default()),
+            ..url("https://h")
+        };
         assert_eq!(uri(&empty), "https://h/test.example.com/v1/hook/name?timeout=10s");
     }
 
     /// URL-4, and the refusals of WH-3.
     #[test]
     fn what_cannot_be_called_is_refused() {
-        let both = ClientConfig { url: "https://h".into(), ..service("s", "n", "", None) };
+        let both = ClientConfig {
+            url: "https://h".into(),
+            ..service("s", "n", "", None)
+        };
         for (config, expected) in [
             (ClientConfig::default(), "neither a service nor a url is given"),
             (both, "both a service and a url are given"),
@@ -271,15 +319,27 @@ mod tests {
             (url("https://h:0"), "0 is not a port from 1 to 65535"),
             (url("https://h:90000"), "90000 is not a port from 1 to 65535"),
             (url("https://h h"), "the url \"https://h h\" is malformed"),
-            (service("s", "n", "", Some(90000)), "90000 is not a port from 1 to 65535"),
-            (service("s", "n", "", Some(-1)), "-1 is not a port from 1 to 65535"),
+            (
+                service("s", "n", "", Some(90000)),
+                "90000 is not a port from 1 to 65535",
+            ),
+            (
+                service("s", "n", "", Some(-1)),
+                "-1 is not a port from 1 to 65535",
+            ),
             (service("s", "", "", None), "/s is not a valid name of a Service"),
-            (service("S", "n", "", None), "n/S is not a valid name of a Service"),
+            (
+                service("S", "n", "", None),
+                "n/S is not a valid name of a Service",
+            ),
             (
                 service("s", "n", "https://example.com", None),
                 "\"https://example.com\" is not a path that begins with a slash",
             ),
-            (service("s", "n", "/a b", None), "\"/a b\" is not a path that begins with a slash"),
+            (
+                service("s", "n", "/a b", None),
+                "\"/a b\" is not a path that begins with a slash",
+            ),
         ] {
             assert_eq!(Endpoint::new(&config).unwrap_err().to_string(), expected);
         }

@@ -75,7 +75,9 @@ impl TryFrom<&ExtensionHandler> for Handler {
 
 /// The timeout of a call: 10 seconds when it is absent or 0.
 pub(crate) fn timeout(seconds: Option<i32>) -> Duration {
-    let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or(discovery::TIMEOUT_SECONDS_DEFAULT);
+    let seconds = seconds
+        .filter(|seconds| *seconds > 0)
+        .unwrap_or(discovery::TIMEOUT_SECONDS_DEFAULT);
     Duration::from_secs(seconds.unsigned_abs().into())
 }
 
@@ -116,6 +118,9 @@ mod tests {
 
     #[test]
     fn no_seconds_are_ten() {
-        assert_eq!([None, Some(0), Some(7)].map(timeout), [10, 10, 7].map(Duration::from_secs));
+        assert_eq!(
+            [None, Some(0), Some(7)].map(timeout),
+            [10, 10, 7].map(Duration::from_secs)
+        );
     }
 }

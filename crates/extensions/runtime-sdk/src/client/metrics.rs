@@ -90,11 +90,15 @@ impl Metrics {
     /// Records how long a call or an attempt took.
     pub(crate) fn took(&self, host: &str, hook: &HookId, took: Duration) {
         let labels = [host, &*hook.group, &*hook.version, &*hook.hook];
-        self.seconds.with_label_values(&labels).observe(took.as_secs_f64());
+        self.seconds
+            .with_label_values(&labels)
+            .observe(took.as_secs_f64());
     }
 
     pub(crate) fn ignored(&self, hook: &HookId) {
-        self.ignored.with_label_values(&[&*hook.group, &*hook.version, &*hook.hook]).inc();
+        self.ignored
+            .with_label_values(&[&*hook.group, &*hook.version, &*hook.hook])
+            .inc();
     }
 
     pub(crate) fn open(&self, circuits: usize) {

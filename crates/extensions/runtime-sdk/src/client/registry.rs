@@ -115,7 +115,11 @@ pub struct Candidate {
 
 impl From<Registration> for Candidate {
     fn from(registration: Registration) -> Self {
-        Self { name: registration.name.clone(), found: Ok(registration), last_known: None }
+        Self {
+            name: registration.name.clone(),
+            found: Ok(registration),
+            last_known: None,
+        }
     }
 }
 
@@ -165,8 +169,14 @@ pub(crate) struct Registered {
 
 impl Extension {
     fn new(registration: Registration) -> Result<Self, RegistrationError> {
-        let Registration { name, resource_version, client_config, namespace_selector, settings, handlers } =
-            registration;
+        let Registration {
+            name,
+            resource_version,
+            client_config,
+            namespace_selector,
+            settings,
+            handlers,
+        } = registration;
         if !wire::is_dns_label(&name) {
             return Err(RegistrationError::Name(name));
         }
@@ -225,8 +235,11 @@ impl State {
         let extension = Arc::new(extension);
         for handler in &extension.handlers {
             let name = handler.full_name(&extension.name);
-            let registered =
-                Registered { name: name.clone(), extension: extension.clone(), handler: handler.clone() };
+            let registered = Registered {
+                name: name.clone(),
+                extension: extension.clone(),
+                handler: handler.clone(),
+            };
             self.handlers.insert(name, Arc::new(registered));
         }
         self.extensions.insert(name, extension);
@@ -255,7 +268,10 @@ impl Registry {
     /// When a registration is invalid.
     pub fn of(registrations: impl IntoIterator<Item = Registration>) -> Result<Self, RegistryError> {
         let registry = Self::default();
-        registry.warm_up(registrations.into_iter().map(Candidate::from), WarmUp::AllOrNothing)?;
+        registry.warm_up(
+            registrations.into_iter().map(Candidate::from),
+            WarmUp::AllOrNothing,
+        )?;
         Ok(registry)
     }
 
@@ -270,8 +286,16 @@ impl Registry {
         mode: WarmUp,
     ) -> Result<WarmedUp, RegistryError> {
         let mut report = WarmedUp::default();
-        let mut warm = State { ready: true, ..State::default() };
-        for Candidate { name, found, last_known } in candidates {
+        let mut warm = State {
+            ready: true,
+            ..State::default()
+        };
+        for Candidate {
+            name,
+            found,
+            last_known,
+        } in candidates
+        {
             let found = found.and_then(|registration| {
                 Extension::new(registration).map_err(|error| chain(&registration_error(&name, error)))
             });
@@ -291,8 +315,12 @@ impl Registry {
                 report.unavailable.insert(name, cause);
             }
         }
-        let failed: Vec<String> =
-            report.last_known.values().chain(report.unavailable.values()).cloned().collect();
+        let failed: Vec<String> = report
+            .last_known
+            .values()
+            .chain(report.unavailable.values())
+            .cloned()
+            .collect();
         if mode == WarmUp::AllOrNothing && !failed.is_empty() {
             return Err(RegistryError::WarmUp(failed));
         }
@@ -343,7 +371,11 @@ impl Registry {
     /// # Errors
     /// When the registry is not ready.
     pub fn handlers(&self, hook: &HookId) -> Result<Vec<String>, RegistryError> {
-        Ok(self.list(hook)?.into_iter().map(|registered| registered.name.clone()).collect())
+        Ok(self
+            .list(hook)?
+            .into_iter()
+            .map(|registered| registered.name.clone())
+            .collect())
     }
 
     /// The handler with a full name.
@@ -371,7 +403,12 @@ impl Registry {
 
     /// The number of extensions whose circuit is open.
     pub(crate) fn open(&self) -> usize {
-        self.state.read().extensions.values().filter(|extension| extension.circuit.lock().is_open()).count()
+        self.state
+            .read()
+            .extensions
+            .values()
+            .filter(|extension| extension.circuit.lock().is_open())
+            .count()
     }
 
     pub(crate) fn list(&self, hook: &HookId) -> Result<Vec<Arc<Registered>>, RegistryError> {
@@ -379,7 +416,10 @@ impl Registry {
         if !state.ready {
             return Err(RegistryError::NotReady);
         }
-        let of_hook = state.handlers.values().filter(|registered| registered.handler.hook.same_hook(hook));
+        let of_hook = state
+            .handlers
+            .values()
+            .filter(|registered| registered.handler.hook.same_hook(hook));
         Ok(of_hook.cloned().collect())
     }
 
@@ -393,16 +433,20 @@ impl Registry {
         }
         let extension = name.split_once('.').map_or("", |(_, extension)| extension);
         match state.unavailable.get(extension) {
-            Some(cause) => {
-                Err(RegistryError::Unavailable { extension: extension.to_owned(), cause: cause.clone() })
-            }
+            Some(cause) => Err(RegistryError::Unavailable {
+                extension: extension.to_owned(),
+                cause: cause.clone(),
+            }),
             None => Err(RegistryError::Unknown(name.to_owned())),
         }
     }
 }
 
 fn registration_error(extension: &str, source: RegistrationError) -> RegistryError {
-    RegistryError::Registration { extension: extension.to_owned(), source }
+    RegistryError::Registration {
+        extension: extension.to_owned(),
+        source,
+    }
 }
 
 #[cfg(test)]

@@ -72,12 +72,19 @@ impl Selector {
     /// # Errors
     /// When an operator is unknown or has the wrong values.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
-        let Some(selector) = selector else { return Ok(Self(None)) };
+        let Some(selector) = selector else {
+            return Ok(Self(None));
+        };
         let mut requirements = Vec::new();
         for (key, value) in &selector.match_labels {
             requirements.push(Requirement::new(key, Operator::In(vec![value.clone()]))?);
         }
-        for LabelSelectorRequirement { key, operator, values } in &selector.match_expressions {
+        for LabelSelectorRequirement {
+            key,
+            operator,
+            values,
+        } in &selector.match_expressions
+        {
             let (empty, parsed) = match operator.as_str() {
                 "In" => (false, Operator::In(values.clone())),
                 "NotIn" => (false, Operator::NotIn(values.clone())),
@@ -87,10 +94,16 @@ impl Selector {
             };
             match (empty, values.is_empty()) {
                 (true, false) => {
-                    return Err(SelectorError::Values { key: key.clone(), operator: operator.clone() });
+                    return Err(SelectorError::Values {
+                        key: key.clone(),
+                        operator: operator.clone(),
+                    });
                 }
                 (false, true) => {
-                    return Err(SelectorError::NoValues { key: key.clone(), operator: operator.clone() });
+                    return Err(SelectorError::NoValues {
+                        key: key.clone(),
+                        operator: operator.clone(),
+                    });
                 }
                 _ => requirements.push(Requirement::new(key, parsed)?),
             }
@@ -114,14 +127,16 @@ impl Selector {
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.as_ref().is_some_and(|requirements| {
-            requirements.iter().all(|Requirement { key, operator }| match (operator, labels.get(key)) {
-                (Operator::In(values), Some(value)) => values.contains(value),
-                (Operator::NotIn(values), Some(value)) => !values.contains(value),
-                (Operator::Exists, value) => value.is_some(),
-                (Operator::DoesNotExist, value) => value.is_none(),
-                (Operator::In(_), None) => false,
-                (Operator::NotIn(_), None) => true,
-            })
+            requirements.iter().all(
+                |Requirement { key, operator }| match (operator, labels.get(key)) {
+                    (Operator::In(values), Some(value)) => values.contains(value),
+                    (Operator::NotIn(values), Some(value)) => !values.contains(value),
+                    (Operator::Exists, value) => value.is_some(),
+                    (Operator::DoesNotExist, value) => value.is_none(),
+                    (Operator::In(_), None) => false,
+                    (Operator::NotIn(_), None) => true,
+                },
+            )
         })
     }
 }
@@ -131,7 +146,10 @@ impl Requirement {
         if key.is_empty() {
             return Err(SelectorError::Key);
         }
-        Ok(Self { key: key.to_owned(), operator })
+        Ok(Self {
+            key: key.to_owned(),
+            operator,
+        })
     }
 }
 
@@ -157,7 +175,10 @@ mod tests {
             (json!({ "matchLabels": { "team": "a" } }), true),
             (json!({ "matchLabels": { "team": "b" } }), false),
             (json!({ "matchLabels": { "team": "a", "other": "" } }), false),
-            (expression("kubernetes.io/metadata.name", "In", &["ns1", "ns2"]), true),
+            (
+                expression("kubernetes.io/metadata.name", "In", &["ns1", "ns2"]),
+                true,
+            ),
             (expression("kubernetes.io/metadata.name", "In", &["ns2"]), false),
             (expression("absent", "In", &["ns2"]), false),
             (expression("team", "NotIn", &["b"]), true),
@@ -168,7 +189,11 @@ mod tests {
             (expression("team", "DoesNotExist", &[]), false),
             (expression("absent", "DoesNotExist", &[]), true),
         ] {
-            assert_eq!(selector(value.clone()).unwrap().matches(&labels), expected, "{value}");
+            assert_eq!(
+                selector(value.clone()).unwrap().matches(&labels),
+                expected,
+                "{value}"
+            );
         }
     }
 
@@ -188,9 +213,18 @@ mod tests {
         assert_eq!(one("a", "Is", &["b"]), Err(SelectorError::Operator("Is".into())));
         let key = "a".to_owned();
         let operator = "In".to_owned();
-        assert_eq!(one("a", "In", &[]), Err(SelectorError::NoValues { key: key.clone(), operator }));
+        assert_eq!(
+            one("a", "In", &[]),
+            Err(SelectorError::NoValues {
+                key: key.clone(),
+                operator
+            })
+        );
         let operator = "Exists".to_owned();
-        assert_eq!(one("a", "Exists", &["b"]), Err(SelectorError::Values { key, operator }));
+        assert_eq!(
+            one("a", "Exists", &["b"]),
+            Err(SelectorError::Values { key, operator })
+        );
         assert_eq!(one("", "Exists", &[]), Err(SelectorError::Key));
     }
 }

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Uri;
-use thiserror::Error;
-use tokio::time::Instant;
-
 pub use https::{Https, HttpsSettings, TrustError};
 pub use identity::{Identity, IdentityError, IdentityFiles};
+use thiserror::Error;
+use tokio::time::Instant;
 
 /// A serialised call.
 #[derive(Clone, Debug)]

@@ -37,7 +37,10 @@ impl Waits {
     /// called too early, which extensions have to tolerate anyway.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), waits: Mutex::default() }
+        Self {
+            capacity: capacity.max(1),
+            waits: Mutex::default(),
+        }
     }
 
     /// The answer to use instead of a call that would be too early; `None` when the hook may be called. The answer has
@@ -61,18 +64,29 @@ impl Waits {
     /// Remembers a response that makes the caller wait. Any other response ends the wait.
     pub fn put<H: Hook>(&self, now: Instant, subject: &Subject, response: &H::Response) {
         let key = key::<H>(subject);
-        let seconds = response.retry_after_seconds().and_then(|seconds| u64::try_from(seconds).ok());
+        let seconds = response
+            .retry_after_seconds()
+            .and_then(|seconds| u64::try_from(seconds).ok());
         let mut waits = self.waits.lock();
         let Some(seconds) = seconds.filter(|seconds| *seconds > 0) else {
             waits.remove(&key);
             return;
         };
         if waits.len() >= self.capacity && !waits.contains_key(&key) {
-            let first = waits.iter().min_by_key(|(_, wait)| wait.until).map(|(key, _)| key.clone());
+            let first = waits
+                .iter()
+                .min_by_key(|(_, wait)| wait.until)
+                .map(|(key, _)| key.clone());
             first.map(|key| waits.remove(&key));
         }
         let until = now + Duration::from_secs(seconds);
-        waits.insert(key, Wait { until, message: response.message().to_owned() });
+        waits.insert(
+            key,
+            Wait {
+                until,
+                message: response.message().to_owned(),
+            },
+        );
     }
 }
 
@@ -85,9 +99,12 @@ fn seconds(left: Duration) -> i32 {
     if left.is_zero() {
         return 0;
     }
-    i32::try_from(left.as_secs().saturating_add(u64::from(left.subsec_millis() >= 500)))
-        .unwrap_or(i32::MAX)
-        .max(1)
+    i32::try_from(
+        left.as_secs()
+            .saturating_add(u64::from(left.subsec_millis() >= 500)),
+    )
+    .unwrap_or(i32::MAX)
+    .max(1)
 }
 
 /// The answers of the hooks in one reconcile: whether a hook blocks, for how long, and why.
@@ -101,20 +118,29 @@ impl Answers {
     /// Adds the response of a hook.
     pub fn add<H: Hook>(&mut self, response: &H::Response) {
         let seconds = response.retry_after_seconds().unwrap_or_default();
-        self.answers.insert(H::NAME.to_owned(), (seconds, response.message().to_owned()));
+        self.answers
+            .insert(H::NAME.to_owned(), (seconds, response.message().to_owned()));
     }
 
     /// Whether a hook blocks.
     #[must_use]
     pub fn is_blocking<H: Hook>(&self) -> bool {
-        self.answers.get(H::NAME).is_some_and(|(seconds, _)| *seconds != 0)
+        self.answers
+            .get(H::NAME)
+            .is_some_and(|(seconds, _)| *seconds != 0)
     }
 
     /// How long to wait: the shortest requested time. `None` when no hook blocks.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.answers.values().fold(0, |lowest, (seconds, _)| lowest_non_zero(lowest, *seconds));
-        u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+        let seconds = self
+            .answers
+            .values()
+            .fold(0, |lowest, (seconds, _)| lowest_non_zero(lowest, *seconds));
+        u64::try_from(seconds)
+            .ok()
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs)
     }
 
     /// A message about the hooks that an action waits for; empty when no hook blocks. Hooks are sorted by name, so that
@@ -125,11 +151,13 @@ impl Answers {
             .answers
             .iter()
             .filter(|(_, (seconds, _))| *seconds != 0)
-            .map(
-                |(hook, (_, message))| {
-                    if message.is_empty() { hook.clone() } else { format!("{hook}: {message}") }
-                },
-            )
+            .map(|(hook, (_, message))| {
+                if message.is_empty() {
+                    hook.clone()
+                } else {
+                    format!("{hook}: {message}")
+                }
+            })
             .collect();
         if blocking.is_empty() {
             return String::new();
@@ -169,7 +197,10 @@ mod tests {
         waits.put::<BeforeClusterCreate>(now, &one, &Created::retry_after(15, "busy"));
         assert_eq!(get(0, &one), Some(Created::retry_after(15, "busy")));
         assert_eq!(get(14, &one), Some(Created::retry_after(1, "busy")));
-        assert_eq!((get(0, &other), waits.get::<BeforeClusterUpgrade>(now, &one)), (None, None));
+        assert_eq!(
+            (get(0, &other), waits.get::<BeforeClusterUpgrade>(now, &one)),
+            (None, None)
+        );
         assert_eq!((get(15, &one), get(0, &one)), (None, None));
         waits.put::<BeforeClusterCreate>(now, &one, &Created::retry_after(15, ""));
         waits.put::<BeforeClusterCreate>(now, &one, &Created::default());
@@ -177,7 +208,10 @@ mod tests {
         waits.put::<BeforeClusterCreate>(
             now,
             &one,
-            &Created { retry_after_seconds: -1, ..Created::default() },
+            &Created {
+                retry_after_seconds: -1,
+                ..Created::default()
+            },
         );
         assert_eq!(get(0, &one), None);
         let plain = AfterControlPlaneInitializedResponse::default();
@@ -201,13 +235,19 @@ mod tests {
     #[test]
     fn the_shortest_wait_counts_and_every_hook_that_blocks_is_named() {
         let mut answers = Answers::default();
-        assert_eq!((answers.retry_after(), answers.message("it").as_str()), (None, ""));
+        assert_eq!(
+            (answers.retry_after(), answers.message("it").as_str()),
+            (None, "")
+        );
         answers.add::<AfterControlPlaneInitialized>(&AfterControlPlaneInitializedResponse {
             message: "plain".into(),
             ..AfterControlPlaneInitializedResponse::default()
         });
         answers.add::<BeforeClusterUpgrade>(&Upgraded::default());
-        assert_eq!((answers.retry_after(), answers.message("it").as_str()), (None, ""));
+        assert_eq!(
+            (answers.retry_after(), answers.message("it").as_str()),
+            (None, "")
+        );
         answers.add::<BeforeClusterUpgrade>(&Upgraded::retry_after(60, "not now"));
         answers.add::<BeforeClusterCreate>(&Created::retry_after(10, ""));
         assert_eq!(answers.retry_after(), Some(Duration::from_secs(10)));

@@ -189,9 +189,18 @@ mod tests {
                 "topologyName": "md-0", "replicas": 5_000_000_000_i64, "bootstrap": { "configRef": { "name": "b" } },
             },
         });
-        let variable = Variable { name: "builtin".to_owned(), value: value.clone() };
-        let builtins: Builtins = Variables::merged(&[variable], &[]).unwrap().decode("builtin").unwrap();
+        let variable = Variable {
+            name: "builtin".to_owned(),
+            value: value.clone(),
+        };
+        let builtins: Builtins = Variables::merged(&[variable], &[])
+            .unwrap()
+            .decode("builtin")
+            .unwrap();
         assert_eq!(serde_json::to_value(&builtins).unwrap(), value);
-        assert_eq!(builtins.machine_deployment.and_then(|it| it.replicas), Some(5_000_000_000));
+        assert_eq!(
+            builtins.machine_deployment.and_then(|it| it.replicas),
+            Some(5_000_000_000)
+        );
     }
 }

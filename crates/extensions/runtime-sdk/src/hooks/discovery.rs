@@ -81,7 +81,10 @@ pub struct ApiVersionError(pub String);
 
 impl From<&HookId> for GroupVersionHook {
     fn from(id: &HookId) -> Self {
-        Self { api_version: id.api_version(), hook: id.hook.to_string() }
+        Self {
+            api_version: id.api_version(),
+            hook: id.hook.to_string(),
+        }
     }
 }
 
@@ -90,7 +93,10 @@ impl TryFrom<&GroupVersionHook> for HookId {
 
     /// Splits the `apiVersion` as Kubernetes does: without a slash it is a version without a group.
     fn try_from(hook: &GroupVersionHook) -> Result<Self, ApiVersionError> {
-        let (group, version) = hook.api_version.split_once('/').unwrap_or(("", &hook.api_version));
+        let (group, version) = hook
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &hook.api_version));
         if version.contains('/') {
             return Err(ApiVersionError(hook.api_version.clone()));
         }
@@ -113,6 +119,8 @@ impl DiscoveryResponse {
     /// The handlers of a hook, in order.
     pub fn of<H: Hook>(&self) -> impl Iterator<Item = &ExtensionHandler> {
         let hook = GroupVersionHook::from(&H::id());
-        self.handlers.iter().filter(move |handler| handler.request_hook == hook)
+        self.handlers
+            .iter()
+            .filter(move |handler| handler.request_hook == hook)
     }
 }

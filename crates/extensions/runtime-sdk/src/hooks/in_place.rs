@@ -90,7 +90,10 @@ impl Patch {
     /// Whether there is no patch.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        self.patch_type.as_ref().is_none_or(|kind| kind.as_str().is_empty()) && self.patch.is_empty()
+        self.patch_type
+            .as_ref()
+            .is_none_or(|kind| kind.as_str().is_empty())
+            && self.patch.is_empty()
     }
 }
 

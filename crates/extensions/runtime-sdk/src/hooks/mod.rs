@@ -123,7 +123,11 @@ pub trait Hook: Send + Sync + 'static {
     /// The identity of the hook.
     #[must_use]
     fn id() -> HookId {
-        HookId { group: Self::GROUP.into(), version: Self::VERSION.into(), hook: Self::NAME.into() }
+        HookId {
+            group: Self::GROUP.into(),
+            version: Self::VERSION.into(),
+            hook: Self::NAME.into(),
+        }
     }
 }
 
@@ -142,7 +146,12 @@ impl HookMeta {
     /// A hook with a summary.
     #[must_use]
     pub const fn new(summary: &'static str) -> Self {
-        Self { summary, description: "", tags: &[], deprecated: false }
+        Self {
+            summary,
+            description: "",
+            tags: &[],
+            deprecated: false,
+        }
     }
 
     /// Adds a description.
@@ -160,7 +169,10 @@ impl HookMeta {
     /// Marks it as deprecated.
     #[must_use]
     pub const fn deprecated(self) -> Self {
-        Self { deprecated: true, ..self }
+        Self {
+            deprecated: true,
+            ..self
+        }
     }
 }
 
@@ -177,7 +189,11 @@ impl HookId {
     /// A hook by its group, version and name.
     #[must_use]
     pub fn new(group: impl Into<String>, version: impl Into<String>, hook: impl Into<String>) -> Self {
-        Self { group: group.into().into(), version: version.into().into(), hook: hook.into().into() }
+        Self {
+            group: group.into().into(),
+            version: version.into().into(),
+            hook: hook.into().into(),
+        }
     }
 
     /// Group and version, as in `apiVersion`.
@@ -202,7 +218,12 @@ impl HookId {
     /// `api/runtime/catalog`). Hook and handler are in lower case.
     #[must_use]
     pub fn path(&self, handler: Option<&str>) -> String {
-        let mut path = format!("/{}/{}/{}", self.group, self.version, self.hook.to_ascii_lowercase());
+        let mut path = format!(
+            "/{}/{}/{}",
+            self.group,
+            self.version,
+            self.hook.to_ascii_lowercase()
+        );
         if let Some(handler) = handler {
             path.push('/');
             path.push_str(&handler.to_ascii_lowercase());
@@ -245,8 +266,14 @@ mod tests {
     #[test]
     fn hooks_and_handlers_are_in_lower_case_in_paths_and_groups_are_not() {
         let id = HookId::new("Hooks.example.com", "v1", "BeforeMachineCreate");
-        assert_eq!(id.path(Some("My-Handler")), "/Hooks.example.com/v1/beforemachinecreate/my-handler");
-        assert_eq!(Discovery::id().path(None), "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery");
+        assert_eq!(
+            id.path(Some("My-Handler")),
+            "/Hooks.example.com/v1/beforemachinecreate/my-handler"
+        );
+        assert_eq!(
+            Discovery::id().path(None),
+            "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery"
+        );
         assert_eq!(id.to_string(), "Hooks.example.com/v1, Hook=BeforeMachineCreate");
         assert_eq!(id.group_hook(), "BeforeMachineCreate.Hooks.example.com");
     }

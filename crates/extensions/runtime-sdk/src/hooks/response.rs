@@ -43,7 +43,9 @@ impl Failure {
     /// A failure with a message for people.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self {
+            message: message.into(),
+        }
     }
 
     /// The message.

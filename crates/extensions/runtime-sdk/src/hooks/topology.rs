@@ -74,7 +74,11 @@ pub struct GeneratePatchesResponseItem {
 
 impl Default for GeneratePatchesResponseItem {
     fn default() -> Self {
-        Self { uid: String::new(), patch_type: PatchType::Other(String::new()), patch: Bytes::default() }
+        Self {
+            uid: String::new(),
+            patch_type: PatchType::Other(String::new()),
+            patch: Bytes::default(),
+        }
     }
 }
 

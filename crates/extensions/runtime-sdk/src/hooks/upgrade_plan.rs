@@ -61,6 +61,8 @@ pub struct UpgradeStep {
 
 impl From<&str> for UpgradeStep {
     fn from(version: &str) -> Self {
-        Self { version: version.to_owned() }
+        Self {
+            version: version.to_owned(),
+        }
     }
 }

@@ -60,7 +60,10 @@ fn schema(name: &str, before: &Value, after: &Value, changes: &mut Vec<String>) 
     for property in needs.difference(&needed) {
         changes.push(format!("{name}.{property} is required now"));
     }
-    for property in needed.difference(&needs).filter(|property| after["properties"].get(property).is_some()) {
+    for property in needed
+        .difference(&needs)
+        .filter(|property| after["properties"].get(property).is_some())
+    {
         changes.push(format!("{name}.{property} is optional now"));
     }
     for key in ["items", "additionalProperties"] {
@@ -75,7 +78,12 @@ fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 fn texts(value: &Value) -> BTreeSet<&str> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 #[cfg(test)]
@@ -91,7 +99,10 @@ mod tests {
     };
 
     fn cluster_api(release: Release) -> Value {
-        document(&BTreeMap::from([(String::new(), Catalog::cluster_api_at(release))]), &Info::default())
+        document(
+            &BTreeMap::from([(String::new(), Catalog::cluster_api_at(release))]),
+            &Info::default(),
+        )
     }
 
     #[test]
@@ -135,7 +146,10 @@ mod tests {
                 "A.b is optional now",
             ]
         );
-        assert_eq!(breaking_changes(&before, &of(json!({})))[0], "A has a different type");
+        assert_eq!(
+            breaking_changes(&before, &of(json!({})))[0],
+            "A has a different type"
+        );
         assert_eq!(breaking_changes(&before, &json!({})), ["A is gone"]);
         assert_eq!(breaking_changes(&json!({}), &before), [""; 0]);
     }

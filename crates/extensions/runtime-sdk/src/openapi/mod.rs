@@ -70,7 +70,11 @@ pub fn document(catalogs: &BTreeMap<String, Catalog>, info: &Info) -> Value {
         let names: BTreeSet<String> = definitions.keys().cloned().collect();
         for (name, mut schema) in definitions {
             tidy(&mut schema);
-            refer(&mut schema, &|local| names.contains(local).then(|| schema_name(&group, &version, local)));
+            refer(&mut schema, &|local| {
+                names
+                    .contains(local)
+                    .then(|| schema_name(&group, &version, local))
+            });
             schemas.insert(schema_name(&group, &version, &name), schema);
         }
     }
@@ -128,17 +132,26 @@ fn response_kind(id: &HookId) -> String {
 /// The group without Kubernetes' suffix, the version and the hook, in camel case.
 fn operation_id(prefix: &str, id: &HookId) -> String {
     let group = id.group.strip_suffix(".x-k8s.io").unwrap_or(&id.group);
-    let parts = prefix.split(['/', '-', '.']).chain(group.split(['.', '-'])).filter(|part| !part.is_empty());
+    let parts = prefix
+        .split(['/', '-', '.'])
+        .chain(group.split(['.', '-']))
+        .filter(|part| !part.is_empty());
     let mut text = String::new();
     for part in parts.chain([&*id.version]) {
-        if text.is_empty() { text.push_str(part) } else { text.push_str(&capital(part)) }
+        if text.is_empty() {
+            text.push_str(part)
+        } else {
+            text.push_str(&capital(part))
+        }
     }
     text + &id.hook
 }
 
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn schema_name(group: &str, version: &str, kind: &str) -> String {
@@ -151,7 +164,9 @@ fn schema_name(group: &str, version: &str, kind: &str) -> String {
 
 /// Adds the optional fields for the type of a message.
 fn typed(schema: &mut Value) {
-    let Some(schema) = schema.as_object_mut() else { return };
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
         properties.insert(
@@ -167,7 +182,9 @@ fn typed(schema: &mut Value) {
 
 /// Removes details of Rust: the defaults of absent fields, and `null` as a type of optional fields.
 fn tidy(schema: &mut Value) {
-    let Some(fields) = schema.as_object_mut() else { return };
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
     fields.remove("default");
     fields.remove("nullable");
     fields.remove("title");
@@ -176,7 +193,9 @@ fn tidy(schema: &mut Value) {
     }
     // The schema of an optional field is `anyOf` with null, or `allOf` with one element.
     for key in ["anyOf", "allOf"] {
-        let Some(Value::Array(branches)) = fields.get_mut(key) else { continue };
+        let Some(Value::Array(branches)) = fields.get_mut(key) else {
+            continue;
+        };
         branches.retain(|branch| {
             branch.as_object().is_none_or(|branch| {
                 branch.get("type") != Some(&json!("null")) && branch.keys().any(|key| key != "nullable")

@@ -15,12 +15,19 @@ fn upstream() -> Value {
 }
 
 fn cluster_api() -> Value {
-    document(&BTreeMap::from([(String::new(), Catalog::cluster_api())]), &Info::default())
+    document(
+        &BTreeMap::from([(String::new(), Catalog::cluster_api())]),
+        &Info::default(),
+    )
 }
 
 fn sorted(value: &Value) -> Vec<String> {
-    let mut texts: Vec<String> =
-        value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect();
+    let mut texts: Vec<String> = value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect();
     texts.sort();
     texts
 }
@@ -32,12 +39,18 @@ fn paths_are_those_of_cluster_api() {
     let expected = upstream["paths"].as_object().unwrap();
     assert_eq!(expected.len(), 17);
     let paths = ours["paths"].as_object().unwrap();
-    assert_eq!(paths.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    assert_eq!(
+        paths.keys().collect::<Vec<_>>(),
+        expected.keys().collect::<Vec<_>>()
+    );
     for (path, expected) in expected {
         let post = &paths[path]["post"];
         assert_eq!(post["operationId"], expected["operationId"]);
         assert_eq!(post["tags"], expected["tags"]);
-        for (body, kind) in [(&post["requestBody"], "request"), (&post["responses"]["200"], "response")] {
+        for (body, kind) in [
+            (&post["requestBody"], "request"),
+            (&post["responses"]["200"], "response"),
+        ] {
             let name = format!("{CLUSTER_API_SCHEMAS}.{}", expected[kind].as_str().unwrap());
             let reference = &body["content"]["application/json"]["schema"]["$ref"];
             assert_eq!(*reference, json!(format!("#/components/schemas/{name}")));
@@ -73,8 +86,10 @@ fn schemas_have_the_fields_of_cluster_apis() {
     for (name, expected) in upstream["schemas"].as_object().unwrap() {
         let schema = &schemas[&format!("{CLUSTER_API_SCHEMAS}.{name}")];
         let properties = schema["properties"].as_object().cloned().unwrap_or_default();
-        let kinds: BTreeMap<String, String> =
-            properties.iter().map(|(name, schema)| (name.clone(), kind(schema))).collect();
+        let kinds: BTreeMap<String, String> = properties
+            .iter()
+            .map(|(name, schema)| (name.clone(), kind(schema)))
+            .collect();
         let expected_kinds: BTreeMap<String, String> = expected["types"]
             .as_object()
             .unwrap()
@@ -90,7 +105,11 @@ fn schemas_have_the_fields_of_cluster_apis() {
             })
             .collect();
         assert_eq!(kinds, expected_kinds, "{name}");
-        assert_eq!(sorted(&schema["required"]), sorted(&expected["required"]), "{name}");
+        assert_eq!(
+            sorted(&schema["required"]),
+            sorted(&expected["required"]),
+            "{name}"
+        );
         // Cluster API's document has enums only where its generator is told so. Ours has two more.
         for (property, schema) in &properties {
             if !["patchType", "failurePolicy"].contains(&property.as_str()) {
@@ -108,7 +127,14 @@ fn schemas_have_the_fields_of_cluster_apis() {
         .map(|name| name.rsplit('.').next().unwrap())
         .filter(|name| upstream["schemas"].get(*name).is_none())
         .collect();
-    assert_eq!(others, ["ClusterClassVariable", "ClusterClassVariableMetadata", "VariableSchema"]);
+    assert_eq!(
+        others,
+        [
+            "ClusterClassVariable",
+            "ClusterClassVariableMetadata",
+            "VariableSchema"
+        ]
+    );
 }
 
 #[test]
@@ -116,11 +142,17 @@ fn patch_types_and_policies_say_which_there_are() {
     let ours = cluster_api();
     let schema = |name: &str| ours["components"]["schemas"][format!("{CLUSTER_API_SCHEMAS}.{name}")].clone();
     for name in ["Patch", "GeneratePatchesResponseItem"] {
-        assert_eq!(schema(name)["properties"]["patchType"]["enum"], json!(["JSONPatch", "JSONMergePatch"]));
+        assert_eq!(
+            schema(name)["properties"]["patchType"]["enum"],
+            json!(["JSONPatch", "JSONMergePatch"])
+        );
         assert_eq!(schema(name)["properties"]["patch"]["format"], json!("byte"));
     }
     let handler = schema("ExtensionHandler");
-    assert_eq!(handler["properties"]["failurePolicy"]["enum"], json!(["Fail", "Ignore"]));
+    assert_eq!(
+        handler["properties"]["failurePolicy"]["enum"],
+        json!(["Fail", "Ignore"])
+    );
     assert_eq!(handler["properties"]["timeoutSeconds"]["type"], json!("integer"));
     assert_eq!(handler["properties"]["timeoutSeconds"]["format"], json!("int32"));
 }
@@ -181,7 +213,11 @@ fn own_hooks_are_described_in_the_same_way() {
     catalog.add::<Ask>().unwrap();
     let ours = document(
         &BTreeMap::from([("/own".to_owned(), catalog)]),
-        &Info { title: "Own".into(), description: String::new(), version: "v2".into() },
+        &Info {
+            title: "Own".into(),
+            description: String::new(),
+            version: "v2".into(),
+        },
     );
     let schema = |kind: &str| json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/own-hooks.example.com.v1.{kind}") } } });
     assert_eq!(ours["info"]["version"], json!("v2"));
@@ -208,7 +244,11 @@ fn own_hooks_are_described_in_the_same_way() {
     let request = &schemas["own-hooks.example.com.v1.AskRequest"];
     assert_eq!(request["required"], json!(["sure"]));
     let reference = "#/components/schemas/own-hooks.example.com.v1.HolderReference";
-    assert_eq!(request["properties"]["what"]["$ref"], json!(reference), "{request}");
+    assert_eq!(
+        request["properties"]["what"]["$ref"],
+        json!(reference),
+        "{request}"
+    );
     assert_eq!(
         schemas["own-hooks.example.com.v1.AskResponse"]["required"],
         json!(["status", "retryAfterSeconds"])

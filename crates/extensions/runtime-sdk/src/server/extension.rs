@@ -76,7 +76,11 @@ impl Mount {
     /// A mount for the hooks of a catalog.
     #[must_use]
     pub fn new(catalog: Catalog) -> Self {
-        Self { catalog, only: None, handlers: Vec::new() }
+        Self {
+            catalog,
+            only: None,
+            handlers: Vec::new(),
+        }
     }
 
     /// A mount for the hooks of Cluster API.
@@ -110,7 +114,8 @@ impl Mount {
         F: Fn(H::Request, Call) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
     {
-        self.handlers.push(Handler::new::<H, F, Fut>(name.into(), options, handle));
+        self.handlers
+            .push(Handler::new::<H, F, Fut>(name.into(), options, handle));
         self
     }
 
@@ -139,12 +144,17 @@ impl Mount {
         for handler in &self.handlers {
             check(&self.catalog, handler, strict)?;
         }
-        let offered =
-            |handler: &&Handler| self.only.as_ref().is_none_or(|only| only.contains(&*handler.hook));
+        let offered = |handler: &&Handler| {
+            self.only
+                .as_ref()
+                .is_none_or(|only| only.contains(&*handler.hook))
+        };
         let mut handlers: Vec<Handler> = self.handlers.iter().filter(offered).cloned().collect();
         handlers.sort_by(|one, other| one.name.cmp(&other.name));
         if let Some(pair) = handlers.windows(2).find(|pair| pair[0].name == pair[1].name) {
-            return Err(ExtensionError::SameName { handler: pair[0].name.to_string() });
+            return Err(ExtensionError::SameName {
+                handler: pair[0].name.to_string(),
+            });
         }
         let response = DiscoveryResponse {
             handlers: handlers.iter().map(Handler::advertised).collect(),
@@ -154,7 +164,11 @@ impl Mount {
             let response = response.clone();
             async move { Ok(response) }
         };
-        handlers.push(Handler::new::<Discovery, _, _>(String::new(), HandlerOptions::new(), discover));
+        handlers.push(Handler::new::<Discovery, _, _>(
+            String::new(),
+            HandlerOptions::new(),
+            discover,
+        ));
         Ok(handlers)
     }
 }
@@ -162,7 +176,11 @@ impl Mount {
 impl fmt::Debug for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
-            .entries(self.handlers.iter().map(|handler| (&handler.name, handler.hook.to_string())))
+            .entries(
+                self.handlers
+                    .iter()
+                    .map(|handler| (&handler.name, handler.hook.to_string())),
+            )
             .finish()
     }
 }
@@ -174,18 +192,32 @@ fn check(catalog: &Catalog, handler: &Handler, strict: bool) -> Result<(), Exten
         return Err(ExtensionError::Singleton { hook: hook() });
     }
     if !catalog.knows(&handler.hook) {
-        return Err(ExtensionError::UnknownHook { handler: name(), hook: hook() });
+        return Err(ExtensionError::UnknownHook {
+            handler: name(),
+            hook: hook(),
+        });
     }
     if !wire::is_dns_label(&handler.name) {
         return Err(ExtensionError::Name { handler: name() });
     }
     let seconds = handler.options.timeout_seconds.unwrap_or_default();
-    let max = if strict { TIMEOUT_SECONDS_DEFAULT } else { TIMEOUT_SECONDS_MAX };
+    let max = if strict {
+        TIMEOUT_SECONDS_DEFAULT
+    } else {
+        TIMEOUT_SECONDS_MAX
+    };
     if !(0..=max).contains(&seconds) {
-        return Err(ExtensionError::Timeout { handler: name(), seconds, max });
+        return Err(ExtensionError::Timeout {
+            handler: name(),
+            seconds,
+            max,
+        });
     }
     if let Some(FailurePolicy::Other(policy)) = &handler.options.failure_policy {
-        return Err(ExtensionError::FailurePolicy { handler: name(), policy: policy.clone() });
+        return Err(ExtensionError::FailurePolicy {
+            handler: name(),
+            policy: policy.clone(),
+        });
     }
     Ok(())
 }
@@ -341,7 +373,14 @@ impl Extension {
     /// # Errors
     /// When callers would refuse a handler, or two handlers would collide.
     pub fn build(self) -> Result<Service, ExtensionError> {
-        let Self { mounts, strict, limits, metrics, openapi, recorder } = self;
+        let Self {
+            mounts,
+            strict,
+            limits,
+            metrics,
+            openapi,
+            recorder,
+        } = self;
         let metrics = match metrics {
             Some(metrics) => metrics,
             None => Metrics::unregistered().map_err(ExtensionError::Metrics)?,
@@ -351,8 +390,13 @@ impl Extension {
         for (prefix, mount) in mounts {
             let clean = prefix.is_empty()
                 || (prefix.starts_with('/')
-                    && prefix.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
-                    && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte)));
+                    && prefix
+                        .split('/')
+                        .skip(1)
+                        .all(|part| !matches!(part, "" | "." | ".."))
+                    && prefix
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte)));
             if !clean || catalogs.contains_key(&prefix) {
                 return Err(ExtensionError::Prefix { prefix });
             }
@@ -367,7 +411,9 @@ impl Extension {
             catalog.add::<Discovery>().map_err(ExtensionError::Catalog)?;
             catalogs.insert(prefix, catalog);
         }
-        Ok(Service::new(routes, &catalogs, limits, metrics, openapi, recorder))
+        Ok(Service::new(
+            routes, &catalogs, limits, metrics, openapi, recorder,
+        ))
     }
 
     fn at_root(mut self, change: impl FnOnce(Mount) -> Mount) -> Self {

@@ -160,11 +160,17 @@ where
     Fut: Future<Output = Result<H::Response, Failure>> + Send + 'static,
 {
     let Received { bytes, peer, turns } = body;
-    let request: H::Request = match turns.work(peer, bytes.len(), move || wire::from_slice(&bytes)).await {
+    let request: H::Request = match turns
+        .work(peer, bytes.len(), move || wire::from_slice(&bytes))
+        .await
+    {
         Ok(request) => request,
         Err(error) => {
             debug!(%error, "Body is not a request");
-            return fail::<H::Response>(format!("error unmarshalling request: {error}"), Outcome::Malformed);
+            return fail::<H::Response>(
+                format!("error unmarshalling request: {error}"),
+                Outcome::Malformed,
+            );
         }
     };
     // Also catches a panic of a handler before it returns its future.
@@ -194,8 +200,11 @@ fn settle<R: Response>(call: &Call, response: &R) -> Answer {
         ResponseStatus::Failure => write(response, Outcome::Failure),
         ResponseStatus::Other(text) => {
             warn!(status = text, "Handler returned an unknown status");
-            let message =
-                format!("handler {} of {} returned an unknown status", call.handler, call.hook.group_hook());
+            let message = format!(
+                "handler {} of {} returned an unknown status",
+                call.handler,
+                call.hook.group_hook()
+            );
             fail::<R>(message, Outcome::Failure)
         }
     }
@@ -214,15 +223,22 @@ fn fail<R: Response>(mut message: String, outcome: Outcome) -> Answer {
 
 fn write<R: Response>(response: &R, outcome: Outcome) -> Answer {
     match serde_json::to_vec(response) {
-        Ok(body) => Answer { body: Some(body), outcome },
+        Ok(body) => Answer {
+            body: Some(body),
+            outcome,
+        },
         Err(error) => {
             error!(%error, "Failed to write a response");
-            Answer { body: None, outcome: Outcome::Unwritten }
+            Answer {
+                body: None,
+                outcome: Outcome::Unwritten,
+            }
         }
     }
 }
 
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("not a text")
 }

@@ -24,8 +24,12 @@ pub async fn serve(
 ) -> io::Result<()> {
     let connections_max = service.limits().connections_max;
     // Callers need no certificate, so all have the same limit. The service has tighter limits for bodies.
-    let limits =
-        Limits { connections_max, unauthenticated_max: connections_max, drain: DRAIN_MAX, ..Limits::DEFAULT };
+    let limits = Limits {
+        connections_max,
+        unauthenticated_max: connections_max,
+        drain: DRAIN_MAX,
+        ..Limits::DEFAULT
+    };
     let router = TowerToHyperService::new(service.router());
     let session = move |_: Peer<'_>| Session::unauthenticated(router.clone());
     let follower = tokio::spawn(tls.clone().follow(service.metrics().clone(), shutdown.clone()));

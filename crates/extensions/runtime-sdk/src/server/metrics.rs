@@ -7,7 +7,9 @@ use prometheus::{
 };
 
 /// A handler answers in less than a millisecond, or calls another service. 30 s is the longest timeout.
-const CALL_SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const CALL_SECONDS: [f64; 12] = [
+    0.0005, 0.001, 0.0025, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+];
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,15 +131,19 @@ impl Metrics {
     pub(super) fn of(&self, group: &str, hook: &str, handler: &str) -> HandlerMetrics {
         let labels = [group, hook, handler];
         HandlerMetrics {
-            calls: Outcome::ALL
-                .map(|outcome| self.calls.with_label_values(&[group, hook, handler, outcome.as_str()])),
+            calls: Outcome::ALL.map(|outcome| {
+                self.calls
+                    .with_label_values(&[group, hook, handler, outcome.as_str()])
+            }),
             seconds: self.seconds.with_label_values(&labels),
             in_flight: self.in_flight.with_label_values(&labels),
         }
     }
 
     pub(super) fn reloaded(&self, taken: bool) {
-        self.reloads.with_label_values(&[if taken { "taken" } else { "failed" }]).inc();
+        self.reloads
+            .with_label_values(&[if taken { "taken" } else { "failed" }])
+            .inc();
     }
 }
 

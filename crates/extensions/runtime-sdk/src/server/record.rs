@@ -77,7 +77,13 @@ impl Recorder {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&folder)?;
         let writes = Arc::new(Semaphore::new(WRITES_MAX));
-        Ok(Self { inner: Arc::new(Inner { folder, kept: Mutex::default(), writes }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                folder,
+                kept: Mutex::default(),
+                writes,
+            }),
+        })
     }
 
     /// The folder.
@@ -88,7 +94,11 @@ impl Recorder {
 
     /// Whether further calls of the handler are recorded.
     fn takes(&self, name: &str) -> bool {
-        self.inner.kept.lock().get(name).is_none_or(|count| *count < CALLS_MAX)
+        self.inner
+            .kept
+            .lock()
+            .get(name)
+            .is_none_or(|count| *count < CALLS_MAX)
     }
 
     /// The number of the next call of the handler, if it is recorded.
@@ -146,7 +156,10 @@ impl Recorded {
         if !recorder.takes(name) {
             return None;
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_millis();
         Some(Self {
             recorder: recorder.clone(),
             since,
@@ -157,7 +170,13 @@ impl Recorded {
     }
 
     pub(super) fn end(self, status: StatusCode, response: Option<Vec<u8>>) {
-        let Self { recorder, since, name, head, body } = self;
+        let Self {
+            recorder,
+            since,
+            name,
+            head,
+            body,
+        } = self;
         if body.as_ref().is_some_and(|body| body.len() > BODY_MAX) {
             return warn!(handler = name, "Call is not recorded: its request is too long");
         }
@@ -185,7 +204,10 @@ fn protocol(version: Version) -> &'static str {
 fn headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     let said = |name: &&str| {
         let value = headers.get(*name)?;
-        Some(((*name).to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        Some((
+            (*name).to_owned(),
+            String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        ))
     };
     HEADERS.iter().filter_map(said).collect()
 }

@@ -85,13 +85,27 @@ impl Service {
                 handler,
             }
         };
-        let routes = routes.into_iter().map(|(path, handler)| (path, route(handler))).collect();
+        let routes = routes
+            .into_iter()
+            .map(|(path, handler)| (path, route(handler)))
+            .collect();
         let document = openapi::document(catalogs, &openapi::Info::default());
         let openapi = openapi.map(|path| (path, Bytes::from(document.to_string())));
         let calls = Budget::new(limits.calls_bytes_max, limits.calls_bytes_max);
         let turns = Turns::default();
-        let inner = Inner { routes, limits, calls, turns, metrics, document, openapi, recorder };
-        Self { inner: Arc::new(inner) }
+        let inner = Inner {
+            routes,
+            limits,
+            calls,
+            turns,
+            metrics,
+            document,
+            openapi,
+            recorder,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// The extension as a router for the caller's own HTTP server, with or without TLS. It answers every path.
@@ -152,21 +166,38 @@ async fn call(State(service): State<Service>, request: Request) -> Response {
         .recorder
         .as_ref()
         .and_then(|recorder| Recorded::begin(recorder, &head, &route.handler.name, &route.handler.hook));
-    let answered = timeout_at(deadline, answer(service, route, body, peer, deadline, recorded.as_mut()))
-        .instrument(span);
+    let answered = timeout_at(
+        deadline,
+        answer(service, route, body, peer, deadline, recorded.as_mut()),
+    )
+    .instrument(span);
     let answered = answered.await;
-    let said = recorded.as_ref().and_then(|_| answered.as_ref().ok()?.body.clone());
+    let said = recorded
+        .as_ref()
+        .and_then(|_| answered.as_ref().ok()?.body.clone());
     let (mut response, outcome) = match answered {
-        Ok(Answer { body: Some(body), outcome }) => (json(Body::from(body)), outcome),
-        Ok(Answer { body: None, outcome: Outcome::Unread }) => {
-            (StatusCode::BAD_REQUEST.into_response(), Outcome::Unread)
-        }
-        Ok(Answer { body: None, outcome: Outcome::Slow }) => {
-            ((StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(), Outcome::Slow)
-        }
-        Ok(Answer { body: None, outcome: Outcome::Refused }) => {
-            ((StatusCode::SERVICE_UNAVAILABLE, "too many calls at once").into_response(), Outcome::Refused)
-        }
+        Ok(Answer {
+            body: Some(body),
+            outcome,
+        }) => (json(Body::from(body)), outcome),
+        Ok(Answer {
+            body: None,
+            outcome: Outcome::Unread,
+        }) => (StatusCode::BAD_REQUEST.into_response(), Outcome::Unread),
+        Ok(Answer {
+            body: None,
+            outcome: Outcome::Slow,
+        }) => (
+            (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response(),
+            Outcome::Slow,
+        ),
+        Ok(Answer {
+            body: None,
+            outcome: Outcome::Refused,
+        }) => (
+            (StatusCode::SERVICE_UNAVAILABLE, "too many calls at once").into_response(),
+            Outcome::Refused,
+        ),
         Ok(Answer { body: None, outcome }) => (StatusCode::INTERNAL_SERVER_ERROR.into_response(), outcome),
         Err(_elapsed) => {
             warn!(hook = %route.handler.hook, handler = &*route.handler.name, "Call did not end in time");
@@ -194,12 +225,21 @@ async fn answer(
     deadline: Instant,
     recorded: Option<&mut Recorded>,
 ) -> Answer {
-    let Limits { body_bytes_max: max, body_time_max, parsed_bytes_max, peer_bytes_max, .. } = service.limits;
+    let Limits {
+        body_bytes_max: max,
+        body_time_max,
+        parsed_bytes_max,
+        peer_bytes_max,
+        ..
+    } = service.limits;
     let too_large = || {
         let message = format!("error reading request: the body has more than {max} bytes");
         (route.handler.fail)(message, Outcome::TooLarge)
     };
-    let declared = body.size_hint().exact().map_or(max, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let declared = body
+        .size_hint()
+        .exact()
+        .map_or(max, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if declared > max {
         // Reads the body up to the limit: a client that is still writing might not see the response otherwise.
         let _late = timeout(body_time_max, discard(body, max)).await;
@@ -209,29 +249,60 @@ async fn answer(
     let held = match timeout(body_time_max, Held::read(body, max, &calls, CALL_BYTES)).await {
         Ok(Ok(held)) => held,
         Ok(Err(ReadError::TooLarge)) => return too_large(),
-        Ok(Err(ReadError::NoRoom)) => return Answer { body: None, outcome: Outcome::Refused },
+        Ok(Err(ReadError::NoRoom)) => {
+            return Answer {
+                body: None,
+                outcome: Outcome::Refused,
+            };
+        }
         Ok(Err(ReadError::Failed(error))) => {
             debug!(%error, "Body did not arrive completely");
-            return Answer { body: None, outcome: Outcome::Unread };
+            return Answer {
+                body: None,
+                outcome: Outcome::Unread,
+            };
         }
-        Err(_elapsed) => return Answer { body: None, outcome: Outcome::Slow },
+        Err(_elapsed) => {
+            return Answer {
+                body: None,
+                outcome: Outcome::Slow,
+            };
+        }
     };
     let bytes = held.bytes.clone();
-    let parsed = service.turns.work(peer, bytes.len(), move || parsed_size(&bytes, Parse::Types)).await;
+    let parsed = service
+        .turns
+        .work(peer, bytes.len(), move || parsed_size(&bytes, Parse::Types))
+        .await;
     if parsed > parsed_bytes_max {
         let message = format!("error reading request: its values take more than {parsed_bytes_max} bytes");
         return (route.handler.fail)(message, Outcome::TooLarge);
     }
     if !held.grow(parsed) || !held.keep() {
-        return Answer { body: None, outcome: Outcome::Refused };
+        return Answer {
+            body: None,
+            outcome: Outcome::Refused,
+        };
     }
     let bytes = held.bytes.clone();
     if let Some(recorded) = recorded {
         recorded.body = Some(bytes.clone());
     }
     let handler = &route.handler;
-    let call = Call { hook: Arc::clone(&handler.hook), handler: Arc::clone(&handler.name), deadline };
-    (handler.run)(Received { bytes, peer, turns: service.turns.clone() }, call).await
+    let call = Call {
+        hook: Arc::clone(&handler.hook),
+        handler: Arc::clone(&handler.name),
+        deadline,
+    };
+    (handler.run)(
+        Received {
+            bytes,
+            peer,
+            turns: service.turns.clone(),
+        },
+        call,
+    )
+    .await
 }
 
 async fn discard(mut body: Body, max: usize) {
@@ -280,7 +351,11 @@ mod tests {
             (Some("timeout=soon"), 10_000),
             (Some("timeout="), 10_000),
         ] {
-            assert_eq!(patience(query, ten), Duration::from_millis(milliseconds), "{query:?}");
+            assert_eq!(
+                patience(query, ten),
+                Duration::from_millis(milliseconds),
+                "{query:?}"
+            );
         }
     }
 }

@@ -108,7 +108,12 @@ impl Tls {
     /// # Errors
     /// When the files or their content cannot be used.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let TlsFiles { certificate, key, client_authorities, interval } = files;
+        let TlsFiles {
+            certificate,
+            key,
+            client_authorities,
+            interval,
+        } = files;
         let paths = [certificate, key].into_iter().chain(client_authorities).collect();
         let tls = Self::of(Some(interval), paths);
         tls.settings.look_in_task().await?;
@@ -116,7 +121,10 @@ impl Tls {
     }
 
     fn of(interval: Option<Duration>, paths: Vec<PathBuf>) -> Self {
-        Self { interval, settings: Arc::new(WatchedFiles::new(paths, config)) }
+        Self {
+            interval,
+            settings: Arc::new(WatchedFiles::new(paths, config)),
+        }
     }
 
     /// Reads the files again and serves their content. Returns whether the content has changed. If it is invalid, the
@@ -142,7 +150,10 @@ impl Tls {
         key: impl Into<Vec<u8>>,
         client_authorities: Option<Vec<u8>>,
     ) -> Result<(), TlsError> {
-        let contents = [certificate.into(), key.into()].into_iter().chain(client_authorities).collect();
+        let contents = [certificate.into(), key.into()]
+            .into_iter()
+            .chain(client_authorities)
+            .collect();
         self.settings.replace(contents)?;
         Ok(())
     }
@@ -158,14 +169,21 @@ impl Tls {
             }
             Err(error) => {
                 metrics.reloaded(false);
-                warn!(error = &error as &(dyn Error + 'static), "Failed to load a changed certificate");
+                warn!(
+                    error = &error as &(dyn Error + 'static),
+                    "Failed to load a changed certificate"
+                );
             }
         });
         shutdown.run_until_cancelled(following).await;
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.settings.current().expect("each constructor makes the first settings"))
+        TlsAcceptor::from(
+            self.settings
+                .current()
+                .expect("each constructor makes the first settings"),
+        )
     }
 }
 
@@ -173,8 +191,10 @@ impl Tls {
 fn config(contents: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let chain = certificates(&contents[0], "the certificate")?;
-    let key = PrivateKeyDer::from_pem_slice(&contents[1])
-        .map_err(|source| TlsError::Pem { what: "the key", source })?;
+    let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(|source| TlsError::Pem {
+        what: "the key",
+        source,
+    })?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Certificate)?;
@@ -191,7 +211,9 @@ fn config(contents: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Certificate)?;
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(TlsError::Certificate)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -55,7 +55,11 @@ pub enum UpgradePlanError {
     },
     /// The last step does not end at the target.
     #[error("{of}: the plan ends with {end} instead of {target}")]
-    End { of: Planned, end: String, target: String },
+    End {
+        of: Planned,
+        end: String,
+        target: String,
+    },
     /// Workers would get a version that the control plane never has.
     #[error("workers: {0} is not a version of the control plane")]
     Foreign(String),
@@ -98,7 +102,11 @@ impl<'a> Known<'a> {
         }
         let parts = |version: &'_ Version| -> Vec<String> {
             let build = version.build.as_str();
-            build.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            build
+                .split('.')
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
         let own = parts(&self.version);
         let others = parts(&other.version);
@@ -224,7 +232,11 @@ fn ends_with(of: Planned, end: &Known<'_>, target: &Known<'_>) -> Result<(), Upg
     if end.stands(target) == Stands::Same {
         return Ok(());
     }
-    Err(UpgradePlanError::End { of, end: end.text.to_owned(), target: target.text.to_owned() })
+    Err(UpgradePlanError::End {
+        of,
+        end: end.text.to_owned(),
+        target: target.text.to_owned(),
+    })
 }
 
 /// As few steps as the skew permits, over versions of the control plane.
@@ -235,7 +247,9 @@ fn fewest<'a>(workers: &Known<'a>, has: &[&Known<'a>], target: &Known<'a>) -> Ve
     let last = target.version.minor;
     // The minor versions that are a whole number of the largest steps ahead.
     let is_on_the_way = |minor: u64| {
-        let ahead = minor.checked_sub(first).filter(|ahead| *ahead > 0 && minor < last);
+        let ahead = minor
+            .checked_sub(first)
+            .filter(|ahead| *ahead > 0 && minor < last);
         ahead.is_some_and(|ahead| ahead.is_multiple_of(SKEW_MAX))
     };
     let on_the_way = lines.into_iter().filter(|(minor, _)| is_on_the_way(*minor));
@@ -253,7 +267,10 @@ mod tests {
     use super::*;
 
     fn steps(versions: &[&str]) -> Vec<UpgradeStep> {
-        versions.iter().map(|version| UpgradeStep::from(*version)).collect()
+        versions
+            .iter()
+            .map(|version| UpgradeStep::from(*version))
+            .collect()
     }
 
     /// The steps of the workers, or the error in the plan.
@@ -285,20 +302,42 @@ mod tests {
     #[test]
     fn a_plan_of_the_control_plane_goes_up_step_by_step_to_the_target() {
         for (plan, wrong) in [
-            (&["foo"][..], "\"foo\" is not a version of Kubernetes, such as v1.36.1"),
+            (
+                &["foo"][..],
+                "\"foo\" is not a version of Kubernetes, such as v1.36.1",
+            ),
             (&["v1.30.0"], "control plane: v1.30.0 does not come after v1.30.0"),
-            (&["v1.32.1"], "control plane: from v1.30.0 to v1.32.1 is too far for one step"),
-            (&["v1.31.1", "v1.30.0"], "control plane: v1.30.0 does not come after v1.31.1"),
-            (&["v1.31.1", "v1.32.0"], "control plane: the plan ends with v1.32.0 instead of v1.33.1"),
+            (
+                &["v1.32.1"],
+                "control plane: from v1.30.0 to v1.32.1 is too far for one step",
+            ),
+            (
+                &["v1.31.1", "v1.30.0"],
+                "control plane: v1.30.0 does not come after v1.31.1",
+            ),
+            (
+                &["v1.31.1", "v1.32.0"],
+                "control plane: the plan ends with v1.32.0 instead of v1.33.1",
+            ),
             (
                 &["v1.31.1", "v1.32.0", "v1.33.1", "v1.34.1"],
                 "control plane: the plan ends with v1.34.1 instead of v1.33.1",
             ),
-            (&[], "control plane: the plan ends with v1.30.0 instead of v1.33.1"),
+            (
+                &[],
+                "control plane: the plan ends with v1.30.0 instead of v1.33.1",
+            ),
         ] {
-            assert_eq!(judged("v1.30.0", "v1.33.1", plan, "", &[]), Err(wrong.into()), "{plan:?}");
+            assert_eq!(
+                judged("v1.30.0", "v1.33.1", plan, "", &[]),
+                Err(wrong.into()),
+                "{plan:?}"
+            );
         }
-        assert_eq!(judged("v1.30.0", "v1.33.1", &["v1.31.1", "v1.32.0", "v1.33.1"], "", &[]), Ok(vec![]));
+        assert_eq!(
+            judged("v1.30.0", "v1.33.1", &["v1.31.1", "v1.32.0", "v1.33.1"], "", &[]),
+            Ok(vec![])
+        );
         let there = judged("v1.33.1", "v1.33.1", &["v1.33.1"], "", &[]);
         assert_eq!(there, Err("control plane: there is nothing to upgrade".into()));
         assert_eq!(judged("v1.33.1", "v1.33.1", &[], "", &[]), Ok(vec![]));
@@ -311,17 +350,32 @@ mod tests {
     fn a_plan_of_workers_goes_over_versions_of_the_control_plane_to_the_target() {
         let plan = ["v1.31.1", "v1.32.0", "v1.33.1"];
         for (workers, wrong) in [
-            (&["v1.31.2", "v1.33.1"][..], "workers: v1.31.2 is not a version of the control plane"),
-            (&["v1.32.0", "v1.31.1"], "workers: v1.31.1 does not come after v1.32.0"),
-            (&["foo"], "\"foo\" is not a version of Kubernetes, such as v1.36.1"),
+            (
+                &["v1.31.2", "v1.33.1"][..],
+                "workers: v1.31.2 is not a version of the control plane",
+            ),
+            (
+                &["v1.32.0", "v1.31.1"],
+                "workers: v1.31.1 does not come after v1.32.0",
+            ),
+            (
+                &["foo"],
+                "\"foo\" is not a version of Kubernetes, such as v1.36.1",
+            ),
             (&["v1.30.0"], "workers: v1.30.0 does not come after v1.30.0"),
-            (&["v1.31.1", "v1.32.0"], "workers: the plan ends with v1.32.0 instead of v1.33.1"),
+            (
+                &["v1.31.1", "v1.32.0"],
+                "workers: the plan ends with v1.32.0 instead of v1.33.1",
+            ),
         ] {
             let judged = judged("v1.30.0", "v1.33.1", &plan, "v1.30.0", workers);
             assert_eq!(judged, Err(wrong.into()), "{workers:?}");
         }
         let late = judged("v1.33.1", "v1.33.1", &[], "v1.32.0", &["v1.33.1", "v1.34.1"]);
-        assert_eq!(late, Err("workers: the plan ends with v1.34.1 instead of v1.33.1".into()));
+        assert_eq!(
+            late,
+            Err("workers: the plan ends with v1.34.1 instead of v1.33.1".into())
+        );
         let far = ["v1.31.1", "v1.32.0", "v1.33.1", "v1.34.1"];
         assert_eq!(
             judged("v1.30.0", "v1.34.1", &far, "v1.30.0", &["v1.34.1"]),
@@ -339,20 +393,30 @@ mod tests {
     #[test]
     fn workers_without_a_plan_go_as_far_as_they_can_each_time() {
         let plan = ["v1.31.1", "v1.32.0", "v1.33.1", "v1.34.1"];
-        assert_eq!(judged("v1.30.0", "v1.33.1", &plan[..3], "v1.30.0", &[]), Ok(vec!["v1.33.1".to_owned()]));
+        assert_eq!(
+            judged("v1.30.0", "v1.33.1", &plan[..3], "v1.30.0", &[]),
+            Ok(vec!["v1.33.1".to_owned()])
+        );
         assert_eq!(
             judged("v1.30.0", "v1.34.1", &plan, "v1.30.0", &[]),
             Ok(vec!["v1.33.1".to_owned(), "v1.34.1".to_owned()])
         );
         // The control plane is at the target, and the workers are not.
-        assert_eq!(judged("v1.34.1", "v1.34.1", &[], "v1.33.1", &[]), Ok(vec!["v1.34.1".to_owned()]));
+        assert_eq!(
+            judged("v1.34.1", "v1.34.1", &[], "v1.33.1", &[]),
+            Ok(vec!["v1.34.1".to_owned()])
+        );
     }
 
     /// PLAN-06.
     #[test]
     fn builds_of_one_version_are_in_the_order_of_the_control_plane() {
         let current = "v1.31.1+foo.1-bar.1";
-        let plan = ["v1.31.1+foo.2-bar.1", "v1.32.1+foo.2-bar.1", "v1.32.1+foo.1-bar.1"];
+        let plan = [
+            "v1.31.1+foo.2-bar.1",
+            "v1.32.1+foo.2-bar.1",
+            "v1.32.1+foo.1-bar.1",
+        ];
         let judged = |workers: &[&str]| judged(current, plan[2], &plan, current, workers);
         assert_eq!(judged(&plan), Ok(plan.map(str::to_owned).to_vec()));
         assert_eq!(
@@ -382,7 +446,17 @@ mod tests {
     /// A version with numbers at the edges of their type, or one after the other.
     fn version() -> impl Strategy<Value = String> {
         let number = prop_oneof![
-            prop::sample::select(vec![0, 1, 2, 3, 4, u64::MAX - 3, u64::MAX - 2, u64::MAX - 1, u64::MAX]),
+            prop::sample::select(vec![
+                0,
+                1,
+                2,
+                3,
+                4,
+                u64::MAX - 3,
+                u64::MAX - 2,
+                u64::MAX - 1,
+                u64::MAX
+            ]),
             30..36_u64,
         ];
         (number.clone(), number).prop_map(|(minor, patch)| format!("v1.{minor}.{patch}"))

@@ -31,7 +31,11 @@ pub enum VariableError {
     Element { path: String, index: usize },
     /// The value has another type.
     #[error("variable {path:?} is not {expected}: {reason}")]
-    Type { path: String, expected: &'static str, reason: String },
+    Type {
+        path: String,
+        expected: &'static str,
+        reason: String,
+    },
     /// The builtin variables of a template cannot be merged with those of all templates.
     #[error("failed to merge builtin variables: expected objects")]
     Builtin,
@@ -44,10 +48,14 @@ impl Variables {
     /// When both lists have `builtin` and one of the two is not an object.
     pub fn merged(all: &[Variable], one: &[Variable]) -> Result<Self, VariableError> {
         // Within one list, the last variable of a name counts.
-        let mut variables: BTreeMap<String, Value> =
-            all.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
-        let one: BTreeMap<&str, &Value> =
-            one.iter().map(|variable| (variable.name.as_str(), &variable.value)).collect();
+        let mut variables: BTreeMap<String, Value> = all
+            .iter()
+            .map(|variable| (variable.name.clone(), variable.value.clone()))
+            .collect();
+        let one: BTreeMap<&str, &Value> = one
+            .iter()
+            .map(|variable| (variable.name.as_str(), &variable.value))
+            .collect();
         for (name, value) in one {
             match variables.get_mut(name) {
                 Some(builtin) if name == BUILTIN => {
@@ -70,18 +78,26 @@ impl Variables {
     /// When the path is malformed, or there is no value; a missing member is [`VariableError::NotFound`].
     pub fn get(&self, path: &str) -> Result<&Value, VariableError> {
         let mut steps = steps(path)?.into_iter();
-        let not_found = || VariableError::NotFound { path: path.to_owned() };
+        let not_found = || VariableError::NotFound {
+            path: path.to_owned(),
+        };
         let Some(Step::Member(name)) = steps.next() else {
-            return Err(VariableError::Path { path: path.to_owned() });
+            return Err(VariableError::Path {
+                path: path.to_owned(),
+            });
         };
         let mut value = self.0.get(name).ok_or_else(not_found)?;
         for step in steps {
             value = match step {
                 Step::Member(name) => value.get(name).ok_or_else(not_found)?,
-                Step::Element(index) => value
-                    .as_array()
-                    .and_then(|list| list.get(index))
-                    .ok_or_else(|| VariableError::Element { path: path.to_owned(), index })?,
+                Step::Element(index) => {
+                    value.as_array().and_then(|list| list.get(index)).ok_or_else(|| {
+                        VariableError::Element {
+                            path: path.to_owned(),
+                            index,
+                        }
+                    })?
+                }
             };
         }
         Ok(value)
@@ -114,7 +130,9 @@ impl Variables {
     /// When there is no value of that type.
     pub fn bool(&self, path: &str) -> Result<bool, VariableError> {
         let value = self.get(path)?;
-        value.as_bool().ok_or_else(|| mistyped(path, "true or false", value))
+        value
+            .as_bool()
+            .ok_or_else(|| mistyped(path, "true or false", value))
     }
 
     /// The value at a path, decoded.
@@ -131,7 +149,11 @@ impl Variables {
 }
 
 fn mistyped(path: &str, expected: &'static str, value: &Value) -> VariableError {
-    VariableError::Type { path: path.to_owned(), expected, reason: format!("it is {value}") }
+    VariableError::Type {
+        path: path.to_owned(),
+        expected,
+        reason: format!("it is {value}"),
+    }
 }
 
 /// Merges an object over another, member by member.
@@ -152,7 +174,9 @@ enum Step<'a> {
 }
 
 fn steps(path: &str) -> Result<Vec<Step<'_>>, VariableError> {
-    let wrong = || VariableError::Path { path: path.to_owned() };
+    let wrong = || VariableError::Path {
+        path: path.to_owned(),
+    };
     let mut steps = Vec::new();
     for part in path.split('.') {
         let (name, mut brackets) = part.split_at(part.find('[').unwrap_or(part.len()));
@@ -161,8 +185,10 @@ fn steps(path: &str) -> Result<Vec<Step<'_>>, VariableError> {
         }
         steps.push(Step::Member(name));
         while !brackets.is_empty() {
-            let (index, rest) =
-                brackets.strip_prefix('[').and_then(|rest| rest.split_once(']')).ok_or_else(wrong)?;
+            let (index, rest) = brackets
+                .strip_prefix('[')
+                .and_then(|rest| rest.split_once(']'))
+                .ok_or_else(wrong)?;
             if !index.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(wrong());
             }
@@ -186,16 +212,28 @@ mod tests {
                 name: "text".into(),
                 value: serde_json::from_str(r#""a\/b \u003c \ud83d\ude00""#).unwrap(),
             },
-            Variable { name: "yes".into(), value: json!(true) },
-            Variable { name: "list".into(), value: json!([[1, 2], { "x": { "y": "z" } }]) },
-            Variable { name: "item".into(), value: json!("all") },
+            Variable {
+                name: "yes".into(),
+                value: json!(true),
+            },
+            Variable {
+                name: "list".into(),
+                value: json!([[1, 2], { "x": { "y": "z" } }]),
+            },
+            Variable {
+                name: "item".into(),
+                value: json!("all"),
+            },
             Variable {
                 name: "builtin".into(),
                 value: json!({ "cluster": { "name": "c", "metadata": { "labels": { "a": "1" } } } }),
             },
         ];
         let one = [
-            Variable { name: "item".into(), value: json!("one") },
+            Variable {
+                name: "item".into(),
+                value: json!("one"),
+            },
             Variable {
                 name: "builtin".into(),
                 value: json!({ "cluster": { "metadata": { "labels": { "b": "2" } } }, "controlPlane": { "version": "v1.36.0" } }),
@@ -212,16 +250,33 @@ mod tests {
             "invalid[", "list[0", "list]", "list[a]", "list[-1]", "list[+1]", "list[]", "", ".a", "list[0]x",
             "[0]",
         ] {
-            assert_eq!(variables.get(path), Err(VariableError::Path { path: path.into() }), "{path}");
+            assert_eq!(
+                variables.get(path),
+                Err(VariableError::Path { path: path.into() }),
+                "{path}"
+            );
         }
-        for path in ["absent", "builtin.absent", "text.member", "list[1].absent", "list.x"] {
-            assert_eq!(variables.get(path), Err(VariableError::NotFound { path: path.into() }), "{path}");
+        for path in [
+            "absent",
+            "builtin.absent",
+            "text.member",
+            "list[1].absent",
+            "list.x",
+        ] {
+            assert_eq!(
+                variables.get(path),
+                Err(VariableError::NotFound { path: path.into() }),
+                "{path}"
+            );
             assert_eq!(variables.find(path), Ok(None));
         }
         for (path, index) in [("list[2]", 2), ("text[0]", 0)] {
             assert_eq!(
                 variables.get(path),
-                Err(VariableError::Element { path: path.into(), index }),
+                Err(VariableError::Element {
+                    path: path.into(),
+                    index
+                }),
                 "{path}"
             );
         }
@@ -238,7 +293,10 @@ mod tests {
         assert_eq!(variables.decode::<Vec<i32>>("list[0]"), Ok(vec![1, 2]));
         assert!(matches!(variables.string("yes"), Err(VariableError::Type { .. })));
         assert!(matches!(variables.bool("text"), Err(VariableError::Type { .. })));
-        assert!(matches!(variables.decode::<Vec<i32>>("text"), Err(VariableError::Type { .. })));
+        assert!(matches!(
+            variables.decode::<Vec<i32>>("text"),
+            Err(VariableError::Type { .. })
+        ));
     }
 
     /// VAR-5, WALK-1.
@@ -247,10 +305,19 @@ mod tests {
         let variables = variables();
         assert_eq!(variables.string("item"), Ok("one"));
         assert_eq!(variables.string("builtin.cluster.name"), Ok("c"));
-        assert_eq!(variables.get("builtin.cluster.metadata.labels"), Ok(&json!({ "a": "1", "b": "2" })));
+        assert_eq!(
+            variables.get("builtin.cluster.metadata.labels"),
+            Ok(&json!({ "a": "1", "b": "2" }))
+        );
         assert_eq!(variables.string("builtin.controlPlane.version"), Ok("v1.36.0"));
-        let wrong = [Variable { name: "builtin".into(), value: json!("{") }];
-        let right = [Variable { name: "builtin".into(), value: json!({}) }];
+        let wrong = [Variable {
+            name: "builtin".into(),
+            value: json!("{"),
+        }];
+        let right = [Variable {
+            name: "builtin".into(),
+            value: json!({}),
+        }];
         assert_eq!(Variables::merged(&wrong, &right), Err(VariableError::Builtin));
         assert_eq!(Variables::merged(&right, &wrong), Err(VariableError::Builtin));
     }

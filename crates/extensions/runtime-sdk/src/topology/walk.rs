@@ -56,7 +56,12 @@ pub struct Walk<'f> {
 
 impl Default for Walk<'_> {
     fn default() -> Self {
-        Self { steps: Vec::new(), any: None, strict: false, format: PatchType::JsonPatch }
+        Self {
+            steps: Vec::new(),
+            any: None,
+            strict: false,
+            format: PatchType::JsonPatch,
+        }
     }
 }
 
@@ -112,14 +117,19 @@ impl<'f> Walk<'f> {
         let mut items = Vec::new();
         for item in &request.items {
             let variables = Variables::merged(&request.variables, &item.variables)?;
-            let Some(after) = self.step(&item.object, variables, &item.holder_reference)? else { continue };
+            let Some(after) = self.step(&item.object, variables, &item.holder_reference)? else {
+                continue;
+            };
             items.push(GeneratePatchesResponseItem {
                 uid: item.uid.clone(),
                 patch_type: self.format.clone(),
                 patch: patch::between(&item.object.to_value(), &after, &self.format),
             });
         }
-        Ok(GeneratePatchesResponse { items, ..GeneratePatchesResponse::default() })
+        Ok(GeneratePatchesResponse {
+            items,
+            ..GeneratePatchesResponse::default()
+        })
     }
 
     /// Walks over the templates to validate them. Changes are dropped.
@@ -158,11 +168,18 @@ impl<'f> Walk<'f> {
             }
             return Ok(None);
         };
-        let hook = GroupVersionHook { api_version: holder.api_version.clone(), hook: String::new() };
+        let hook = GroupVersionHook {
+            api_version: holder.api_version.clone(),
+            hook: String::new(),
+        };
         HookId::try_from(&hook).map_err(|error| {
             Failure::new(format!("the holderReference's apiVersion is not valid: {error}"))
         })?;
-        let mut template = Template { object: object.to_value(), variables, holder };
+        let mut template = Template {
+            object: object.to_value(),
+            variables,
+            holder,
+        };
         step(&mut template)?;
         Ok(Some(template.object))
     }
@@ -191,13 +208,20 @@ mod tests {
                 ..HolderReference::default()
             },
             object: Object::try_from(object).unwrap(),
-            variables: vec![Variable { name: "zone".into(), value: json!(uid) }],
+            variables: vec![Variable {
+                name: "zone".into(),
+                value: json!(uid),
+            }],
         }
     }
 
     fn request() -> GeneratePatchesRequest {
         GeneratePatchesRequest {
-            items: vec![item("1", "MachineTemplate"), item("2", "Other"), item("3", "MachineTemplate")],
+            items: vec![
+                item("1", "MachineTemplate"),
+                item("2", "Other"),
+                item("3", "MachineTemplate"),
+            ],
             ..GeneratePatchesRequest::default()
         }
     }
@@ -214,7 +238,11 @@ mod tests {
 
     fn texts(response: &GeneratePatchesResponse) -> Vec<(&str, &str, String)> {
         let text = |item: &GeneratePatchesResponseItem| String::from_utf8(item.patch.0.clone()).unwrap();
-        response.items.iter().map(|item| (item.uid.as_str(), item.patch_type.as_str(), text(item))).collect()
+        response
+            .items
+            .iter()
+            .map(|item| (item.uid.as_str(), item.patch_type.as_str(), text(item)))
+            .collect()
     }
 
     /// WALK-2 and WALK-4, and the part of ENG-1 that applies here.
@@ -232,15 +260,28 @@ mod tests {
             ]
         );
         assert_eq!(
-            texts(&zones().format(PatchType::JsonMergePatch).patches(&request()).unwrap()),
+            texts(
+                &zones()
+                    .format(PatchType::JsonMergePatch)
+                    .patches(&request())
+                    .unwrap()
+            ),
             [
-                ("1", "JSONMergePatch", r#"{"spec":{"template":{"spec":{"zone":"1"}}}}"#.to_owned()),
+                (
+                    "1",
+                    "JSONMergePatch",
+                    r#"{"spec":{"template":{"spec":{"zone":"1"}}}}"#.to_owned()
+                ),
                 ("3", "JSONMergePatch", "{}".to_owned()),
             ]
         );
         let failure = zones().strict().patches(&request()).unwrap_err();
         assert!(failure.message().contains("\"Other\""), "{failure}");
-        let all = zones().on_others(|_| Ok(())).strict().patches(&request()).unwrap();
+        let all = zones()
+            .on_others(|_| Ok(()))
+            .strict()
+            .patches(&request())
+            .unwrap();
         assert_eq!(all.items.len(), 3);
     }
 
@@ -251,8 +292,14 @@ mod tests {
         wrong.items[2].holder_reference.api_version = "a/b/c".into();
         assert!(zones().patches(&wrong).unwrap_err().message().contains("a/b/c"));
         let mut wrong = request();
-        wrong.variables = vec![Variable { name: "builtin".into(), value: json!("{") }];
-        wrong.items[0].variables.push(Variable { name: "builtin".into(), value: json!({}) });
+        wrong.variables = vec![Variable {
+            name: "builtin".into(),
+            value: json!("{"),
+        }];
+        wrong.items[0].variables.push(Variable {
+            name: "builtin".into(),
+            value: json!({}),
+        });
         assert!(zones().patches(&wrong).unwrap_err().message().contains("builtin"));
         let mut empty = request();
         empty.items[0].holder_reference.api_version.clear();
@@ -311,7 +358,10 @@ mod tests {
             "2" => Err(Failure::new("zone 2 is full")),
             _ => Ok(()),
         });
-        assert_eq!(refuse.verdict(&request).unwrap_err(), Failure::new("zone 2 is full"));
+        assert_eq!(
+            refuse.verdict(&request).unwrap_err(),
+            Failure::new("zone 2 is full")
+        );
     }
 
     proptest! {

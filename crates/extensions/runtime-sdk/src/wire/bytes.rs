@@ -47,7 +47,10 @@ impl<'de> Deserialize<'de> for Bytes {
         let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
         // Go's decoder skips line breaks.
         let text = text.replace(['\r', '\n'], "");
-        STANDARD.decode(text).map(Self).map_err(|error| de::Error::custom(format!("not base64: {error}")))
+        STANDARD
+            .decode(text)
+            .map(Self)
+            .map_err(|error| de::Error::custom(format!("not base64: {error}")))
     }
 }
 
@@ -71,9 +74,21 @@ mod tests {
 
     #[test]
     fn an_empty_patch_is_four_characters_and_null_is_no_bytes() {
-        assert_eq!(serde_json::to_string(&Bytes(b"[]".to_vec())).unwrap(), r#""W10=""#);
-        for (text, expected) in [(r#""W10=""#, "[]"), (r#""W1\n0=""#, "[]"), ("null", ""), (r#""""#, "")] {
-            assert_eq!(serde_json::from_str::<Bytes>(text).unwrap(), Bytes(expected.into()), "{text}");
+        assert_eq!(
+            serde_json::to_string(&Bytes(b"[]".to_vec())).unwrap(),
+            r#""W10=""#
+        );
+        for (text, expected) in [
+            (r#""W10=""#, "[]"),
+            (r#""W1\n0=""#, "[]"),
+            ("null", ""),
+            (r#""""#, ""),
+        ] {
+            assert_eq!(
+                serde_json::from_str::<Bytes>(text).unwrap(),
+                Bytes(expected.into()),
+                "{text}"
+            );
         }
         assert!(serde_json::from_str::<Bytes>(r#""W1!""#).is_err());
     }

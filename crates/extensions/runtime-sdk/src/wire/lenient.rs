@@ -136,7 +136,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_any(Read { visitor, null: Null::Struct, fields })
+        self.0.deserialize_any(Read {
+            visitor,
+            null: Null::Struct,
+            fields,
+        })
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -195,7 +199,10 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Read<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_map(KnownFields { access, fields: self.fields })
+        self.visitor.visit_map(KnownFields {
+            access,
+            fields: self.fields,
+        })
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
@@ -274,7 +281,10 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for KnownFields<A> {
         if self.fields.is_empty() {
             return self.access.next_key_seed(seed);
         }
-        self.access.next_key_seed(Key { inner: seed, fields: self.fields })
+        self.access.next_key_seed(Key {
+            inner: seed,
+            fields: self.fields,
+        })
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
@@ -306,7 +316,10 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.inner.deserialize(Key { inner: deserializer, fields: self.fields })
+        self.inner.deserialize(Key {
+            inner: deserializer,
+            fields: self.fields,
+        })
     }
 }
 
@@ -314,7 +327,10 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_str(KeyVisitor { visitor, fields: self.fields })
+        self.inner.deserialize_str(KeyVisitor {
+            visitor,
+            fields: self.fields,
+        })
     }
 
     forward_to_deserialize_any! {
@@ -375,17 +391,29 @@ mod tests {
     #[test]
     fn names_of_fields_are_taken_in_any_letter_case() {
         let expected = Outer {
-            inner: Inner { some_name: "a".into(), number: 1 },
-            list: vec![Inner { some_name: "b".into(), number: 0 }],
+            inner: Inner {
+                some_name: "a".into(),
+                number: 1,
+            },
+            list: vec![Inner {
+                some_name: "b".into(),
+                number: 0,
+            }],
             map: [("Key".to_owned(), "c".to_owned())].into(),
-            option: Some(Inner { some_name: String::new(), number: 2 }),
+            option: Some(Inner {
+                some_name: String::new(),
+                number: 2,
+            }),
             flag: true,
             any: json!({ "Kept": 1 }),
         };
         let text = r#"{"INNER": {"SomeName": "a", "Number": 1}, "List": [{"somename": "b", "unknown": []}],
             "map": {"Key": "c"}, "oPtion": {"NUMBER": 2}, "Flag": true, "Any": {"Kept": 1}, "more": null}"#;
         assert_eq!(from_slice::<Outer>(text.as_bytes()).unwrap(), expected);
-        assert_eq!(from_value::<Outer>(serde_json::from_str(text).unwrap()).unwrap(), expected);
+        assert_eq!(
+            from_value::<Outer>(serde_json::from_str(text).unwrap()).unwrap(),
+            expected
+        );
     }
 
     #[test]
@@ -406,7 +434,13 @@ mod tests {
     fn what_follows_is_an_error_in_a_request_only() {
         let text = br#"{"flag": true} x"#;
         assert!(from_slice::<Outer>(text).is_err());
-        assert_eq!(from_prefix::<Outer>(text).unwrap(), Outer { flag: true, ..Outer::default() });
+        assert_eq!(
+            from_prefix::<Outer>(text).unwrap(),
+            Outer {
+                flag: true,
+                ..Outer::default()
+            }
+        );
     }
 
     #[test]

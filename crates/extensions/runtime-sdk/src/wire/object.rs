@@ -169,7 +169,10 @@ mod tests {
         let object = Object::try_from(value.clone()).unwrap();
         assert_eq!((object.group(), object.kind()), ("cluster.x-k8s.io", "Cluster"));
         assert_eq!((object.name(), object.namespace()), ("c", "n"));
-        assert_eq!((object.label("a/b"), object.annotation("x")), (Some("1"), Some("2")));
+        assert_eq!(
+            (object.label("a/b"), object.annotation("x")),
+            (Some("1"), Some("2"))
+        );
         assert_eq!(object.pointer("/spec/a~1b/0/c"), Some(&json!(true)));
         assert_eq!(object.pointer("/nothing"), None);
         assert_eq!(serde_json::to_value(&object).unwrap(), value);

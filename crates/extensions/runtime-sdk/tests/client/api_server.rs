@@ -31,7 +31,11 @@ impl ApiServer {
             let state = state.clone();
             async move {
                 let (head, body) = request.into_parts();
-                let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+                let body = body
+                    .collect()
+                    .await
+                    .map(http_body_util::Collected::to_bytes)
+                    .unwrap_or_default();
                 let body = serde_json::from_slice(&body).unwrap_or_default();
                 let (code, answer) = state.lock().answer(head.method.as_str(), head.uri.path(), &body);
                 let answer = Full::new(Bytes::from(answer.to_string()));
@@ -89,7 +93,10 @@ impl State {
                 let within = format!("{path}/");
                 let items = self.objects.iter().filter(|(key, _)| key.starts_with(&within));
                 let items: Vec<&Value> = items.map(|(_, object)| object).collect();
-                (200, json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items }))
+                (
+                    200,
+                    json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items }),
+                )
             }
             "GET" => (404, failure(404, "NotFound")),
             "PATCH" => self.patch(object, subresource, body),
@@ -98,7 +105,9 @@ impl State {
     }
 
     fn patch(&mut self, path: &str, subresource: bool, patch: &Value) -> (u16, Value) {
-        let Some(before) = self.objects.get(path).cloned() else { return (404, failure(404, "NotFound")) };
+        let Some(before) = self.objects.get(path).cloned() else {
+            return (404, failure(404, "NotFound"));
+        };
         let wanted = &patch["metadata"]["resourceVersion"];
         let version = &before["metadata"]["resourceVersion"];
         if !wanted.is_null() && wanted != version {
@@ -109,7 +118,10 @@ impl State {
         let mut change = json!({});
         change[part] = patch[part].clone();
         json_patch::merge(&mut after, &change);
-        self.writes.push(format!("{part} of {}", path.rsplit('/').next().unwrap_or_default()));
+        self.writes.push(format!(
+            "{part} of {}",
+            path.rsplit('/').next().unwrap_or_default()
+        ));
         if after != before {
             self.version += 1;
             after["metadata"]["resourceVersion"] = json!(self.version.to_string());

@@ -38,7 +38,10 @@ fn start(extension: Extension, http1_only: bool) -> Running {
     let leaf = authority.leaf();
     let tls = Tls::from_pem(leaf.certificate, leaf.key, None).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let transport = HttpsSettings { http1_only, ..settings(listener.local_addr().unwrap()) };
+    let transport = HttpsSettings {
+        http1_only,
+        ..settings(listener.local_addr().unwrap())
+    };
     let shutdown = CancellationToken::new();
     let service = extension.build().unwrap();
     let task = tokio::spawn(serve(service, listener, tls, shutdown.clone()));
@@ -47,7 +50,12 @@ fn start(extension: Extension, http1_only: bool) -> Running {
         ca_bundle: wire::Bytes(authority.pem.into_bytes()),
         ..ClientConfig::default()
     };
-    Running { client_config, transport: Arc::new(Https::new(transport)), shutdown, task }
+    Running {
+        client_config,
+        transport: Arc::new(Https::new(transport)),
+        shutdown,
+        task,
+    }
 }
 
 impl Running {
@@ -80,15 +88,24 @@ impl Running {
 
 fn extension() -> Extension {
     Extension::new()
-        .on(BeforeClusterCreate, "says-who", |request: BeforeClusterCreateRequest, _| async move {
-            let who = request.settings.get("who").cloned().unwrap_or_default();
-            Ok(BeforeClusterCreateResponse::retry_after(5, who))
+        .on(
+            BeforeClusterCreate,
+            "says-who",
+            |request: BeforeClusterCreateRequest, _| async move {
+                let who = request.settings.get("who").cloned().unwrap_or_default();
+                Ok(BeforeClusterCreateResponse::retry_after(5, who))
+            },
+        )
+        .on(BeforeClusterCreate, "nothing", |_, _| async {
+            Ok(BeforeClusterCreateResponse::default())
         })
-        .on(BeforeClusterCreate, "nothing", |_, _| async { Ok(BeforeClusterCreateResponse::default()) })
         .on_with(
             BeforeClusterDelete,
             "fails",
-            HandlerOptions { failure_policy: Some(FailurePolicy::Ignore), timeout_seconds: Some(3) },
+            HandlerOptions {
+                failure_policy: Some(FailurePolicy::Ignore),
+                timeout_seconds: Some(3),
+            },
             |_, _| async { Err(Failure::new("never")) },
         )
         .on(GeneratePatches, "panics", |_, _| async { panic!("of a test") })
@@ -105,18 +122,34 @@ async fn what_an_extension_offers_is_found_and_called() {
             ["nothing.ext", "says-who.ext"]
         );
         let fails = client.registry().handler("fails.ext").unwrap();
-        assert_eq!((fails.timeout, fails.on_error), (Duration::from_secs(3), OnError::Ignore));
-        let response = client.call_all::<BeforeClusterCreate>(&subject, &request()).await.unwrap();
-        assert_eq!(response, BeforeClusterCreateResponse::retry_after(5, "registered"));
+        assert_eq!(
+            (fails.timeout, fails.on_error),
+            (Duration::from_secs(3), OnError::Ignore)
+        );
+        let response = client
+            .call_all::<BeforeClusterCreate>(&subject, &request())
+            .await
+            .unwrap();
+        assert_eq!(
+            response,
+            BeforeClusterCreateResponse::retry_after(5, "registered")
+        );
         let mut asked = request();
         asked.settings.insert("who".into(), "called".into());
-        let response = client.call::<BeforeClusterCreate>("says-who.ext", &subject, &asked).await.unwrap();
+        let response = client
+            .call::<BeforeClusterCreate>("says-who.ext", &subject, &asked)
+            .await
+            .unwrap();
         assert_eq!(response.message, "called");
         let error = client
             .call_all::<BeforeClusterDelete>(&subject, &BeforeClusterDeleteRequest::default())
             .await
             .unwrap_err();
-        assert!(chain(&error).ends_with("got failure response with message: never"), "{}", chain(&error));
+        assert!(
+            chain(&error).ends_with("got failure response with message: never"),
+            "{}",
+            chain(&error)
+        );
         let error = client
             .call::<GeneratePatches>("panics.ext", &subject, &GeneratePatchesRequest::default())
             .await
@@ -131,7 +164,10 @@ async fn what_an_extension_offers_is_found_and_called() {
 async fn an_extension_is_not_found_by_a_caller_that_knows_less() {
     let newer = extension().on(UpdateMachine, "newer", |_, _| async { Ok(Default::default()) });
     let running = start(newer, false);
-    let error = running.caller(Catalog::cluster_api_at(Release::new(11))).await.unwrap_err();
+    let error = running
+        .caller(Catalog::cluster_api_at(Release::new(11)))
+        .await
+        .unwrap_err();
     let expected = "requestHook hooks.runtime.cluster.x-k8s.io/v1alpha1/UpdateMachine of handler \"newer\" is not in the \
                     Runtime SDK catalog";
     assert!(error.ends_with(expected), "{error}");
@@ -172,8 +208,10 @@ async fn an_extension_that_lies_is_found_out_when_it_is_called() {
             );
             assert_eq!(error, expected);
         }
-        let response =
-            client.call::<BeforeClusterCreate>("says-who.ext", &subject, &request()).await.unwrap();
+        let response = client
+            .call::<BeforeClusterCreate>("says-who.ext", &subject, &request())
+            .await
+            .unwrap();
         assert_eq!(response.message, "registered");
         running.stop().await;
     }
@@ -190,15 +228,24 @@ async fn an_invalid_discovery_is_reported_and_registers_nothing() {
     for (body, expected) in [
         (String::new(), "failed to read the response of"),
         ("<html>".to_owned(), "failed to read the response of"),
-        (json!({ "status": "Success", "handlers": "many" }).to_string(), "failed to read the response of"),
-        (json!({ "status": "Failure", "message": "not yet" }).to_string(), "not yet"),
+        (
+            json!({ "status": "Success", "handlers": "many" }).to_string(),
+            "failed to read the response of",
+        ),
+        (
+            json!({ "status": "Failure", "message": "not yet" }).to_string(),
+            "not yet",
+        ),
         (json!({ "handlers": [] }).to_string(), "unknown response status"),
         (offers(json!([{}])), "is not a DNS label"),
         (
             offers(json!([{ "name": "a", "requestHook": hook(v1alpha1, "Unheard") }])),
             "is not in the Runtime SDK catalog",
         ),
-        (offers(json!([{ "name": "a", "requestHook": hook("a/b/c", "BeforeClusterCreate") }])), "a/b/c"),
+        (
+            offers(json!([{ "name": "a", "requestHook": hook("a/b/c", "BeforeClusterCreate") }])),
+            "a/b/c",
+        ),
         (
             offers(
                 json!([{ "name": "a", "requestHook": hook(v1alpha1, "BeforeClusterCreate"), "timeoutSeconds": 31 }]),
@@ -227,8 +274,16 @@ async fn an_invalid_discovery_is_reported_and_registers_nothing() {
             ca_bundle: wire::Bytes(authority.pem.clone().into_bytes()),
             ..ClientConfig::default()
         };
-        let error = chain(&client.discover("ext", &config, UnknownHooks::Refuse).await.unwrap_err());
+        let error = chain(
+            &client
+                .discover("ext", &config, UnknownHooks::Refuse)
+                .await
+                .unwrap_err(),
+        );
         assert!(error.contains(expected), "{body}: {error}");
-        assert!(error.starts_with("failed to discover extension \"ext\""), "{error}");
+        assert!(
+            error.starts_with("failed to discover extension \"ext\""),
+            "{error}"
+        );
     }
 }

@@ -47,16 +47,41 @@ async fn handlers_that_are_called_for_the_namespace_are_found_in_order() {
     registrations.push(only("d", "bar", OnError::Fail));
     let client = client(&script, registrations);
     let at = |namespace: &str| Subject::new(namespace, "c");
-    assert_eq!(client.handlers::<BeforeClusterCreate>(&at("foo")).await.unwrap(), ["h.a", "h.b", "h.c"]);
-    assert_eq!(client.handlers::<BeforeClusterCreate>(&at("bar")).await.unwrap(), ["h.d"]);
-    assert_eq!(client.handlers::<BeforeClusterDelete>(&at("foo")).await.unwrap(), [""; 0]);
-    let error = client.handlers::<BeforeClusterCreate>(&at("gone")).await.unwrap_err();
+    assert_eq!(
+        client.handlers::<BeforeClusterCreate>(&at("foo")).await.unwrap(),
+        ["h.a", "h.b", "h.c"]
+    );
+    assert_eq!(
+        client.handlers::<BeforeClusterCreate>(&at("bar")).await.unwrap(),
+        ["h.d"]
+    );
+    assert_eq!(
+        client.handlers::<BeforeClusterDelete>(&at("foo")).await.unwrap(),
+        [""; 0]
+    );
+    let error = client
+        .handlers::<BeforeClusterCreate>(&at("gone"))
+        .await
+        .unwrap_err();
     assert_eq!(error.category(), "namespace");
-    let unknown = Client::builder(Catalog::empty()).registry(client.registry().clone()).build();
-    let error = unknown.handlers::<BeforeClusterCreate>(&at("foo")).await.unwrap_err();
+    let unknown = Client::builder(Catalog::empty())
+        .registry(client.registry().clone())
+        .build();
+    let error = unknown
+        .handlers::<BeforeClusterCreate>(&at("foo"))
+        .await
+        .unwrap_err();
     assert_eq!(error.category(), "unknown");
-    let cold = Client::builder(Catalog::cluster_api()).registry(Registry::new()).build();
-    assert_eq!(cold.handlers::<BeforeClusterCreate>(&at("foo")).await.unwrap_err().category(), "readiness");
+    let cold = Client::builder(Catalog::cluster_api())
+        .registry(Registry::new())
+        .build();
+    assert_eq!(
+        cold.handlers::<BeforeClusterCreate>(&at("foo"))
+            .await
+            .unwrap_err()
+            .category(),
+        "readiness"
+    );
 }
 
 /// Callers can show each response with its handler. The futures of both functions are `Send`.
@@ -69,16 +94,29 @@ async fn what_each_handler_has_answered_is_told_by_its_name() {
     let client = client(&script, three(OnError::Fail));
     let each = tokio::spawn({
         let client = client.clone();
-        async move { client.call_each::<BeforeClusterCreate>(&subject(), &request(), CallAll::default()).await }
+        async move {
+            client
+                .call_each::<BeforeClusterCreate>(&subject(), &request(), CallAll::default())
+                .await
+        }
     });
     let said = |name: &str, seconds, message: &str| {
-        (name.to_owned(), BeforeClusterCreateResponse::retry_after(seconds, message))
+        (
+            name.to_owned(),
+            BeforeClusterCreateResponse::retry_after(seconds, message),
+        )
     };
     let expected = [said("h.a", 0, "a"), said("h.b", 9, "b"), said("h.c", 0, "c")];
     assert_eq!(each.await.unwrap().unwrap(), expected);
-    let all =
-        tokio::spawn(async move { client.call_all::<BeforeClusterCreate>(&subject(), &request()).await });
-    assert_eq!(all.await.unwrap().unwrap(), BeforeClusterCreateResponse::retry_after(9, "a, b, c"));
+    let all = tokio::spawn(async move {
+        client
+            .call_all::<BeforeClusterCreate>(&subject(), &request())
+            .await
+    });
+    assert_eq!(
+        all.await.unwrap().unwrap(),
+        BeforeClusterCreateResponse::retry_after(9, "a, b, c")
+    );
 }
 
 /// ALL-2, ALL-3.
@@ -93,8 +131,14 @@ async fn all_handlers_are_called_in_order_and_become_one_response() {
         Answer::Json(json!({ "status": "Success", "message": message, "retryAfterSeconds": retry }))
     });
     let client = client(&script, three(OnError::Fail));
-    let response = client.call_all::<BeforeClusterCreate>(&subject(), &request()).await.unwrap();
-    assert_eq!(response, BeforeClusterCreateResponse::retry_after(3, "first, third"));
+    let response = client
+        .call_all::<BeforeClusterCreate>(&subject(), &request())
+        .await
+        .unwrap();
+    assert_eq!(
+        response,
+        BeforeClusterCreateResponse::retry_after(3, "first, third")
+    );
     let hosts: Vec<String> = script.asked().into_iter().map(|asked| asked.host).collect();
     assert_eq!(hosts, ["a", "b", "c"]);
     let none = client
@@ -114,11 +158,23 @@ async fn all_handlers_are_called_in_order_and_become_one_response() {
 async fn the_first_failure_ends_it() {
     for (answer, cause) in [
         (failure(), "got failure response with message: no"),
-        (Answer::Raw(404, b"gone"), "http call failed: got response with status code 404 != 200: \"gone\""),
+        (
+            Answer::Raw(404, b"gone"),
+            "http call failed: got response with status code 404 != 200: \"gone\"",
+        ),
     ] {
-        let script = Script::new(move |asked| if asked.host == "b" { answer.clone() } else { success() });
+        let script = Script::new(move |asked| {
+            if asked.host == "b" {
+                answer.clone()
+            } else {
+                success()
+            }
+        });
         let client = client(&script, three(OnError::Fail));
-        let error = client.call_all::<BeforeClusterCreate>(&subject(), &request()).await.unwrap_err();
+        let error = client
+            .call_all::<BeforeClusterCreate>(&subject(), &request())
+            .await
+            .unwrap_err();
         assert_eq!(
             chain(&error),
             format!(
@@ -131,7 +187,10 @@ async fn the_first_failure_ends_it() {
     }
     let script = Script::always(failure());
     let client = client(&script, three(OnError::Ignore));
-    client.call_all::<BeforeClusterCreate>(&subject(), &request()).await.unwrap_err();
+    client
+        .call_all::<BeforeClusterCreate>(&subject(), &request())
+        .await
+        .unwrap_err();
     assert_eq!(script.count(), 1);
 }
 
@@ -142,7 +201,10 @@ async fn handlers_that_are_ignored_have_no_say() {
         _ => Answer::Json(json!({ "status": "Success", "retryAfterSeconds": 9, "message": "m" })),
     });
     let client = client(&script, three(OnError::Ignore));
-    let response = client.call_all::<BeforeClusterCreate>(&subject(), &request()).await.unwrap();
+    let response = client
+        .call_all::<BeforeClusterCreate>(&subject(), &request())
+        .await
+        .unwrap();
     assert_eq!(response, BeforeClusterCreateResponse::retry_after(9, "m, m"));
 }
 
@@ -158,20 +220,41 @@ async fn all_together_take_no_longer_than_the_total() {
     let script = slow(8);
     let start = Instant::now();
     let client = client(&script, three(OnError::Fail));
-    let how = CallAll { total: Some(Duration::from_secs(20)), ..CallAll::default() };
-    let error = client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), how).await.unwrap_err();
+    let how = CallAll {
+        total: Some(Duration::from_secs(20)),
+        ..CallAll::default()
+    };
+    let error = client
+        .call_all_with::<BeforeClusterCreate>(&subject(), &request(), how)
+        .await
+        .unwrap_err();
     let expected = "failed to call extension handler \"h.c\": the time for all handlers, 20s, is over";
     assert!(chain(&error).ends_with(expected), "{}", chain(&error));
     assert_eq!(start.elapsed(), Duration::from_secs(20));
     let allowed: Vec<String> = script.asked().into_iter().map(|asked| asked.query).collect();
     assert_eq!(allowed, ["timeout=10s", "timeout=10s", "timeout=4s"]);
-    assert!(!client.registry().circuit("c").unwrap().is_open(), "it is not the extension's fault");
+    assert!(
+        !client.registry().circuit("c").unwrap().is_open(),
+        "it is not the extension's fault"
+    );
 
-    let ended = CallAll { total: Some(Duration::from_secs(16)), ..CallAll::default() };
-    client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), ended).await.unwrap_err();
+    let ended = CallAll {
+        total: Some(Duration::from_secs(16)),
+        ..CallAll::default()
+    };
+    client
+        .call_all_with::<BeforeClusterCreate>(&subject(), &request(), ended)
+        .await
+        .unwrap_err();
     assert_eq!(script.count(), 5, "no extension is called when no time is left");
-    let without = CallAll { total: None, ..CallAll::default() };
-    client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), without).await.unwrap();
+    let without = CallAll {
+        total: None,
+        ..CallAll::default()
+    };
+    client
+        .call_all_with::<BeforeClusterCreate>(&subject(), &request(), without)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,8 +262,14 @@ async fn several_at_a_time_give_the_same_response_sooner() {
     let script = slow(8);
     let start = Instant::now();
     let client = client(&script, three(OnError::Fail));
-    let how = CallAll { at_once: NonZeroUsize::new(3).unwrap(), ..CallAll::default() };
-    let response = client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), how).await.unwrap();
+    let how = CallAll {
+        at_once: NonZeroUsize::new(3).unwrap(),
+        ..CallAll::default()
+    };
+    let response = client
+        .call_all_with::<BeforeClusterCreate>(&subject(), &request(), how)
+        .await
+        .unwrap();
     assert_eq!(response.message, "a, b, c");
     assert_eq!(start.elapsed(), Duration::from_secs(8));
 }
@@ -193,19 +282,30 @@ struct Extension {
 }
 
 fn extensions() -> impl Strategy<Value = Vec<Extension>> {
-    let extension = (0..9_000_u64, prop::bool::weighted(0.2), 0..5_i32)
-        .prop_map(|(waits_ms, fails, retry)| Extension { waits_ms, fails, retry });
+    let extension =
+        (0..9_000_u64, prop::bool::weighted(0.2), 0..5_i32).prop_map(|(waits_ms, fails, retry)| Extension {
+            waits_ms,
+            fails,
+            retry,
+        });
     prop::collection::vec(extension, 0..6)
 }
 
 /// The result of calling all handlers, this many at a time.
 fn called(extensions: &[Extension], at_once: usize) -> Result<BeforeClusterCreateResponse, String> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let behaviour = extensions.to_vec();
         let script = Script::new(move |asked| {
-            let Extension { waits_ms, fails, retry } = behaviour[asked.host[1..].parse::<usize>().unwrap()];
+            let Extension {
+                waits_ms,
+                fails,
+                retry,
+            } = behaviour[asked.host[1..].parse::<usize>().unwrap()];
             let status = if fails { "Failure" } else { "Success" };
             let answer = json!({ "status": status, "message": asked.host, "retryAfterSeconds": retry });
             Answer::After(Duration::from_millis(waits_ms), Box::new(Answer::Json(answer)))
@@ -214,8 +314,13 @@ fn called(extensions: &[Extension], at_once: usize) -> Result<BeforeClusterCreat
         let registrations =
             names.map(|name| registration(&name, vec![handler::<BeforeClusterCreate>("h", OnError::Fail)]));
         let client = client(&script, registrations);
-        let how = CallAll { total: None, at_once: NonZeroUsize::new(at_once).unwrap() };
-        let called = client.call_all_with::<BeforeClusterCreate>(&subject(), &request(), how).await;
+        let how = CallAll {
+            total: None,
+            at_once: NonZeroUsize::new(at_once).unwrap(),
+        };
+        let called = client
+            .call_all_with::<BeforeClusterCreate>(&subject(), &request(), how)
+            .await;
         called.map_err(|error| chain(&error))
     })
 }

@@ -23,7 +23,9 @@ use crate::script::{
 const POLICIES: [OnError; 2] = [OnError::Fail, OnError::Ignore];
 
 async fn call(client: &Client) -> Result<BeforeClusterCreateResponse, CallError> {
-    client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await
+    client
+        .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+        .await
 }
 
 /// Calls once. Returns the answer, and how often the extension was called.
@@ -67,14 +69,21 @@ async fn what_cannot_be_called_is_not() {
         "failed to call extension handler \"valid-extension.ext\": it does not answer \
          BeforeClusterCreate.hooks.runtime.cluster.x-k8s.io"
     );
-    let error = client.call::<BeforeClusterCreate>("other.ext", &subject(), &request()).await.unwrap_err();
+    let error = client
+        .call::<BeforeClusterCreate>("other.ext", &subject(), &request())
+        .await
+        .unwrap_err();
     assert_eq!(
         chain(&error),
         "failed to call extension handler \"other.ext\": there is no extension handler \"other.ext\""
     );
-    let empty = Client::builder(Catalog::empty()).registry(client.registry().clone()).build();
+    let empty = Client::builder(Catalog::empty())
+        .registry(client.registry().clone())
+        .build();
     assert_eq!(call(&empty).await.unwrap_err().category(), "unknown");
-    let cold = Client::builder(Catalog::cluster_api()).registry(Registry::new()).build();
+    let cold = Client::builder(Catalog::cluster_api())
+        .registry(Registry::new())
+        .build();
     assert_eq!(call(&cold).await.unwrap_err().category(), "readiness");
     assert_eq!(script.count(), 0);
 }
@@ -83,7 +92,10 @@ async fn what_cannot_be_called_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_success_is_one_under_either_policy() {
     for on_error in POLICIES {
-        assert_eq!(call_counted(success(), on_error).await, (Ok(BeforeClusterCreateResponse::default()), 1));
+        assert_eq!(
+            call_counted(success(), on_error).await,
+            (Ok(BeforeClusterCreateResponse::default()), 1)
+        );
     }
 }
 
@@ -93,7 +105,10 @@ async fn a_failure_is_one_under_either_policy() {
     for on_error in POLICIES {
         let error =
             "failed to call extension handler \"valid-extension.ext\": got failure response with message: no";
-        assert_eq!(call_counted(failure(), on_error).await, (Err(error.to_owned()), 1));
+        assert_eq!(
+            call_counted(failure(), on_error).await,
+            (Err(error.to_owned()), 1)
+        );
     }
 }
 
@@ -111,7 +126,10 @@ async fn what_does_not_come_about_passes_with_ignore() {
         (Answer::Raw(200, b"{\"status\": \"Success\""), 1),
         (Answer::Raw(200, b"[]"), 1),
         (Answer::Raw(200, b""), 1),
-        (Answer::Json(json!({ "status": "Success", "retryAfterSeconds": "5" })), 1),
+        (
+            Answer::Json(json!({ "status": "Success", "retryAfterSeconds": "5" })),
+            1,
+        ),
     ] {
         assert_eq!(
             call_counted(answer.clone(), OnError::Ignore).await,
@@ -125,7 +143,10 @@ async fn what_does_not_come_about_passes_with_ignore() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_come_about_is_an_error_with_fail() {
     for (answer, expected) in [
-        (Answer::Refuse, "http call failed: failed to connect: connection refused"),
+        (
+            Answer::Refuse,
+            "http call failed: failed to connect: connection refused",
+        ),
         (Answer::Silent, "no answer came in 10s"),
         (
             Answer::Raw(404, b"404 page not found"),
@@ -174,28 +195,55 @@ async fn a_response_is_read_as_go_reads_it() {
 #[tokio::test(start_paused = true)]
 async fn settings_of_the_call_are_over_those_of_the_registration() {
     let settings = |pairs: &[(&str, &str)]| -> Settings {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     };
     for (of_call, of_registration, expected) in [
         (vec![("a", "1")], vec![], json!({ "a": "1" })),
         (vec![], vec![("a", "2")], json!({ "a": "2" })),
-        (vec![("a", "1"), ("b", "1")], vec![("a", "2"), ("c", "2")], json!({ "a": "1", "b": "1", "c": "2" })),
+        (
+            vec![("a", "1"), ("b", "1")],
+            vec![("a", "2"), ("c", "2")],
+            json!({ "a": "1", "b": "1", "c": "2" }),
+        ),
         (vec![], vec![], json!(null)),
     ] {
         let script = Script::always(success());
-        let registered = Registration { settings: settings(&of_registration), ..one(OnError::Fail) };
+        let registered = Registration {
+            settings: settings(&of_registration),
+            ..one(OnError::Fail)
+        };
         let client = client(&script, [registered]);
         let mut request = request();
         request.settings = settings(&of_call);
         let before = request.clone();
-        client.call::<BeforeClusterCreate>(ONE, &subject(), &request).await.unwrap();
-        client.call_all::<BeforeClusterCreate>(&subject(), &request).await.unwrap();
+        client
+            .call::<BeforeClusterCreate>(ONE, &subject(), &request)
+            .await
+            .unwrap();
+        client
+            .call_all::<BeforeClusterCreate>(&subject(), &request)
+            .await
+            .unwrap();
         assert_eq!(request, before);
         request.settings.clear();
-        client.call::<BeforeClusterCreate>(ONE, &subject(), &request).await.unwrap();
-        let asked: Vec<_> = script.asked().into_iter().map(|asked| asked.body["settings"].clone()).collect();
+        client
+            .call::<BeforeClusterCreate>(ONE, &subject(), &request)
+            .await
+            .unwrap();
+        let asked: Vec<_> = script
+            .asked()
+            .into_iter()
+            .map(|asked| asked.body["settings"].clone())
+            .collect();
         let registered_only = serde_json::to_value(settings(&of_registration)).unwrap();
-        let registered_only = if of_registration.is_empty() { json!(null) } else { registered_only };
+        let registered_only = if of_registration.is_empty() {
+            json!(null)
+        } else {
+            registered_only
+        };
         assert_eq!(asked, [expected.clone(), expected, registered_only]);
     }
 }
@@ -209,16 +257,31 @@ async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
         operator: "In".into(),
         values: vec!["foo".into()],
     };
-    let selector = LabelSelector { match_expressions: vec![requirement], ..LabelSelector::default() };
-    let selecting = |namespace_selector| Registration { namespace_selector, ..one(OnError::Ignore) };
+    let selector = LabelSelector {
+        match_expressions: vec![requirement],
+        ..LabelSelector::default()
+    };
+    let selecting = |namespace_selector| Registration {
+        namespace_selector,
+        ..one(OnError::Ignore)
+    };
     let called = client(&script, [selecting(Some(selector))]);
     let at = |namespace: &str| Subject::new(namespace, "c");
-    called.call::<BeforeClusterCreate>(ONE, &at("foo"), &request()).await.unwrap();
+    called
+        .call::<BeforeClusterCreate>(ONE, &at("foo"), &request())
+        .await
+        .unwrap();
     for (namespace, expected) in [
         ("bar", "its namespace selector does not match bar/c"),
-        ("gone", "failed to match the namespace: there is no namespace \"gone\""),
+        (
+            "gone",
+            "failed to match the namespace: there is no namespace \"gone\"",
+        ),
     ] {
-        let error = called.call::<BeforeClusterCreate>(ONE, &at(namespace), &request()).await.unwrap_err();
+        let error = called
+            .call::<BeforeClusterCreate>(ONE, &at(namespace), &request())
+            .await
+            .unwrap_err();
         assert_eq!(
             chain(&error),
             format!("failed to call extension handler \"valid-extension.ext\": {expected}")
@@ -226,9 +289,15 @@ async fn a_handler_is_called_only_for_the_namespaces_it_is_selected_for() {
     }
     // With an empty selector the namespace is not read. Without a selector nothing matches.
     let everywhere = client(&script, [selecting(Some(LabelSelector::default()))]);
-    everywhere.call::<BeforeClusterCreate>(ONE, &at("gone"), &request()).await.unwrap();
+    everywhere
+        .call::<BeforeClusterCreate>(ONE, &at("gone"), &request())
+        .await
+        .unwrap();
     let nowhere = client(&script, [selecting(None)]);
-    let error = nowhere.call::<BeforeClusterCreate>(ONE, &at("foo"), &request()).await.unwrap_err();
+    let error = nowhere
+        .call::<BeforeClusterCreate>(ONE, &at("foo"), &request())
+        .await
+        .unwrap_err();
     assert_eq!(error.category(), "not_selected");
     assert_eq!(script.count(), 2);
 }
@@ -267,7 +336,10 @@ impl Convert<Old> for New {
     fn request(request: NewRequest) -> Result<OldRequest, ConversionError> {
         match request.reason.as_str() {
             "unsayable" => Err(ConversionError::Unsaid("no reasons in v1alpha1".into())),
-            _ => Ok(OldRequest { settings: request.settings, name: request.name }),
+            _ => Ok(OldRequest {
+                settings: request.settings,
+                name: request.name,
+            }),
         }
     }
 
@@ -286,7 +358,13 @@ impl Convert<Old> for New {
 
 fn versions(script: &std::sync::Arc<Script>) -> Client {
     let mut catalog = Catalog::empty();
-    catalog.add::<Old>().unwrap().add::<New>().unwrap().add_conversion::<New, Old>().unwrap();
+    catalog
+        .add::<Old>()
+        .unwrap()
+        .add::<New>()
+        .unwrap()
+        .add_conversion::<New, Old>()
+        .unwrap();
     let old = handler::<Old>("old", OnError::Ignore);
     Client::builder(catalog)
         .registry(Registry::of([registration("ext", vec![old])]).unwrap())
@@ -298,28 +376,57 @@ fn versions(script: &std::sync::Arc<Script>) -> Client {
 /// CLI-4, CLI-5.
 #[tokio::test(start_paused = true)]
 async fn an_extension_of_another_version_is_spoken_to_in_its_own() {
-    let script = Script::always(Answer::Json(json!({ "status": "Success", "first": "1", "second": "2" })));
+    let script = Script::always(Answer::Json(
+        json!({ "status": "Success", "first": "1", "second": "2" }),
+    ));
     let client = versions(&script);
-    let request = NewRequest { name: "n".into(), reason: "r".into(), ..NewRequest::default() };
+    let request = NewRequest {
+        name: "n".into(),
+        reason: "r".into(),
+        ..NewRequest::default()
+    };
     let response = client.call::<New>("old.ext", &subject(), &request).await.unwrap();
-    assert_eq!(response, NewResponse { first: "1".into(), ..NewResponse::default() });
+    assert_eq!(
+        response,
+        NewResponse {
+            first: "1".into(),
+            ..NewResponse::default()
+        }
+    );
     let [asked] = script.asked().try_into().unwrap();
     assert_eq!(asked.path, "/test.example.com/v1alpha1/fake/old");
     let expected = json!({ "apiVersion": "test.example.com/v1alpha1", "kind": "FakeRequest", "name": "n" });
     assert_eq!(asked.body, expected);
-    let same = client.call::<Old>("old.ext", &subject(), &OldRequest::default()).await.unwrap();
-    assert_eq!(same, OldResponse { first: "1".into(), ..OldResponse::default() });
+    let same = client
+        .call::<Old>("old.ext", &subject(), &OldRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        same,
+        OldResponse {
+            first: "1".into(),
+            ..OldResponse::default()
+        }
+    );
     assert_eq!(client.handlers::<New>(&subject()).await.unwrap(), ["old.ext"]);
 }
 
 /// Upstream ignores these errors with the policy `Ignore`, contrary to its documentation.
 #[tokio::test(start_paused = true)]
 async fn a_conversion_that_fails_is_an_error_though_the_policy_is_ignore() {
-    let script = Script::always(Answer::Json(json!({ "status": "Success", "first": "unreadable" })));
+    let script = Script::always(Answer::Json(
+        json!({ "status": "Success", "first": "unreadable" }),
+    ));
     let client = versions(&script);
-    let unsayable = NewRequest { reason: "unsayable".into(), ..NewRequest::default() };
+    let unsayable = NewRequest {
+        reason: "unsayable".into(),
+        ..NewRequest::default()
+    };
     for (request, asked) in [(unsayable, 0), (NewRequest::default(), 1)] {
-        let error = client.call::<New>("old.ext", &subject(), &request).await.unwrap_err();
+        let error = client
+            .call::<New>("old.ext", &subject(), &request)
+            .await
+            .unwrap_err();
         assert_eq!((error.category(), script.count()), ("conversion", asked));
     }
 }
@@ -329,7 +436,11 @@ async fn long_messages_of_an_extension_are_cut() {
     let message = "ü".repeat(10_000);
     let script = Script::always(Answer::Json(json!({ "status": "Failure", "message": message })));
     let error = chain(&call(&client(&script, [one(OnError::Fail)])).await.unwrap_err());
-    assert!(error.len() < 4300 && error.ends_with("ü..."), "{} bytes", error.len());
+    assert!(
+        error.len() < 4300 && error.ends_with("ü..."),
+        "{} bytes",
+        error.len()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,5 +448,8 @@ async fn a_response_that_is_ignored_is_a_success_without_a_word() {
     // The response has the status `Success` even when its default has not.
     let script = Script::always(Answer::Refuse);
     let response = call(&client(&script, [one(OnError::Ignore)])).await.unwrap();
-    assert_eq!((response.status, response.message.as_str()), (ResponseStatus::Success, ""));
+    assert_eq!(
+        (response.status, response.message.as_str()),
+        (ResponseStatus::Success, "")
+    );
 }

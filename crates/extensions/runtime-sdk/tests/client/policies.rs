@@ -33,14 +33,23 @@ async fn a_call_that_was_not_seen_is_tried_again_within_its_timeout() {
     });
     let client = builder(&script, [one(OnError::Fail)]).build();
     let start = Instant::now();
-    client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await.unwrap();
+    client
+        .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+        .await
+        .unwrap();
     assert_eq!((script.count(), start.elapsed()), (3, Duration::from_millis(150)));
 
     let script = Script::always(Answer::Refuse);
-    let retries = Retries { times: 1000, wait: Duration::from_secs(1) };
+    let retries = Retries {
+        times: 1000,
+        wait: Duration::from_secs(1),
+    };
     let client = builder(&script, [one(OnError::Fail)]).retries(retries).build();
     let start = Instant::now();
-    client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await.unwrap_err();
+    client
+        .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+        .await
+        .unwrap_err();
     assert_eq!((script.count(), start.elapsed()), (4, Duration::from_secs(7)));
 }
 
@@ -49,7 +58,10 @@ async fn a_call_that_may_have_been_seen_is_not_tried_again() {
     for answer in [Answer::Reset, Answer::Silent, Answer::Raw(503, b"")] {
         let script = Script::always(answer);
         let client = builder(&script, [one(OnError::Fail)]).build();
-        client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await.unwrap_err();
+        client
+            .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+            .await
+            .unwrap_err();
         assert_eq!(script.count(), 1);
     }
 }
@@ -58,7 +70,11 @@ async fn a_call_that_may_have_been_seen_is_not_tried_again() {
 async fn an_extension_that_keeps_failing_is_left_alone_for_a_while() {
     let script = Script::always(Answer::Reset);
     let client = builder(&script, [one(OnError::Fail)]).circuit(EXACT).build();
-    let call = async || client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await;
+    let call = async || {
+        client
+            .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+            .await
+    };
     let mut asked = Vec::new();
     let mut errors = Vec::new();
     // Two failures open the circuit for 4 seconds, the third for 8.
@@ -68,7 +84,12 @@ async fn an_extension_that_keeps_failing_is_left_alone_for_a_while() {
         asked.push(script.count());
     }
     assert_eq!(asked, [1, 2, 2, 2, 3, 3, 4]);
-    assert_eq!(errors, ["exchange", "exchange", "circuit", "circuit", "exchange", "circuit", "exchange"]);
+    assert_eq!(
+        errors,
+        [
+            "exchange", "exchange", "circuit", "circuit", "exchange", "circuit", "exchange"
+        ]
+    );
     assert_eq!(
         chain(&call().await.unwrap_err()),
         "failed to call extension handler \"valid-extension.ext\": not called because its extension keeps failing: \
@@ -81,7 +102,10 @@ async fn what_is_left_alone_passes_with_ignore() {
     let script = Script::always(Answer::Reset);
     let client = builder(&script, [one(OnError::Ignore)]).circuit(EXACT).build();
     for _ in 0..10 {
-        client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await.unwrap();
+        client
+            .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+            .await
+            .unwrap();
     }
     assert_eq!(script.count(), 2);
 }
@@ -89,13 +113,18 @@ async fn what_is_left_alone_passes_with_ignore() {
 /// An extension that answers is alive, even if the answer is nonsense or a failure. Waiting would not help.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_answers_is_not_left_alone() {
-    for answer in
-        [Answer::Raw(404, b""), Answer::Raw(200, b"nonsense"), Answer::Json(json!({ "status": "Failure" }))]
-    {
+    for answer in [
+        Answer::Raw(404, b""),
+        Answer::Raw(200, b"nonsense"),
+        Answer::Json(json!({ "status": "Failure" })),
+    ] {
         let script = Script::always(answer);
         let client = builder(&script, [one(OnError::Fail)]).circuit(EXACT).build();
         for _ in 0..10 {
-            client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await.unwrap_err();
+            client
+                .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+                .await
+                .unwrap_err();
         }
         assert_eq!(script.count(), 10);
     }
@@ -103,20 +132,34 @@ async fn an_extension_that_answers_is_not_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_extension_is_called_again_when_its_registration_changes_or_it_is_discovered() {
-    let script =
-        Script::new(|asked| if asked.path.ends_with("/discovery") { success() } else { Answer::Reset });
+    let script = Script::new(|asked| {
+        if asked.path.ends_with("/discovery") {
+            success()
+        } else {
+            Answer::Reset
+        }
+    });
     let client = builder(&script, [one(OnError::Fail)]).circuit(EXACT).build();
     let mut asked = Vec::new();
     for step in 0..3 {
         for _ in 0..4 {
-            client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await.unwrap_err();
+            client
+                .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+                .await
+                .unwrap_err();
         }
         asked.push(script.count());
-        let changed = Registration { resource_version: "16".into(), ..one(OnError::Fail) };
+        let changed = Registration {
+            resource_version: "16".into(),
+            ..one(OnError::Fail)
+        };
         if step == 0 {
             client.registry().add(changed).unwrap();
         } else {
-            client.discover("ext", &changed.client_config, UnknownHooks::Refuse).await.unwrap();
+            client
+                .discover("ext", &changed.client_config, UnknownHooks::Refuse)
+                .await
+                .unwrap();
         }
     }
     // Two calls per client, and a discovery before the last two.
@@ -143,10 +186,14 @@ async fn calls_are_counted_as_cluster_api_counts_them() {
         },
         ..one(OnError::Ignore)
     };
-    let client =
-        builder(&script, [settings]).metrics(Metrics::register(&registry).unwrap()).circuit(EXACT).build();
+    let client = builder(&script, [settings])
+        .metrics(Metrics::register(&registry).unwrap())
+        .circuit(EXACT)
+        .build();
     for _ in 0..8 {
-        let _ = client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await;
+        let _ = client
+            .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+            .await;
     }
     assert_eq!(script.count(), 7, "the last one was left alone");
     let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();

@@ -72,19 +72,25 @@ impl World {
         let discovery: Discovering =
             Arc::new(Mutex::new(Box::new(|_| offering(&["third", "first", "second"]))));
         let discover = discovery.clone();
-        let script =
-            Script::new(
-                move |asked| {
-                    if asked.path.ends_with("/discovery") { discover.lock()(asked) } else { success() }
-                },
-            );
+        let script = Script::new(move |asked| {
+            if asked.path.ends_with("/discovery") {
+                discover.lock()(asked)
+            } else {
+                success()
+            }
+        });
         let client = Client::builder(Catalog::cluster_api())
             .registry(Registry::new())
             .namespaces(KubeNamespaces::new(server.client()))
             .transport(script.clone())
             .metrics(Metrics::register(&prometheus::Registry::new()).unwrap())
             .build();
-        Self { server, script, discovery, client }
+        Self {
+            server,
+            script,
+            discovery,
+            client,
+        }
     }
 
     fn discovery(&self, answer: impl Fn(&Asked) -> Answer + Send + 'static) {
@@ -97,7 +103,9 @@ impl World {
 
     /// A read-only caller for the same objects.
     fn reader(&self) -> (Client, Reconciler<ExtensionConfig>) {
-        let client = Client::builder(Catalog::cluster_api()).transport(self.script.clone()).build();
+        let client = Client::builder(Catalog::cluster_api())
+            .transport(self.script.clone())
+            .build();
         let reconciler = Reconciler::new(self.server.client(), client.clone(), Mode::ReadOnly);
         (client, reconciler)
     }
@@ -130,7 +138,10 @@ async fn an_extension_is_paused_or_not_then_discovered_then_registered() {
 
     reconciler.reconcile("ext1", now).await.unwrap();
     assert_eq!(world.condition("ext1", "Paused").unwrap().reason, "NotPaused");
-    assert_eq!((world.condition("ext1", "Discovered"), world.script.count()), (None, 0));
+    assert_eq!(
+        (world.condition("ext1", "Discovered"), world.script.count()),
+        (None, 0)
+    );
     assert_eq!(world.server.writes(), ["status of ext1"]);
 
     assert_eq!(reconciler.reconcile("ext1", now).await.unwrap(), Next::OnChange);
@@ -143,15 +154,32 @@ async fn an_extension_is_paused_or_not_then_discovered_then_registered() {
         .collect();
     assert_eq!(names, ["first.ext1", "second.ext1", "third.ext1"]);
     let discovered = world.condition("ext1", "Discovered").unwrap();
-    assert_eq!((discovered.status.as_str(), discovered.observed_generation), ("True", 1));
-    assert_eq!(object["status"]["deprecated"]["v1beta1"]["conditions"][0]["status"], "True");
-    assert_eq!(handlers(&world.client), ["first.ext1", "second.ext1", "third.ext1"]);
+    assert_eq!(
+        (discovered.status.as_str(), discovered.observed_generation),
+        ("True", 1)
+    );
+    assert_eq!(
+        object["status"]["deprecated"]["v1beta1"]["conditions"][0]["status"],
+        "True"
+    );
+    assert_eq!(
+        handlers(&world.client),
+        ["first.ext1", "second.ext1", "third.ext1"]
+    );
     assert_eq!(world.server.writes(), ["status of ext1"]);
 
     reconciler.reconcile("ext1", now).await.unwrap();
-    assert_eq!(world.server.writes(), [""; 0], "what is so already is not written");
+    assert_eq!(
+        world.server.writes(),
+        [""; 0],
+        "what is so already is not written"
+    );
     assert_eq!(world.script.count(), 2);
-    world.client.call_all::<BeforeClusterCreate>(&Subject::new("ns", "c"), &request()).await.unwrap();
+    world
+        .client
+        .call_all::<BeforeClusterCreate>(&Subject::new("ns", "c"), &request())
+        .await
+        .unwrap();
     assert_eq!(world.script.count(), 5);
 }
 
@@ -207,7 +235,13 @@ async fn an_extension_that_is_dead_now_stays_registered() {
     assert_eq!(discovered.reason, "NotDiscovered");
     assert_eq!(discovered.message, format!("Error in discovery: {text}"));
     assert_eq!(handlers(&world.client).len(), 3);
-    assert_eq!(world.server.get(&path("ext1"))["status"]["handlers"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        world.server.get(&path("ext1"))["status"]["handlers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
     world.server.writes();
     reconciler.reconcile("ext1", now).await.unwrap_err();
     assert_eq!(world.server.writes(), [""; 0], "the condition reads the same");
@@ -236,11 +270,20 @@ async fn a_bundle_is_injected_before_the_extension_is_asked() {
     injected(&world);
     reconciler.reconcile("ext1", now).await.unwrap();
     let error = reconciler.reconcile("ext1", now).await.unwrap_err();
-    assert_eq!(chain(&error), "failed to inject the CA bundle: there is no Secret ns/certs");
+    assert_eq!(
+        chain(&error),
+        "failed to inject the CA bundle: there is no Secret ns/certs"
+    );
     secret(&world, &json!({ "tls.crt": "eA==" }));
     let error = reconciler.reconcile("ext1", now).await.unwrap_err();
-    assert_eq!(chain(&error), "failed to inject the CA bundle: Secret ns/certs has no ca.crt");
-    assert_eq!((world.condition("ext1", "Discovered"), world.script.count()), (None, 0));
+    assert_eq!(
+        chain(&error),
+        "failed to inject the CA bundle: Secret ns/certs has no ca.crt"
+    );
+    assert_eq!(
+        (world.condition("ext1", "Discovered"), world.script.count()),
+        (None, 0)
+    );
 
     for bundle in ["b25l", "dHdv"] {
         secret(&world, &json!({ "ca.crt": bundle }));
@@ -249,7 +292,10 @@ async fn a_bundle_is_injected_before_the_extension_is_asked() {
         let object = world.server.get(&path("ext1"));
         assert_eq!(object["spec"]["clientConfig"]["caBundle"], bundle);
         let discovered = world.condition("ext1", "Discovered").unwrap();
-        assert_eq!(json!(discovered.observed_generation), object["metadata"]["generation"]);
+        assert_eq!(
+            json!(discovered.observed_generation),
+            object["metadata"]["generation"]
+        );
         assert_eq!(world.server.writes(), ["spec of ext1", "status of ext1"]);
     }
     assert_eq!(handlers(&world.client).len(), 3);
@@ -266,7 +312,10 @@ async fn one_that_only_reads_registers_what_the_other_found_out() {
     injected(&world);
     secret(&world, &json!({ "ca.crt": "b25l" }));
     let error = reader.reconcile("ext1", now).await.unwrap_err();
-    assert_eq!(chain(&error), "failed to use \"ext1\", which another process discovers: caBundle is not set");
+    assert_eq!(
+        chain(&error),
+        "failed to use \"ext1\", which another process discovers: caBundle is not set"
+    );
     for _ in 0..2 {
         writer.reconcile("ext1", now).await.unwrap();
     }
@@ -278,7 +327,10 @@ async fn one_that_only_reads_registers_what_the_other_found_out() {
     let mut changed = world.server.get(&path("ext1"));
     changed["spec"]["settings"] = json!({ "a": "b" });
     world.server.put(&path("ext1"), &changed);
-    assert_eq!(reader.reconcile("ext1", now).await.unwrap_err().category(), "unusable");
+    assert_eq!(
+        reader.reconcile("ext1", now).await.unwrap_err().category(),
+        "unusable"
+    );
     assert_eq!(handlers(&client).len(), 3);
     world.server.remove(&path("ext1"));
     reader.reconcile("ext1", now).await.unwrap();
@@ -294,9 +346,15 @@ async fn all_extensions_are_registered_at_warm_up() {
     }
     let start = Instant::now();
     let reconciler = world.reconciler(Mode::ReadWrite);
-    let report = reconciler.warm_up(WarmUpSettings::all_or_nothing(), now).await.unwrap();
+    let report = reconciler
+        .warm_up(WarmUpSettings::all_or_nothing(), now)
+        .await
+        .unwrap();
     assert_eq!(report.registered.len(), 3);
-    assert_eq!((handlers(&world.client).len(), start.elapsed()), (9, Duration::ZERO));
+    assert_eq!(
+        (handlers(&world.client).len(), start.elapsed()),
+        (9, Duration::ZERO)
+    );
     for name in ["ext1", "ext2", "ext3"] {
         assert!(world.condition(name, "Discovered").unwrap().is_true());
     }
@@ -312,7 +370,10 @@ async fn one_that_only_reads_waits_for_the_other() {
         world.server.put(&path(name), &config(name));
     }
     let (client, reader) = world.reader();
-    let settings = WarmUpSettings { patience: Duration::from_secs(3), ..WarmUpSettings::all_or_nothing() };
+    let settings = WarmUpSettings {
+        patience: Duration::from_secs(3),
+        ..WarmUpSettings::all_or_nothing()
+    };
     let error = reader.warm_up(settings, now).await.unwrap_err();
     assert_eq!(
         chain(&error),
@@ -326,7 +387,11 @@ async fn one_that_only_reads_waits_for_the_other() {
 }
 
 fn one_dead(asked: &Asked) -> Answer {
-    if asked.host == "ext2" { Answer::Silent } else { offering(&["first"]) }
+    if asked.host == "ext2" {
+        Answer::Silent
+    } else {
+        offering(&["first"])
+    }
 }
 
 /// WARM-3, as in Cluster API.
@@ -338,7 +403,10 @@ async fn a_dead_extension_ends_a_warm_up_of_all_or_nothing() {
     }
     world.discovery(one_dead);
     let reconciler = world.reconciler(Mode::ReadWrite);
-    let error = reconciler.warm_up(WarmUpSettings::all_or_nothing(), now).await.unwrap_err();
+    let error = reconciler
+        .warm_up(WarmUpSettings::all_or_nothing(), now)
+        .await
+        .unwrap_err();
     assert_eq!(
         chain(&error),
         "failed to warm up the registry: failed to discover extension \"ext2\": no answer came in 10s"
@@ -348,7 +416,11 @@ async fn a_dead_extension_ends_a_warm_up_of_all_or_nothing() {
     assert!(!world.condition("ext2", "Discovered").unwrap().is_true());
     let asked = world.script.asked();
     let of = |host: &str| asked.iter().filter(|asked| asked.host == host).count();
-    assert_eq!((of("ext1"), of("ext3")), (1, 1), "what was found out is not asked again");
+    assert_eq!(
+        (of("ext1"), of("ext3")),
+        (1, 1),
+        "what was found out is not asked again"
+    );
     assert!(of("ext2") > 3);
 }
 
@@ -366,7 +438,10 @@ async fn a_dead_extension_is_isolated_and_returns_by_itself() {
             "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "hook": "BeforeClusterCreate" } }]);
         known
     });
-    world.server.put(&path("nonsense"), &json!({ "metadata": { "name": "nonsense" }, "spec": 1 }));
+    world.server.put(
+        &path("nonsense"),
+        &json!({ "metadata": { "name": "nonsense" }, "spec": 1 }),
+    );
     world.discovery(one_dead);
     let reconciler = world.reconciler(Mode::ReadWrite);
     let start = Instant::now();
@@ -374,19 +449,35 @@ async fn a_dead_extension_is_isolated_and_returns_by_itself() {
     assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
     assert_eq!(report.registered, ["ext1", "ext3"].map(ToOwned::to_owned).into());
     assert_eq!(report.last_known.keys().collect::<Vec<_>>(), ["known"]);
-    assert_eq!(report.unavailable.keys().collect::<Vec<_>>(), ["ext2", "nonsense"]);
-    assert_eq!(handlers(&world.client), ["before.known", "first.ext1", "first.ext3"]);
+    assert_eq!(
+        report.unavailable.keys().collect::<Vec<_>>(),
+        ["ext2", "nonsense"]
+    );
+    assert_eq!(
+        handlers(&world.client),
+        ["before.known", "first.ext1", "first.ext3"]
+    );
     let subject = Subject::new("ns", "c");
-    let error =
-        world.client.call::<BeforeClusterCreate>("first.ext2", &subject, &request()).await.unwrap_err();
+    let error = world
+        .client
+        .call::<BeforeClusterCreate>("first.ext2", &subject, &request())
+        .await
+        .unwrap_err();
     assert_eq!(error.category(), "unavailable");
 
     world.discovery(|_| offering(&["first"]));
     for _ in 0..2 {
         reconciler.reconcile("ext2", now).await.unwrap();
     }
-    assert_eq!(handlers(&world.client), ["before.known", "first.ext1", "first.ext2", "first.ext3"]);
-    world.client.call::<BeforeClusterCreate>("first.ext2", &subject, &request()).await.unwrap();
+    assert_eq!(
+        handlers(&world.client),
+        ["before.known", "first.ext1", "first.ext2", "first.ext3"]
+    );
+    world
+        .client
+        .call::<BeforeClusterCreate>("first.ext2", &subject, &request())
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -396,13 +487,19 @@ async fn an_api_server_that_is_away_is_an_error_and_changes_nothing() {
     let reconciler = world.reconciler(Mode::ReadWrite);
     world.server.away(true);
     let start = Instant::now();
-    let error = reconciler.warm_up(WarmUpSettings::default(), now).await.unwrap_err();
+    let error = reconciler
+        .warm_up(WarmUpSettings::default(), now)
+        .await
+        .unwrap_err();
     assert!(matches!(error, WarmUpError::List { .. }));
     assert_eq!(start.elapsed(), Duration::from_secs(10));
     world.server.away(false);
     ready(&reconciler).await;
     world.server.away(true);
-    assert!(matches!(reconciler.reconcile("ext1", now).await, Err(ReconcilerError::Read { .. })));
+    assert!(matches!(
+        reconciler.reconcile("ext1", now).await,
+        Err(ReconcilerError::Read { .. })
+    ));
     assert_eq!(handlers(&world.client).len(), 3);
 }
 
@@ -442,17 +539,26 @@ async fn extensions_are_called_for_the_namespaces_that_they_select() {
     for name in ["one", "two"] {
         let labels = json!({ "kubernetes.io/metadata.name": name });
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } });
-        world.server.put(&format!("/api/v1/namespaces/{name}"), &namespace);
+        world
+            .server
+            .put(&format!("/api/v1/namespaces/{name}"), &namespace);
     }
     ready(&world.reconciler(Mode::ReadWrite)).await;
     let of = async |namespace: &str| {
         let subject = Subject::new(namespace, "c");
-        world.client.handlers::<BeforeClusterCreate>(&subject).await.map_err(|error| chain(&error))
+        world
+            .client
+            .handlers::<BeforeClusterCreate>(&subject)
+            .await
+            .map_err(|error| chain(&error))
     };
     assert_eq!(of("one").await.unwrap().len(), 3);
     assert_eq!(of("two").await.unwrap(), [""; 0]);
     let error = of("gone").await.unwrap_err();
-    assert!(error.ends_with("failed to match the namespace: there is no namespace \"gone\""), "{error}");
+    assert!(
+        error.ends_with("failed to match the namespace: there is no namespace \"gone\""),
+        "{error}"
+    );
     world.server.away(true);
     let error = of("one").await.unwrap_err();
     assert!(error.contains("failed to read namespace \"one\": "), "{error}");
@@ -511,7 +617,10 @@ impl ExtensionKind for MachineExtension {
     }
 
     fn client_config(&self) -> ClientConfig {
-        ClientConfig { url: format!("https://{}", self.spec.address), ..ClientConfig::default() }
+        ClientConfig {
+            url: format!("https://{}", self.spec.address),
+            ..ClientConfig::default()
+        }
     }
 
     fn namespace_selector(&self) -> Option<LabelSelector> {
@@ -523,7 +632,10 @@ impl ExtensionKind for MachineExtension {
     }
 
     fn status(&self) -> Status {
-        Status { conditions: self.status.conditions.clone(), handlers: self.status.handlers.clone() }
+        Status {
+            conditions: self.status.conditions.clone(),
+            handlers: self.status.handlers.clone(),
+        }
     }
 }
 
@@ -547,10 +659,17 @@ async fn a_kind_of_ones_own_registers_extensions_of_hooks_of_ones_own() {
         Answer::Json(json!({ "status": "Success", "retryAfterSeconds": 7, "message": "not on a Friday" }))
     });
     let mut catalog = Catalog::empty();
-    catalog.add::<nephele_runtime_sdk::hooks::Discovery>().unwrap().add::<BeforeMachineCreate>().unwrap();
+    catalog
+        .add::<nephele_runtime_sdk::hooks::Discovery>()
+        .unwrap()
+        .add::<BeforeMachineCreate>()
+        .unwrap();
     let client = Client::builder(catalog).transport(script.clone()).build();
     let reconciler = Reconciler::<MachineExtension>::new(server.client(), client.clone(), Mode::ReadWrite);
-    let settings = WarmUpSettings { mode: WarmUp::AllOrNothing, ..WarmUpSettings::default() };
+    let settings = WarmUpSettings {
+        mode: WarmUp::AllOrNothing,
+        ..WarmUpSettings::default()
+    };
     reconciler.warm_up(settings, now).await.unwrap();
     let status = server.get(path)["status"].clone();
     assert_eq!(status["handlers"].as_array().unwrap().len(), 1);
@@ -564,6 +683,12 @@ async fn a_kind_of_ones_own_registers_extensions_of_hooks_of_ones_own() {
         .call_all::<BeforeMachineCreate>(&Subject::new("ns", "m"), &BeforeMachineCreateRequest::default())
         .await
         .unwrap();
-    assert_eq!((response.retry_after_seconds, response.message.as_str()), (7, "not on a Friday"));
-    assert_eq!(script.asked().last().unwrap().path, "/hooks.example.com/v1/beforemachinecreate/veto");
+    assert_eq!(
+        (response.retry_after_seconds, response.message.as_str()),
+        (7, "not on a Friday")
+    );
+    assert_eq!(
+        script.asked().last().unwrap().path,
+        "/hooks.example.com/v1/beforemachinecreate/veto"
+    );
 }

@@ -53,7 +53,10 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(behaviour: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { behaviour: Box::new(behaviour), asked: Mutex::default() })
+        Arc::new(Self {
+            behaviour: Box::new(behaviour),
+            asked: Mutex::default(),
+        })
     }
 
     pub(crate) fn always(answer: Answer) -> Arc<Self> {
@@ -87,9 +90,17 @@ async fn play(mut answer: Answer, deadline: Instant) -> Result<Incoming, Transpo
     loop {
         answer = match answer {
             Answer::Json(value) => {
-                return Ok(Incoming { code: 200, body: value.to_string().into_bytes().into() });
+                return Ok(Incoming {
+                    code: 200,
+                    body: value.to_string().into_bytes().into(),
+                });
             }
-            Answer::Raw(code, body) => return Ok(Incoming { code, body: Bytes::from_static(body) }),
+            Answer::Raw(code, body) => {
+                return Ok(Incoming {
+                    code,
+                    body: Bytes::from_static(body),
+                });
+            }
             Answer::Refuse => return Err(TransportError::Connect("connection refused".into())),
             Answer::Reset => return Err(TransportError::Exchange("connection reset".into())),
             Answer::Silent => {
@@ -117,7 +128,12 @@ pub(crate) fn failure() -> Answer {
 }
 
 pub(crate) fn handler<H: Hook>(name: &str, on_error: OnError) -> Handler {
-    Handler { name: name.into(), hook: H::id(), timeout: Duration::from_secs(10), on_error }
+    Handler {
+        name: name.into(),
+        hook: H::id(),
+        timeout: Duration::from_secs(10),
+        on_error,
+    }
 }
 
 /// An extension whose host is its name, called for all namespaces.
@@ -125,7 +141,10 @@ pub(crate) fn registration(name: &str, handlers: Vec<Handler>) -> Registration {
     Registration {
         name: name.into(),
         resource_version: "15".into(),
-        client_config: ClientConfig { url: format!("https://{name}"), ..ClientConfig::default() },
+        client_config: ClientConfig {
+            url: format!("https://{name}"),
+            ..ClientConfig::default()
+        },
         namespace_selector: Some(LabelSelector::default()),
         handlers,
         ..Registration::default()
@@ -166,7 +185,10 @@ pub(crate) fn request() -> BeforeClusterCreateRequest {
 
 /// One extension, `ext`, with one handler, `valid-extension`.
 pub(crate) fn one(on_error: OnError) -> Registration {
-    registration("ext", vec![handler::<BeforeClusterCreate>("valid-extension", on_error)])
+    registration(
+        "ext",
+        vec![handler::<BeforeClusterCreate>("valid-extension", on_error)],
+    )
 }
 
 pub(crate) const ONE: &str = "valid-extension.ext";

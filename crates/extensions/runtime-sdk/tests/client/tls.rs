@@ -45,13 +45,18 @@ fn caller(transport: &Arc<Https>, registration: Registration) -> Client {
     Client::builder(Catalog::cluster_api())
         .registry(Registry::of([registration]).unwrap())
         .transport(transport.clone())
-        .retries(Retries { times: 0, wait: Duration::ZERO })
+        .retries(Retries {
+            times: 0,
+            wait: Duration::ZERO,
+        })
         .circuit(CircuitSettings::never())
         .build()
 }
 
 async fn call(client: &Client) -> Result<BeforeClusterCreateResponse, String> {
-    let called = client.call::<BeforeClusterCreate>(ONE, &subject(), &request()).await;
+    let called = client
+        .call::<BeforeClusterCreate>(ONE, &subject(), &request())
+        .await;
     called.map_err(|error| {
         let prefix = "failed to call extension handler \"valid-extension.ext\": ";
         chain(&error).strip_prefix(prefix).unwrap().to_owned()
@@ -61,7 +66,11 @@ async fn call(client: &Client) -> Result<BeforeClusterCreateResponse, String> {
 /// The result of calling a server with these TLS settings, with this CA bundle.
 async fn called(config: Arc<ServerConfig>, ca_bundle: &str) -> Result<BeforeClusterCreateResponse, String> {
     let server = Server::http(config, |_| success()).await;
-    call(&caller(&Arc::new(https(server.address)), registered(ca_bundle, OnError::Fail))).await
+    call(&caller(
+        &Arc::new(https(server.address)),
+        registered(ca_bundle, OnError::Fail),
+    ))
+    .await
 }
 
 #[tokio::test]
@@ -74,7 +83,10 @@ async fn the_protocol_is_the_best_that_the_extension_speaks_and_connections_are_
         (&[], Version::HTTP_11),
     ] {
         let server = Server::http(tls(&authority.leaf(), protocols, None), |_| success()).await;
-        let client = caller(&Arc::new(https(server.address)), registered(&authority.pem, OnError::Fail));
+        let client = caller(
+            &Arc::new(https(server.address)),
+            registered(&authority.pem, OnError::Fail),
+        );
         for _ in 0..20 {
             assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
         }
@@ -96,20 +108,35 @@ async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_
     let of = |params: CertificateParams| tls(&authority.leaf_of(&params), &BOTH, None);
     let good = tls(&authority.leaf(), &BOTH, None);
 
-    assert_eq!(called(good.clone(), &authority.pem).await, Ok(BeforeClusterCreateResponse::default()));
+    assert_eq!(
+        called(good.clone(), &authority.pem).await,
+        Ok(BeforeClusterCreateResponse::default())
+    );
     let both = format!("{}{}", other.pem, authority.pem);
-    assert_eq!(called(good.clone(), &both).await, Ok(BeforeClusterCreateResponse::default()));
-    assert_eq!(called(good, &other.pem).await, failure("invalid peer certificate: UnknownIssuer"));
+    assert_eq!(
+        called(good.clone(), &both).await,
+        Ok(BeforeClusterCreateResponse::default())
+    );
+    assert_eq!(
+        called(good, &other.pem).await,
+        failure("invalid peer certificate: UnknownIssuer")
+    );
 
     let elsewhere = called(of(params(&["elsewhere.test.svc"])), &authority.pem).await;
     assert!(
-        elsewhere.as_ref().unwrap_err().contains("not valid for name \"extension.test.svc\""),
+        elsewhere
+            .as_ref()
+            .unwrap_err()
+            .contains("not valid for name \"extension.test.svc\""),
         "{elsewhere:?}"
     );
     // The common name is HOST, but as in Go the common name is ignored.
     let nameless = called(of(params(&[])), &authority.pem).await;
     assert!(
-        nameless.as_ref().unwrap_err().contains("not valid for name \"extension.test.svc\""),
+        nameless
+            .as_ref()
+            .unwrap_err()
+            .contains("not valid for name \"extension.test.svc\""),
         "{nameless:?}"
     );
 
@@ -129,15 +156,24 @@ async fn an_extension_is_believed_only_with_a_certificate_of_its_bundle_for_its_
 async fn a_self_signed_certificate_is_its_own_bundle() {
     let key = KeyPair::generate().unwrap();
     let certificate = params(&[HOST]).self_signed(&key).unwrap().pem();
-    let leaf = Leaf { certificate, key: key.serialize_pem() };
+    let leaf = Leaf {
+        certificate,
+        key: key.serialize_pem(),
+    };
     let config = tls(&leaf, &BOTH, None);
-    assert_eq!(called(config, &leaf.certificate).await, Ok(BeforeClusterCreateResponse::default()));
+    assert_eq!(
+        called(config, &leaf.certificate).await,
+        Ok(BeforeClusterCreateResponse::default())
+    );
 
     // A server certificate that is marked as a CA is refused (RFC 5280, as webpki reads it). Go accepts it.
     let mut authority = params(&[HOST]);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = authority.self_signed(&key).unwrap().pem();
-    let leaf = Leaf { certificate, key: key.serialize_pem() };
+    let leaf = Leaf {
+        certificate,
+        key: key.serialize_pem(),
+    };
     let refused = called(tls(&leaf, &BOTH, None), &leaf.certificate).await;
     assert!(refused.unwrap_err().contains("CaUsedAsEndEntity"));
 }
@@ -146,7 +182,9 @@ async fn a_self_signed_certificate_is_its_own_bundle() {
 async fn an_extension_may_be_at_an_address() {
     let authority = Authority::new("ca");
     let mut at_address = params(&[]);
-    at_address.subject_alt_names.push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
+    at_address
+        .subject_alt_names
+        .push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
     let server = Server::http(tls(&authority.leaf_of(&at_address), &BOTH, None), |_| success()).await;
     let mut registered = registered(&authority.pem, OnError::Fail);
     registered.client_config.service = None;
@@ -162,11 +200,20 @@ async fn a_bundle_that_is_none_is_an_error_though_the_policy_is_ignore() {
     let cut = &Authority::new("ca").pem[..200];
     let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for (bundle, expected) in [
-        ("no pem", "failed to set up TLS: there is no certificate in the CA bundle"),
+        (
+            "no pem",
+            "failed to set up TLS: there is no certificate in the CA bundle",
+        ),
         (cut, "failed to set up TLS: failed to read the CA bundle"),
-        (nonsense, "failed to set up TLS: failed to use a certificate of the CA bundle"),
+        (
+            nonsense,
+            "failed to set up TLS: failed to use a certificate of the CA bundle",
+        ),
     ] {
-        let client = caller(&Arc::new(https(server.address)), registered(bundle, OnError::Ignore));
+        let client = caller(
+            &Arc::new(https(server.address)),
+            registered(bundle, OnError::Ignore),
+        );
         let error = call(&client).await.unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
@@ -176,7 +223,9 @@ async fn a_bundle_that_is_none_is_an_error_though_the_policy_is_ignore() {
 /// Without a bundle the system's authorities are used, which do not include the authority of the test.
 #[tokio::test]
 async fn without_a_bundle_the_systems_authorities_are_asked() {
-    let error = called(tls(&Authority::new("ca").leaf(), &BOTH, None), "").await.unwrap_err();
+    let error = called(tls(&Authority::new("ca").leaf(), &BOTH, None), "")
+        .await
+        .unwrap_err();
     assert!(
         error.contains("UnknownIssuer") || error.contains("certificate authorities of the system"),
         "{error}"
@@ -189,9 +238,14 @@ async fn redirects_are_not_followed() {
     let authority = Authority::new("ca");
     let elsewhere = Server::http(tls(&authority.leaf(), &BOTH, None), |_| success()).await;
     let to = format!("https://{HOST}:{}/", elsewhere.address.port());
-    let server =
-        Server::http(tls(&authority.leaf(), &BOTH, None), move |_| Reply::Redirect(to.clone())).await;
-    let client = caller(&Arc::new(https(server.address)), registered(&authority.pem, OnError::Fail));
+    let server = Server::http(tls(&authority.leaf(), &BOTH, None), move |_| {
+        Reply::Redirect(to.clone())
+    })
+    .await;
+    let client = caller(
+        &Arc::new(https(server.address)),
+        registered(&authority.pem, OnError::Fail),
+    );
     assert_eq!(
         call(&client).await,
         Err("http call failed: got response with status code 302 != 200: \"\"".to_owned())
@@ -206,8 +260,10 @@ async fn long_bodies_are_not_read() {
     let long = Bytes::from(vec![b' '; 64 << 10]);
     let limit = 1 << 20;
     let too_large = format!("http call failed: the response is longer than {limit} bytes");
-    let unwanted =
-        format!("http call failed: got response with status code 500 != 200: \"{}...\"", " ".repeat(512));
+    let unwanted = format!(
+        "http call failed: got response with status code 500 != 200: \"{}...\"",
+        " ".repeat(512)
+    );
     for protocols in [&["h2"], &["http/1.1"]] {
         for (reply, expected) in [
             (Reply::Pieces(200, long.clone(), 320), &too_large),
@@ -218,7 +274,10 @@ async fn long_bodies_are_not_read() {
             (Reply::Pieces(500, long.clone(), usize::MAX), &unwanted),
         ] {
             let server = Server::http(tls(&authority.leaf(), protocols, None), move |_| reply.clone()).await;
-            let transport = Https::new(HttpsSettings { response_limit: limit, ..settings(server.address) });
+            let transport = Https::new(HttpsSettings {
+                response_limit: limit,
+                ..settings(server.address)
+            });
             let client = caller(&Arc::new(transport), registered(&authority.pem, OnError::Fail));
             assert_eq!(call(&client).await.as_ref(), Err(expected));
         }
@@ -226,10 +285,14 @@ async fn long_bodies_are_not_read() {
         let mut body = vec![b' '; limit];
         body[..21].copy_from_slice(b"{\"status\":\"Success\" }");
         let body = Bytes::from(body);
-        let server =
-            Server::http(tls(&authority.leaf(), protocols, None), move |_| Reply::Body(200, body.clone()))
-                .await;
-        let transport = Https::new(HttpsSettings { response_limit: limit, ..settings(server.address) });
+        let server = Server::http(tls(&authority.leaf(), protocols, None), move |_| {
+            Reply::Body(200, body.clone())
+        })
+        .await;
+        let transport = Https::new(HttpsSettings {
+            response_limit: limit,
+            ..settings(server.address)
+        });
         let client = caller(&Arc::new(transport), registered(&authority.pem, OnError::Fail));
         assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
     }
@@ -248,7 +311,9 @@ async fn a_response_that_is_no_http_or_ends_too_soon_is_an_error() {
     ] {
         let server = Server::raw(tls(&authority.leaf(), &["http/1.1"], None), bytes).await;
         let transport = Arc::new(https(server.address));
-        let error = call(&caller(&transport, registered(&authority.pem, OnError::Fail))).await.unwrap_err();
+        let error = call(&caller(&transport, registered(&authority.pem, OnError::Fail)))
+            .await
+            .unwrap_err();
         assert!(
             error.starts_with("http call failed: failed to send the request or read the response: "),
             "{error}"
@@ -258,7 +323,10 @@ async fn a_response_that_is_no_http_or_ends_too_soon_is_an_error() {
     }
     let complete = b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{\"status\":\"Success\"}";
     let server = Server::raw(tls(&authority.leaf(), &["http/1.1"], None), complete).await;
-    let client = caller(&Arc::new(https(server.address)), registered(&authority.pem, OnError::Fail));
+    let client = caller(
+        &Arc::new(https(server.address)),
+        registered(&authority.pem, OnError::Fail),
+    );
     assert_eq!(call(&client).await, Ok(BeforeClusterCreateResponse::default()));
 }
 
@@ -267,7 +335,10 @@ async fn a_response_that_is_no_http_or_ends_too_soon_is_an_error() {
 async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
     let authority = Authority::new("ca");
     let soon = |mut registration: Registration| {
-        registration.handlers = vec![Handler { timeout: SOON, ..registration.handlers.remove(0) }];
+        registration.handlers = vec![Handler {
+            timeout: SOON,
+            ..registration.handlers.remove(0)
+        }];
         registration
     };
     let slow = async |protocols: &[&str], reply: Reply| {
@@ -297,22 +368,39 @@ async fn a_slow_extension_is_waited_for_as_long_as_it_said() {
 #[tokio::test]
 async fn an_extension_that_is_not_there_or_speaks_no_tls_is_an_error() {
     let authority = Authority::new("ca");
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let client = caller(&Arc::new(https(unused)), registered(&authority.pem, OnError::Fail));
+    let unused = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let client = caller(
+        &Arc::new(https(unused)),
+        registered(&authority.pem, OnError::Fail),
+    );
     let error = call(&client).await.unwrap_err();
-    assert!(error.starts_with("http call failed: failed to connect: "), "{error}");
+    assert!(
+        error.starts_with("http call failed: failed to connect: "),
+        "{error}"
+    );
     assert!(error.contains("refused"), "{error}");
 
     let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = plain.local_addr().unwrap();
     let answering = tokio::spawn(async move {
         let (mut stream, _) = plain.accept().await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .await
+            .unwrap();
         stream
     });
-    let client = caller(&Arc::new(https(address)), registered(&authority.pem, OnError::Fail));
+    let client = caller(
+        &Arc::new(https(address)),
+        registered(&authority.pem, OnError::Fail),
+    );
     let error = call(&client).await.unwrap_err();
-    assert!(error.starts_with("http call failed: failed to connect: "), "{error}");
+    assert!(
+        error.starts_with("http call failed: failed to connect: "),
+        "{error}"
+    );
     answering.await.unwrap();
 }
 
@@ -323,7 +411,10 @@ async fn a_kept_connection_that_was_ended_is_made_again() {
     for protocols in [&["h2"], &["http/1.1"]] {
         let config = tls(&authority.leaf(), protocols, None);
         let server = Server::http(config.clone(), |_| success()).await;
-        let client = caller(&Arc::new(https(server.address)), registered(&authority.pem, OnError::Fail));
+        let client = caller(
+            &Arc::new(https(server.address)),
+            registered(&authority.pem, OnError::Fail),
+        );
         call(&client).await.unwrap();
         server.restart(config).await;
         // The end of the connection is noticed when its task next runs.
@@ -339,7 +430,9 @@ async fn eventually(mut so: impl AsyncFnMut() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), trying).await.expect("it came to be so");
+    tokio::time::timeout(Duration::from_secs(30), trying)
+        .await
+        .expect("it came to be so");
 }
 
 /// TLS-4, TLS-5.
@@ -420,7 +513,10 @@ async fn an_identity_is_read_again_when_its_files_change() {
     };
     let mut files = IdentityFiles::new(&paths[0], &paths[1]);
     let absent = chain(&files.changed().unwrap_err());
-    assert!(absent.starts_with(&format!("failed to read {}", paths[0].display())), "{absent}");
+    assert!(
+        absent.starts_with(&format!("failed to read {}", paths[0].display())),
+        "{absent}"
+    );
 
     let authority = Authority::new("ca");
     let clients = Authority::new("clients");
@@ -450,7 +546,10 @@ async fn a_dead_extension_is_left_alone_and_called_when_it_is_back() {
     let client = Client::builder(Catalog::cluster_api())
         .registry(Registry::of([registered(&authority.pem, OnError::Fail)]).unwrap())
         .transport(Arc::new(https(address)))
-        .retries(Retries { times: 0, wait: Duration::ZERO })
+        .retries(Retries {
+            times: 0,
+            wait: Duration::ZERO,
+        })
         .circuit(CircuitSettings {
             failures: 1,
             wait: Duration::from_millis(1),

@@ -57,7 +57,10 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
     }
 
     pub(crate) fn leaf(&self) -> Leaf {
@@ -67,7 +70,10 @@ impl Authority {
     pub(crate) fn leaf_of(&self, params: &CertificateParams) -> Leaf {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Leaf { certificate: certificate.pem(), key: key.serialize_pem() }
+        Leaf {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
     }
 }
 
@@ -76,21 +82,26 @@ pub(crate) fn params(names: &[&str]) -> CertificateParams {
     let mut params =
         CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
     params.distinguished_name.push(DnType::CommonName, HOST);
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
     params
 }
 
 /// TLS settings of a server: certificate, protocols, and the authority of client certificates if it asks for them.
 pub(crate) fn tls(leaf: &Leaf, protocols: &[&str], clients_of: Option<&Authority>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder =
-        ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let builder = match clients_of {
         None => builder.with_no_client_auth(),
         Some(authority) => {
             let mut roots = RootCertStore::empty();
-            roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+            roots
+                .add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap())
+                .unwrap();
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             builder.with_client_cert_verifier(verifier.build().unwrap())
         }
@@ -98,7 +109,10 @@ pub(crate) fn tls(leaf: &Leaf, protocols: &[&str], clients_of: Option<&Authority
     let certificate = CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap();
     let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
     Arc::new(config)
 }
 
@@ -127,7 +141,10 @@ pub(crate) enum Reply {
 }
 
 pub(crate) fn success() -> Reply {
-    Reply::Body(200, Bytes::from_static(b"{\"status\":\"Success\",\"retryAfterSeconds\":0}"))
+    Reply::Body(
+        200,
+        Bytes::from_static(b"{\"status\":\"Success\",\"retryAfterSeconds\":0}"),
+    )
 }
 
 /// A server that runs until it is dropped.
@@ -224,7 +241,14 @@ impl Server {
                 });
             }
         });
-        Self { address, connections, hits, tls, open, task }
+        Self {
+            address,
+            connections,
+            hits,
+            tls,
+            open,
+            task,
+        }
     }
 
     pub(crate) fn hits(&self) -> Vec<Hit> {
@@ -249,11 +273,22 @@ async fn answer(
     hits: Arc<Mutex<Vec<Hit>>>,
 ) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     let (head, body) = request.into_parts();
-    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body = body
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
     let hit = Hit {
         version: head.version,
-        target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
-        content_type: head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned()),
+        target: head
+            .uri
+            .path_and_query()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        content_type: head
+            .headers
+            .get("content-type")
+            .map(|value| value.to_str().unwrap().to_owned()),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
     let reply = reply(&hit);
@@ -261,7 +296,9 @@ async fn answer(
     let (code, body) = match reply {
         Reply::Body(code, bytes) => (code, Full::new(bytes).boxed_unsync()),
         Reply::Pieces(code, bytes, times) => {
-            let pieces = stream::repeat(bytes).take(times).map(|piece| Ok(Frame::data(piece)));
+            let pieces = stream::repeat(bytes)
+                .take(times)
+                .map(|piece| Ok(Frame::data(piece)));
             (code, StreamBody::new(pieces).boxed_unsync())
         }
         Reply::Stalls(bytes) => {
@@ -283,7 +320,10 @@ pub(crate) fn https(address: SocketAddr) -> Https {
 }
 
 pub(crate) fn settings(address: SocketAddr) -> HttpsSettings {
-    HttpsSettings { hosts_at: BTreeMap::from([(HOST.to_owned(), address)]), ..HttpsSettings::default() }
+    HttpsSettings {
+        hosts_at: BTreeMap::from([(HOST.to_owned(), address)]),
+        ..HttpsSettings::default()
+    }
 }
 
 /// The timeout of calls that are expected to time out.

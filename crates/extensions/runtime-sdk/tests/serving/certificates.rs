@@ -43,7 +43,10 @@ impl Folder {
     }
 
     fn files(&self) -> TlsFiles {
-        TlsFiles { interval: Duration::from_millis(5), ..TlsFiles::in_folder(self.path().join("current")) }
+        TlsFiles {
+            interval: Duration::from_millis(5),
+            ..TlsFiles::in_folder(self.path().join("current"))
+        }
     }
 }
 
@@ -56,19 +59,31 @@ impl Drop for Folder {
 fn service(registry: &Registry) -> Service {
     Extension::new()
         .metrics(Metrics::register(registry).unwrap())
-        .on(BeforeClusterCreate, "before-create", |_, _| async { Ok(BeforeClusterCreateResponse::default()) })
+        .on(BeforeClusterCreate, "before-create", |_, _| async {
+            Ok(BeforeClusterCreateResponse::default())
+        })
         .build()
         .unwrap()
 }
 
 fn reloads(registry: &Registry, result: &str) -> u64 {
     let families = registry.gather();
-    let family =
-        families.iter().find(|family| family.name() == "capi_runtime_extension_certificate_reloads_total");
-    let metrics = family.map(|family| family.get_metric().to_vec()).unwrap_or_default();
+    let family = families
+        .iter()
+        .find(|family| family.name() == "capi_runtime_extension_certificate_reloads_total");
+    let metrics = family
+        .map(|family| family.get_metric().to_vec())
+        .unwrap_or_default();
     let of = |metric: &&prometheus::proto::Metric| metric.get_label()[0].value() == result;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it counts")]
-    metrics.iter().find(of).map_or(0, |metric| metric.get_counter().get_value() as u64)
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it counts"
+    )]
+    metrics
+        .iter()
+        .find(of)
+        .map_or(0, |metric| metric.get_counter().get_value() as u64)
 }
 
 async fn until(what: impl Fn() -> bool) {
@@ -92,7 +107,13 @@ async fn another_certificate_is_served_to_new_connections_and_a_broken_one_to_no
     let mut before = Client::connect(running.address, &old.pem, Some(Protocol::Http2)).await;
     assert_eq!(before.post(CREATE, "{}").await.json()["status"], "Success");
 
-    folder.put(&Leaf { certificate: "nonsense".into(), key: old.leaf().key }, None);
+    folder.put(
+        &Leaf {
+            certificate: "nonsense".into(),
+            key: old.leaf().key,
+        },
+        None,
+    );
     until(|| reloads(&registry, "failed") > 0).await;
     for protocol in PROTOCOLS {
         let mut client = Client::connect(running.address, &old.pem, protocol).await;
@@ -106,16 +127,25 @@ async fn another_certificate_is_served_to_new_connections_and_a_broken_one_to_no
         let mut client = Client::connect(running.address, &new.pem, protocol).await;
         assert_eq!(client.post(CREATE, "{}").await.json()["status"], "Success");
     }
-    assert!(Client::try_connect(running.address, &old.pem, None, None).await.is_err());
+    assert!(
+        Client::try_connect(running.address, &old.pem, None, None)
+            .await
+            .is_err()
+    );
     assert_eq!(before.post(CREATE, "{}").await.json()["status"], "Success");
 }
 
 /// Whether a client gets an answer. With TLS 1.3 it learns that its certificate was refused only when it reads.
 async fn served(address: std::net::SocketAddr, authority: &str, leaf: Option<&Leaf>) -> bool {
     use http_body_util::BodyExt as _;
-    let Ok(mut client) = Client::try_connect(address, authority, None, leaf).await else { return false };
+    let Ok(mut client) = Client::try_connect(address, authority, None, leaf).await else {
+        return false;
+    };
     let body = http_body_util::Full::new("{}".into()).boxed();
-    client.send(hyper::Method::POST, CREATE, body).await.is_ok_and(|answer| answer.status == 200)
+    client
+        .send(hyper::Method::POST, CREATE, body)
+        .await
+        .is_ok_and(|answer| answer.status == 200)
 }
 
 /// The server's part of TLS-1, TLS-2, TLS-3.
@@ -154,13 +184,24 @@ async fn invalid_certificates_and_keys_are_errors_at_the_start() {
     let leaf = authority.leaf();
     let other = authority.leaf();
     let of = |certificate: &str, key: &str, clients: Option<&str>| {
-        Tls::from_pem(certificate, key, clients.map(Into::into)).err().unwrap()
+        Tls::from_pem(certificate, key, clients.map(Into::into))
+            .err()
+            .unwrap()
     };
     assert!(matches!(of("", &leaf.key, None), TlsError::Empty { .. }));
     assert!(matches!(of(&leaf.certificate, "", None), TlsError::Pem { .. }));
-    assert!(matches!(of(&leaf.certificate, &other.key, None), TlsError::Certificate(_)));
-    assert!(matches!(of(&leaf.certificate, &leaf.key, Some("")), TlsError::Empty { .. }));
-    let missing = Tls::load(TlsFiles::in_folder("/nonexistent")).await.err().unwrap();
+    assert!(matches!(
+        of(&leaf.certificate, &other.key, None),
+        TlsError::Certificate(_)
+    ));
+    assert!(matches!(
+        of(&leaf.certificate, &leaf.key, Some("")),
+        TlsError::Empty { .. }
+    ));
+    let missing = Tls::load(TlsFiles::in_folder("/nonexistent"))
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(missing, TlsError::Read { .. }));
 }
 

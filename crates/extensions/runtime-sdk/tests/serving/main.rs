@@ -71,13 +71,19 @@ fn counting() -> (Extension, Arc<AtomicUsize>) {
     let extension = Extension::new().on(BeforeClusterCreate, "before-create", move |request, call| {
         counted.fetch_add(1, Ordering::Relaxed);
         async move {
-            assert_eq!((call.handler(), &*call.hook().hook), ("before-create", "BeforeClusterCreate"));
+            assert_eq!(
+                (call.handler(), &*call.hook().hook),
+                ("before-create", "BeforeClusterCreate")
+            );
             let message = format!(
                 "{}{}",
                 request.cluster.name(),
                 request.settings.get("a").cloned().unwrap_or_default()
             );
-            Ok(BeforeClusterCreateResponse { message, ..BeforeClusterCreateResponse::default() })
+            Ok(BeforeClusterCreateResponse {
+                message,
+                ..BeforeClusterCreateResponse::default()
+            })
         }
     });
     (extension, calls)
@@ -91,12 +97,18 @@ async fn a_call_is_answered_over_every_protocol() {
     for protocol in PROTOCOLS {
         let mut client = world.client(protocol).await;
         let answer = client.post(CREATE, "{}").await;
-        assert_eq!(answer.json(), json!({ "status": "Success", "retryAfterSeconds": 0 }), "{protocol:?}");
+        assert_eq!(
+            answer.json(),
+            json!({ "status": "Success", "retryAfterSeconds": 0 }),
+            "{protocol:?}"
+        );
         let body = json!({
             "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "kind": "BeforeClusterCreateRequest",
             "settings": { "a": "1" }, "cluster": { "metadata": { "name": "c" } },
         });
-        let answer = client.post(&format!("{CREATE}?timeout=10s"), body.to_string()).await;
+        let answer = client
+            .post(&format!("{CREATE}?timeout=10s"), body.to_string())
+            .await;
         assert_eq!(answer.message(), "c1");
     }
     assert_eq!(calls.load(Ordering::Relaxed), 6);
@@ -110,8 +122,14 @@ async fn what_go_forgives_is_forgiven() {
     let mut client = world.client(None).await;
     for (body, message) in [
         (r#"{"kind": "SomethingElse", "apiVersion": "a/b/c"}"#, ""),
-        (r#"{"unknown": {"deep": [1]}, "cluster": {"metadata": {"name": "c"}}}"#, "c"),
-        (r#"{"Cluster": {"metadata": {"name": "c"}}, "SETTINGS": {"a": "1"}}"#, "c1"),
+        (
+            r#"{"unknown": {"deep": [1]}, "cluster": {"metadata": {"name": "c"}}}"#,
+            "c",
+        ),
+        (
+            r#"{"Cluster": {"metadata": {"name": "c"}}, "SETTINGS": {"a": "1"}}"#,
+            "c1",
+        ),
         (r#"{"cluster": null, "settings": null}"#, ""),
         ("null", ""),
         (" {} \n", ""),
@@ -132,10 +150,23 @@ async fn what_is_no_request_is_a_failure_and_the_handler_is_not_called() {
     let world = World::of(extension);
     for protocol in PROTOCOLS {
         let mut client = world.client(protocol).await;
-        for body in ["", "{", "[]", "1", "{} {}", r#"{"cluster": 1}"#, r#"{"settings": {"a": 1}}"#, "\u{0}"] {
+        for body in [
+            "",
+            "{",
+            "[]",
+            "1",
+            "{} {}",
+            r#"{"cluster": 1}"#,
+            r#"{"settings": {"a": 1}}"#,
+            "\u{0}",
+        ] {
             let answer = client.post(CREATE, body).await;
             assert_eq!(answer.json()["status"], "Failure", "{body}");
-            assert!(answer.message().starts_with("error unmarshalling request: "), "{}", answer.message());
+            assert!(
+                answer.message().starts_with("error unmarshalling request: "),
+                "{}",
+                answer.message()
+            );
         }
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);
@@ -151,12 +182,19 @@ async fn a_body_that_is_too_large_is_a_failure_and_the_handler_is_not_called() {
         body + r#""}}"#
     };
     let (extension, calls) = counting();
-    let world = World::of(extension.limits(Limits { body_bytes_max: MAX, ..Limits::default() }));
+    let world = World::of(extension.limits(Limits {
+        body_bytes_max: MAX,
+        ..Limits::default()
+    }));
     for protocol in PROTOCOLS {
         let mut client = world.client(protocol).await;
         assert_eq!(client.post(CREATE, body(MAX)).await.json()["status"], "Success");
         assert_eq!(
-            client.send(Method::POST, CREATE, pieces(body(MAX).as_bytes())).await.unwrap().json()["status"],
+            client
+                .send(Method::POST, CREATE, pieces(body(MAX).as_bytes()))
+                .await
+                .unwrap()
+                .json()["status"],
             "Success"
         );
         let before = calls.load(Ordering::Relaxed);
@@ -167,10 +205,17 @@ async fn a_body_that_is_too_large_is_a_failure_and_the_handler_is_not_called() {
             let answer = if sized {
                 client.post(CREATE, text).await
             } else {
-                client.send(Method::POST, CREATE, pieces(text.as_bytes())).await.unwrap()
+                client
+                    .send(Method::POST, CREATE, pieces(text.as_bytes()))
+                    .await
+                    .unwrap()
             };
             assert_eq!(answer.json()["status"], "Failure");
-            assert!(answer.message().starts_with("error reading request"), "{}", answer.message());
+            assert!(
+                answer.message().starts_with("error reading request"),
+                "{}",
+                answer.message()
+            );
         }
         assert_eq!(calls.load(Ordering::Relaxed), before);
     }
@@ -212,7 +257,11 @@ async fn other_methods_and_paths_are_refused() {
             DELETE,
             "/openapi/v3",
         ] {
-            assert_eq!(client.post(path, "{}").await.status, StatusCode::NOT_FOUND, "{path}");
+            assert_eq!(
+                client.post(path, "{}").await.status,
+                StatusCode::NOT_FOUND,
+                "{path}"
+            );
         }
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);
@@ -243,10 +292,15 @@ async fn a_failure_says_why_and_a_panic_is_a_failure() {
         let mut client = world.client(protocol).await;
         let answer = client.post(CREATE, "{}").await;
         let message = "failed to ask the registry: invalid digit found in string";
-        assert_eq!(answer.json(), json!({ "status": "Failure", "message": message, "retryAfterSeconds": 0 }));
-        for body in
-            [r#"{"settings": {"panic": "1"}}"#, r#"{"settings": {"panic": "2"}}"#, r#"{"cluster": {}}"#]
-        {
+        assert_eq!(
+            answer.json(),
+            json!({ "status": "Failure", "message": message, "retryAfterSeconds": 0 })
+        );
+        for body in [
+            r#"{"settings": {"panic": "1"}}"#,
+            r#"{"settings": {"panic": "2"}}"#,
+            r#"{"cluster": {}}"#,
+        ] {
             let message =
                 "handler before-delete of BeforeClusterDelete.hooks.runtime.cluster.x-k8s.io panicked";
             let answer = client.post(DELETE, body).await;
@@ -301,7 +355,10 @@ async fn a_body_that_does_not_come_ends_with_the_callers_patience() {
         assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);
-    assert_eq!(world.client(None).await.post(CREATE, "{}").await.json()["status"], "Success");
+    assert_eq!(
+        world.client(None).await.post(CREATE, "{}").await.json()["status"],
+        "Success"
+    );
 }
 
 /// A slow sender gets an answer, and releases the room that other calls wait for.
@@ -322,9 +379,15 @@ async fn a_body_that_does_not_arrive_in_time_gives_its_room_back() {
         let path = path.clone();
         async move { slow.send(Method::POST, &path, stalled(b"{")).await.unwrap() }
     });
-    assert_eq!(timeout(PATIENCE, slow).await.unwrap().unwrap().status, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(
+        timeout(PATIENCE, slow).await.unwrap().unwrap().status,
+        StatusCode::REQUEST_TIMEOUT
+    );
     let answer = timeout(PATIENCE, quick.post(&path, "{}")).await.unwrap();
-    assert_eq!((answer.json()["status"].as_str(), calls.load(Ordering::Relaxed)), (Some("Success"), 1));
+    assert_eq!(
+        (answer.json()["status"].as_str(), calls.load(Ordering::Relaxed)),
+        (Some("Success"), 1)
+    );
 }
 
 /// Callers show messages in conditions, which have room for 32 KiB.
@@ -334,7 +397,10 @@ async fn a_failure_that_quotes_the_request_is_cut() {
     let world = World::of(extension);
     let body = json!({ "settings": "ä".repeat(100_000) }).to_string();
     let message = world.client(None).await.post(CREATE, body).await.message();
-    assert!(message.starts_with("error unmarshalling request: ") && message.ends_with("..."), "{message}");
+    assert!(
+        message.starts_with("error unmarshalling request: ") && message.ends_with("..."),
+        "{message}"
+    );
     assert!(message.len() <= 8192 + "...".len(), "{}", message.len());
 }
 
@@ -344,10 +410,12 @@ async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
     let waiting = Arc::new(Notify::new());
     let release = Arc::clone(&resume);
     let entered = Arc::clone(&waiting);
-    let extension = Extension::new().limits(Limits { calls_bytes_max: 35_000, ..Limits::default() }).on(
-        BeforeClusterCreate,
-        "before-create",
-        move |_, _| {
+    let extension = Extension::new()
+        .limits(Limits {
+            calls_bytes_max: 35_000,
+            ..Limits::default()
+        })
+        .on(BeforeClusterCreate, "before-create", move |_, _| {
             let resume = Arc::clone(&resume);
             let waiting = Arc::clone(&waiting);
             async move {
@@ -355,8 +423,7 @@ async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
                 resume.notified().await;
                 Ok(BeforeClusterCreateResponse::default())
             }
-        },
-    );
+        });
     let world = World::of(extension);
     let mut first = world.client(None).await;
     let mut silent = world.client(None).await;
@@ -367,14 +434,26 @@ async fn a_call_without_room_is_refused_and_one_with_a_silent_body_gives_way() {
     tokio::task::yield_now().await;
     let third = tokio::spawn(async move { third.post(CREATE, "{}").await });
     timeout(PATIENCE, entered.notified()).await.unwrap();
-    assert_eq!(timeout(PATIENCE, silent).await.unwrap().unwrap().status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        timeout(PATIENCE, silent).await.unwrap().unwrap().status,
+        StatusCode::SERVICE_UNAVAILABLE
+    );
     // The first and the third are being handled, and keep what they have.
     let mut fourth = world.client(None).await;
-    assert_eq!(fourth.post(CREATE, "{}").await.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        fourth.post(CREATE, "{}").await.status,
+        StatusCode::SERVICE_UNAVAILABLE
+    );
     release.notify_one();
-    assert_eq!(timeout(PATIENCE, first).await.unwrap().unwrap().json()["status"], "Success");
+    assert_eq!(
+        timeout(PATIENCE, first).await.unwrap().unwrap().json()["status"],
+        "Success"
+    );
     release.notify_one();
-    assert_eq!(timeout(PATIENCE, third).await.unwrap().unwrap().json()["status"], "Success");
+    assert_eq!(
+        timeout(PATIENCE, third).await.unwrap().unwrap().json()["status"],
+        "Success"
+    );
 }
 
 request! {
@@ -413,14 +492,18 @@ fn own() -> Mount {
 
 fn cluster_api() -> Mount {
     Mount::cluster_api()
-        .on(UpdateMachine, "update", |_, _| async { Ok(UpdateMachineResponse::default()) })
+        .on(UpdateMachine, "update", |_, _| async {
+            Ok(UpdateMachineResponse::default())
+        })
         .on_with(
             AfterControlPlaneInitialized,
             "initialized",
             HandlerOptions::new().timeout_seconds(5).ignore_failures(),
             |_, _| async { Ok(AfterControlPlaneInitializedResponse::default()) },
         )
-        .on(BeforeClusterCreate, "create", |_, _| async { Ok(BeforeClusterCreateResponse::default()) })
+        .on(BeforeClusterCreate, "create", |_, _| async {
+            Ok(BeforeClusterCreateResponse::default())
+        })
 }
 
 fn names(discovery: &Value) -> Vec<&str> {
@@ -443,7 +526,10 @@ async fn each_mount_is_discovered_by_itself() {
     let world = World::of(extension);
     for protocol in PROTOCOLS {
         let mut client = world.client(protocol).await;
-        let root = client.post(DISCOVERY, r#"{"kind": "DiscoveryRequest"}"#).await.json();
+        let root = client
+            .post(DISCOVERY, r#"{"kind": "DiscoveryRequest"}"#)
+            .await
+            .json();
         let hook =
             |hook: &str| json!({ "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "hook": hook });
         assert_eq!(
@@ -476,7 +562,10 @@ async fn each_mount_is_discovered_by_itself() {
         let warning = "299 - \"hooks.example.com/v1, Hook=BeforeMachineCreate is deprecated\"";
         assert_eq!(answer.headers["warning"], warning);
         let update = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/updatemachine/update";
-        assert_eq!(client.post(&format!("/old{update}"), "{}").await.status, StatusCode::NOT_FOUND);
+        assert_eq!(
+            client.post(&format!("/old{update}"), "{}").await.status,
+            StatusCode::NOT_FOUND
+        );
         let answer = client.post(update, "{}").await;
         assert_eq!(
             (answer.json()["status"].as_str(), answer.headers.get("warning")),
@@ -491,29 +580,59 @@ fn what_discovery_would_be_refused_for_is_not_built() {
     let ok = |_, _| async { Ok(BeforeClusterCreateResponse::default()) };
     let with = |options: HandlerOptions| Extension::new().on_with(BeforeClusterCreate, "a", options, ok);
     for name in ["", "Create", "a.b", "-a", &"a".repeat(64)] {
-        let error = Extension::new().on(BeforeClusterCreate, name, ok).build().unwrap_err();
+        let error = Extension::new()
+            .on(BeforeClusterCreate, name, ok)
+            .build()
+            .unwrap_err();
         assert!(matches!(error, ExtensionError::Name { .. }), "{error}");
     }
     for seconds in [-1, 31, 100] {
-        let error = with(HandlerOptions::new().timeout_seconds(seconds)).build().unwrap_err();
+        let error = with(HandlerOptions::new().timeout_seconds(seconds))
+            .build()
+            .unwrap_err();
         assert!(matches!(error, ExtensionError::Timeout { .. }), "{error}");
     }
     assert!(with(HandlerOptions::new().timeout_seconds(30)).build().is_ok());
-    assert!(with(HandlerOptions::new().timeout_seconds(11)).strict_timeouts().build().is_err());
-    let policy = HandlerOptions { failure_policy: Some("Sometimes".into()), ..HandlerOptions::new() };
-    assert!(matches!(with(policy).build().unwrap_err(), ExtensionError::FailurePolicy { .. }));
-    let twice = with(HandlerOptions::new())
-        .on(BeforeClusterDelete, "a", |_, _| async { Ok(BeforeClusterDeleteResponse::default()) });
-    assert!(matches!(twice.build().unwrap_err(), ExtensionError::SameName { .. }));
-    let foreign = Extension::new()
-        .on(BeforeMachineCreate, "a", |_, _| async { Ok(BeforeMachineCreateResponse::default()) });
-    assert!(matches!(foreign.build().unwrap_err(), ExtensionError::UnknownHook { .. }));
+    assert!(
+        with(HandlerOptions::new().timeout_seconds(11))
+            .strict_timeouts()
+            .build()
+            .is_err()
+    );
+    let policy = HandlerOptions {
+        failure_policy: Some("Sometimes".into()),
+        ..HandlerOptions::new()
+    };
+    assert!(matches!(
+        with(policy).build().unwrap_err(),
+        ExtensionError::FailurePolicy { .. }
+    ));
+    let twice = with(HandlerOptions::new()).on(BeforeClusterDelete, "a", |_, _| async {
+        Ok(BeforeClusterDeleteResponse::default())
+    });
+    assert!(matches!(
+        twice.build().unwrap_err(),
+        ExtensionError::SameName { .. }
+    ));
+    let foreign = Extension::new().on(BeforeMachineCreate, "a", |_, _| async {
+        Ok(BeforeMachineCreateResponse::default())
+    });
+    assert!(matches!(
+        foreign.build().unwrap_err(),
+        ExtensionError::UnknownHook { .. }
+    ));
     for prefix in ["", "own", "/own/", "/a//b", "/a/../b", "/a b", "/ä"] {
         let error = Extension::new().mount(prefix, own()).build().unwrap_err();
-        assert!(matches!(error, ExtensionError::Prefix { .. }), "{prefix}: {error}");
+        assert!(
+            matches!(error, ExtensionError::Prefix { .. }),
+            "{prefix}: {error}"
+        );
     }
     let twice = Extension::new().mount("/own", own()).mount("/own", own());
-    assert!(matches!(twice.build().unwrap_err(), ExtensionError::Prefix { .. }));
+    assert!(matches!(
+        twice.build().unwrap_err(),
+        ExtensionError::Prefix { .. }
+    ));
 }
 
 #[tokio::test]
@@ -522,7 +641,10 @@ async fn calls_are_counted_by_hook_handler_and_outcome() {
     let (extension, _) = counting();
     let extension = extension
         .metrics(Metrics::register(&registry).unwrap())
-        .limits(Limits { body_bytes_max: 200, ..Limits::default() })
+        .limits(Limits {
+            body_bytes_max: 200,
+            ..Limits::default()
+        })
         .on(BeforeClusterDelete, "before-delete", |request, _| async move {
             match request.settings.get("do").map(String::as_str) {
                 Some("fail") => Err(Failure::new("no")),
@@ -615,19 +737,39 @@ async fn calls_in_flight_end_after_shutdown_and_no_further_ones_begin() {
     timeout(PATIENCE, began).await.unwrap().unwrap();
     world.running.shutdown.cancel();
     release.notify_one();
-    assert_eq!(timeout(PATIENCE, call).await.unwrap().unwrap().json()["status"], "Success");
-    timeout(PATIENCE, world.running.task).await.unwrap().unwrap().unwrap();
-    assert!(tokio::net::TcpStream::connect(world.running.address).await.is_err());
+    assert_eq!(
+        timeout(PATIENCE, call).await.unwrap().unwrap().json()["status"],
+        "Success"
+    );
+    timeout(PATIENCE, world.running.task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(
+        tokio::net::TcpStream::connect(world.running.address)
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
 async fn the_document_lists_the_paths_of_all_hooks() {
-    let world = World::of(Extension::new().root(cluster_api()).mount("/own", own()).openapi("/openapi/v3"));
+    let world = World::of(
+        Extension::new()
+            .root(cluster_api())
+            .mount("/own", own())
+            .openapi("/openapi/v3"),
+    );
     let mut client = world.client(None).await;
     let document = client.get("/openapi/v3").await.json();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     assert_eq!(paths.len(), 17 + 2);
-    assert!(document["paths"].get("/own/hooks.example.com/v1/beforemachinecreate/{name}").is_some());
+    assert!(
+        document["paths"]
+            .get("/own/hooks.example.com/v1/beforemachinecreate/{name}")
+            .is_some()
+    );
     assert!(document["paths"].get(format!("/own{DISCOVERY}")).is_some());
 }
 
@@ -644,7 +786,10 @@ async fn half_a_request_harms_no_other() {
         sending.abort();
         let _ = sending.await;
     }
-    assert_eq!(world.client(None).await.post(CREATE, "{}").await.json()["status"], "Success");
+    assert_eq!(
+        world.client(None).await.post(CREATE, "{}").await.json()["status"],
+        "Success"
+    );
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
@@ -658,12 +803,23 @@ async fn calls_are_kept_where_that_is_asked_for() {
     for body in [r#"{"settings": {"a": "1"}}"#, "{"] {
         client.post(&format!("{CREATE}?timeout=10s"), body).await;
     }
-    client.post(&CREATE.replace("before-create", "unused"), "{}").await;
-    client.send(Method::POST, &format!("{CREATE}?timeout=50ms"), stalled(b"{")).await.unwrap();
+    client
+        .post(&CREATE.replace("before-create", "unused"), "{}")
+        .await;
+    client
+        .send(Method::POST, &format!("{CREATE}?timeout=50ms"), stalled(b"{"))
+        .await
+        .unwrap();
     let kept = || -> Vec<Recording> {
-        let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut files: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         files.sort();
-        files.iter().filter_map(|file| serde_json::from_slice(&fs::read(file).ok()?).ok()).collect()
+        files
+            .iter()
+            .filter_map(|file| serde_json::from_slice(&fs::read(file).ok()?).ok())
+            .collect()
     };
     timeout(PATIENCE, async {
         while kept().len() < 3 {
@@ -684,7 +840,13 @@ async fn calls_are_kept_where_that_is_asked_for() {
     };
     let mut found = kept();
     let message = found[1].response["message"].take();
-    assert!(message.as_str().unwrap().starts_with("error unmarshalling request"), "{message}");
+    assert!(
+        message
+            .as_str()
+            .unwrap()
+            .starts_with("error unmarshalling request"),
+        "{message}"
+    );
     assert_eq!(
         found,
         [

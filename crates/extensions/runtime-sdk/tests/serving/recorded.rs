@@ -19,10 +19,11 @@ fn extension() -> Extension {
             Ok(())
         })
     };
-    let mut extension =
-        Extension::new().on(hooks::GeneratePatches, "generate-patches", move |request, _| async move {
-            walk().patches(&request)
-        });
+    let mut extension = Extension::new().on(
+        hooks::GeneratePatches,
+        "generate-patches",
+        move |request, _| async move { walk().patches(&request) },
+    );
     macro_rules! add {
         ($($hook:ident $name:literal,)+) => {
             $(extension = extension.on(hooks::$hook, $name, |request, _| async move {

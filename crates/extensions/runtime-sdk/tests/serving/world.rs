@@ -44,16 +44,24 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
     }
 
     pub(crate) fn leaf(&self) -> Leaf {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Leaf { certificate: certificate.pem(), key: key.serialize_pem() }
+        Leaf {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
     }
 
     pub(crate) fn tls(&self) -> Tls {
@@ -74,7 +82,11 @@ pub(crate) fn start(service: Service, tls: Tls) -> Running {
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(serve(service, listener, tls, shutdown.clone()));
-    Running { address, shutdown, task }
+    Running {
+        address,
+        shutdown,
+        task,
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +127,9 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr, authority: &str, protocol: Option<Protocol>) -> Self {
-        Self::try_connect(address, authority, protocol, None).await.unwrap()
+        Self::try_connect(address, authority, protocol, None)
+            .await
+            .unwrap()
     }
 
     /// Connects, and checks whether the server accepted the connection.
@@ -163,11 +177,15 @@ impl Client {
 
     /// Posts as Go does: without a content type.
     pub(crate) async fn post(&mut self, path: &str, body: impl Into<Bytes>) -> Answer {
-        self.send(Method::POST, path, Full::new(body.into()).boxed()).await.unwrap()
+        self.send(Method::POST, path, Full::new(body.into()).boxed())
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
-        self.send(Method::GET, path, Full::default().boxed()).await.unwrap()
+        self.send(Method::GET, path, Full::default().boxed())
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn send(
@@ -199,7 +217,11 @@ impl Client {
 async fn collected(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
-    Ok(Answer { status: parts.status, headers: parts.headers, body })
+    Ok(Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body,
+    })
 }
 
 /// A body of unknown length.

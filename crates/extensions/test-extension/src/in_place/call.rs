@@ -5,9 +5,11 @@ use nephele_runtime_sdk::hooks::{Failure, Settings, UpdateMachineRequest, Update
 use thiserror::Error;
 
 use super::{INFRASTRUCTURE_GROUP, Pace, Step, step, target};
-use crate::access::{Access, NameError, object_name, shown};
-use crate::script::preloaded;
-use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
+use crate::{
+    access::{Access, NameError, object_name, shown},
+    script::preloaded,
+    settings::{DISABLE_IN_PLACE_UPDATES, is_true},
+};
 
 /// The most bytes of a requested update in its object, as JSON; an object may have 1.5 MiB. 64 paths of 512
 /// characters with their digests are 40 KB.
@@ -65,22 +67,34 @@ pub(crate) async fn update_machine(
     if machine.namespace() != infrastructure.namespace() {
         return Err(UpdateError::Namespaces.into());
     }
-    let api = access.machines(infrastructure.namespace()).map_err(UpdateError::Name)?;
+    let api = access
+        .machines(infrastructure.namespace())
+        .map_err(UpdateError::Name)?;
     let name = object_name("InMemoryMachine", infrastructure.name()).map_err(UpdateError::Name)?;
     let machine_name = object_name("Machine", machine.name()).map_err(UpdateError::Name)?;
     let cluster = machine.text("/spec/clusterName").unwrap_or_default();
-    let calls = [format!("UpdateMachine-{machine_name}"), "UpdateMachine".to_owned()];
+    let calls = [
+        format!("UpdateMachine-{machine_name}"),
+        "UpdateMachine".to_owned(),
+    ];
     let preloaded = preloaded(access, machine.namespace(), cluster, settings, &calls).await?;
 
     let found = api.get(name).await;
-    let object =
-        found.map_err(|source| UpdateError::Read { name: name.to_owned(), source: Box::new(source) })?;
-    let known = object.origin().and_then(|origin| origin.software).unwrap_or_default();
+    let object = found.map_err(|source| UpdateError::Read {
+        name: name.to_owned(),
+        source: Box::new(source),
+    })?;
+    let known = object
+        .origin()
+        .and_then(|origin| origin.software)
+        .unwrap_or_default();
     let target = target(&request.desired, &known);
     match step(&object, &target, preloaded, &pace, clock()) {
         Step::Answer(response) => Ok(response),
         Step::Ask(update, response) => {
-            let bytes = serde_json::to_vec(&update).expect("names and times are JSON").len();
+            let bytes = serde_json::to_vec(&update)
+                .expect("names and times are JSON")
+                .len();
             if bytes > UPDATE_BYTES_MAX {
                 return Err(UpdateError::TooLarge { bytes }.into());
             }

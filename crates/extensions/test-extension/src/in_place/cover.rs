@@ -55,12 +55,20 @@ pub fn can_update_machine(request: &CanUpdateMachineRequest) -> CanUpdateMachine
 pub fn can_update_machine_set(request: &CanUpdateMachineSetRequest) -> CanUpdateMachineSetResponse {
     let current = &request.current;
     let desired = &request.desired;
-    let simulated = is_simulated(&current.infrastructure_machine_template, "InMemoryMachineTemplate");
+    let simulated = is_simulated(
+        &current.infrastructure_machine_template,
+        "InMemoryMachineTemplate",
+    );
     if is_off(&request.settings) || !simulated {
         return CanUpdateMachineSetResponse::default();
     }
     CanUpdateMachineSetResponse {
-        machine_set_patch: patch(&current.machine_set, &desired.machine_set, &TEMPLATE_SPEC, &MACHINE_FIELDS),
+        machine_set_patch: patch(
+            &current.machine_set,
+            &desired.machine_set,
+            &TEMPLATE_SPEC,
+            &MACHINE_FIELDS,
+        ),
         infrastructure_machine_template_patch: patch(
             &current.infrastructure_machine_template,
             &desired.infrastructure_machine_template,
@@ -108,7 +116,9 @@ fn patch(current: &Object, desired: &Object, spec: &[&str], fields: &[&[&str]]) 
 /// Sets a field of `current` to its value in `desired`, which may be absent or null. Objects on the path are added
 /// and removed with it: Cluster API compares the result, and an empty object differs from an absent one.
 fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &[&str]) {
-    let Some((first, rest)) = path.split_first() else { return };
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
     if rest.is_empty() {
         match desired.get(*first) {
             Some(value) => current.insert((*first).to_owned(), value.clone()),
@@ -124,7 +134,11 @@ fn carry(current: &mut Map<String, Value>, desired: &Map<String, Value>, path: &
     }
     let nothing = Map::new();
     let there = wanted.and_then(Value::as_object).unwrap_or(&nothing);
-    let mut inner = current.get(*first).and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut inner = current
+        .get(*first)
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
     carry(&mut inner, there, rest);
     match wanted {
         _ if !inner.is_empty() => current.insert((*first).to_owned(), Value::Object(inner)),

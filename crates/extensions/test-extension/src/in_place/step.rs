@@ -44,11 +44,18 @@ impl Pace {
     /// # Errors
     /// When a setting is not a duration or not a fraction.
     pub fn of(settings: &Settings) -> Result<Self, PaceError> {
-        let duration = settings.get(IN_PLACE_UPDATE_DURATION).map_or(DURATION, String::as_str);
-        let jitter = settings.get(IN_PLACE_UPDATE_JITTER).filter(|jitter| !jitter.is_empty());
+        let duration = settings
+            .get(IN_PLACE_UPDATE_DURATION)
+            .map_or(DURATION, String::as_str);
+        let jitter = settings
+            .get(IN_PLACE_UPDATE_JITTER)
+            .filter(|jitter| !jitter.is_empty());
         Ok(Self {
             duration: GoDuration::parse(duration).map_err(PaceError::Duration)?,
-            jitter: jitter.map(|jitter| Fraction::parse(jitter)).transpose().map_err(PaceError::Jitter)?,
+            jitter: jitter
+                .map(|jitter| Fraction::parse(jitter))
+                .transpose()
+                .map_err(PaceError::Jitter)?,
         })
     }
 }
@@ -74,13 +81,19 @@ pub fn step(
     let failure = match preloaded {
         Some(response) if response.status == ResponseStatus::Failure => {
             let said = !response.message.is_empty();
-            if said { response.message } else { "a preloaded response makes it fail".to_owned() }
+            if said {
+                response.message
+            } else {
+                "a preloaded response makes it fail".to_owned()
+            }
         }
         Some(response) if response.retry_after_seconds > 0 => return Step::Answer(response),
         _ => String::new(),
     };
     let runs = object.origin().and_then(|origin| origin.software).as_ref() == Some(target);
-    let asked = object.update().filter(|update| update.software == *target && update.failure == failure);
+    let asked = object
+        .update()
+        .filter(|update| update.software == *target && update.failure == failure);
     match asked {
         Some(update) if update.ended.is_none() => Step::Answer(waits(&update, now)),
         Some(_) if !failure.is_empty() => Step::Answer(UpdateMachineResponse {
@@ -116,7 +129,9 @@ fn waits(update: &Update, now: Timestamp) -> UpdateMachineResponse {
     let passed = now.duration_since(update.asked_at.0);
     let left = duration.saturating_sub(Duration::try_from(passed).unwrap_or_default());
     let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
-    let seconds = u16::try_from(seconds).unwrap_or(u16::MAX).clamp(1, RETRY_AFTER_SECONDS_MAX);
+    let seconds = u16::try_from(seconds)
+        .unwrap_or(u16::MAX)
+        .clamp(1, RETRY_AFTER_SECONDS_MAX);
     UpdateMachineResponse::retry_after(
         seconds,
         format!("the simulated machine is updated to {}", update.software.version),

@@ -1,7 +1,6 @@
 //! The software that a machine has to run, according to its desired objects. Pure.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use nephele_api::infrastructure::v1beta2::update::{Files, Software};
 use nephele_runtime_sdk::{hooks::UpdateMachineRequestObjects, wire::Object};
@@ -23,7 +22,11 @@ pub fn target(desired: &UpdateMachineRequestObjects, known: &Software) -> Softwa
     let bootstrap = &desired.bootstrap_config;
     let is_kubeadm = bootstrap.group() == BOOTSTRAP_GROUP && bootstrap.kind() == "KubeadmConfig";
     let mut software = Software {
-        version: if version.is_empty() { known.version.clone() } else { version },
+        version: if version.is_empty() {
+            known.version.clone()
+        } else {
+            version
+        },
         image: text(&desired.infrastructure_machine, "/spec/image"),
         ..known.clone()
     };
@@ -36,9 +39,14 @@ pub fn target(desired: &UpdateMachineRequestObjects, known: &Software) -> Softwa
 
 /// The digest of a KubeadmConfig's files, and the files to show.
 fn files(listed: Option<&Value>) -> Files {
-    let listed = listed.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let contents: BTreeMap<String, String> =
-        listed.iter().filter_map(|file| Some((file["path"].as_str()?.to_owned(), content(file)))).collect();
+    let listed = listed
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let contents: BTreeMap<String, String> = listed
+        .iter()
+        .filter_map(|file| Some((file["path"].as_str()?.to_owned(), content(file))))
+        .collect();
     Files {
         // Maps are sorted by key, so the same files always have the same digest.
         digest: digest(&Value::from(listed).to_string()),
@@ -84,8 +92,10 @@ mod tests {
     }
 
     fn known() -> Software {
-        let files =
-            Files { digest: "d".into(), contents: BTreeMap::from([("/a".into(), "sha256:x".into())]) };
+        let files = Files {
+            digest: "d".into(),
+            contents: BTreeMap::from([("/a".into(), "sha256:x".into())]),
+        };
         Software {
             version: "v1.36.3".into(),
             image: "old".into(),
@@ -109,8 +119,14 @@ mod tests {
         let shown = |path: &str, what: &str| (path.to_owned(), what.to_owned());
         let expected = BTreeMap::from([
             // sha256sum of `hello`, and of an empty file.
-            shown("/etc/motd", "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"),
-            shown("/etc/empty", "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+            shown(
+                "/etc/motd",
+                "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+            ),
+            shown(
+                "/etc/empty",
+                "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
             shown("/etc/key", "secret:keys/one"),
         ]);
         assert_eq!((contents, digest.len()), (expected, 64));
@@ -128,12 +144,25 @@ mod tests {
     fn what_objects_do_not_say_stays_but_for_what_they_took_back() {
         assert_eq!(
             target(&desired("", &Value::Null, Value::Null), &known()),
-            Software { image: String::new(), ..known() }
+            Software {
+                image: String::new(),
+                ..known()
+            }
         );
         let none = target(&desired("", &json!("old"), json!({})), &known());
         let nothing = digest("[]");
-        let files = Some(Files { digest: nothing, contents: BTreeMap::new() });
-        assert_eq!(none, Software { etcd_image_tag: String::new(), files, ..known() });
+        let files = Some(Files {
+            digest: nothing,
+            contents: BTreeMap::new(),
+        });
+        assert_eq!(
+            none,
+            Software {
+                etcd_image_tag: String::new(),
+                files,
+                ..known()
+            }
+        );
         // As in Go, a null list is an empty list.
         let null = json!({ "files": null, "clusterConfiguration": null });
         assert_eq!(target(&desired("", &json!("old"), null), &known()), none);
@@ -143,7 +172,10 @@ mod tests {
     fn every_field_of_a_file_changes_the_digest_and_their_order_does_not() {
         let files = |file: Value| files(Some(&json!([file])));
         let one = files(json!({ "path": "/a", "content": "x", "permissions": "0600" }));
-        assert_eq!(one, files(json!({ "permissions": "0600", "content": "x", "path": "/a" })));
+        assert_eq!(
+            one,
+            files(json!({ "permissions": "0600", "content": "x", "path": "/a" }))
+        );
         let other = files(json!({ "path": "/a", "content": "x", "permissions": "0644" }));
         assert_eq!(one.contents, other.contents);
         assert_ne!(one.digest, other.digest);

@@ -22,12 +22,16 @@ pub fn patches(request: &GeneratePatchesRequest) -> Result<GeneratePatchesRespon
     Walk::new()
         .on(GROUP, CLUSTER_TEMPLATE, cluster)
         .on(GROUP, MACHINE_TEMPLATE, |template| machine(template, &SPEC))
-        .on(GROUP, MACHINE_POOL_TEMPLATE, |template| machine(template, &POOL_SPEC))
+        .on(GROUP, MACHINE_POOL_TEMPLATE, |template| {
+            machine(template, &POOL_SPEC)
+        })
         .patches(request)
 }
 
 fn cluster(template: &mut Template<'_>) -> Result<(), Failure> {
-    let Some(zones) = template.variables.find(ZONES)?.cloned() else { return Ok(()) };
+    let Some(zones) = template.variables.find(ZONES)?.cloned() else {
+        return Ok(());
+    };
     let is_by_name = template.object["apiVersion"] == format!("{GROUP}/v1beta1");
     let domains = if is_by_name { by_name(&zones) } else { zones };
     set(&mut template.object, &SPEC, "failureDomains", domains)
@@ -50,9 +54,14 @@ struct Names {
     behaviour: &'static str,
 }
 
-const CONTROL_PLANE: Names =
-    Names { instance_type: CONTROL_PLANE_INSTANCE_TYPE, behaviour: CONTROL_PLANE_BEHAVIOUR };
-const WORKER: Names = Names { instance_type: WORKER_INSTANCE_TYPE, behaviour: WORKER_BEHAVIOUR };
+const CONTROL_PLANE: Names = Names {
+    instance_type: CONTROL_PLANE_INSTANCE_TYPE,
+    behaviour: CONTROL_PLANE_BEHAVIOUR,
+};
+const WORKER: Names = Names {
+    instance_type: WORKER_INSTANCE_TYPE,
+    behaviour: WORKER_BEHAVIOUR,
+};
 
 /// The part of the cluster that a template is for. Its builtin variables show that part.
 fn part(variables: &Variables) -> Result<Option<Names>, Failure> {
@@ -65,7 +74,9 @@ fn part(variables: &Variables) -> Result<Option<Names>, Failure> {
 }
 
 fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
-    let Some(names) = part(&template.variables)? else { return Ok(()) };
+    let Some(names) = part(&template.variables)? else {
+        return Ok(());
+    };
     let variable = |name| Ok::<_, Failure>(template.variables.find(name)?.cloned());
     let instance_type = variable(names.instance_type)?;
     let behaviour = variable(names.behaviour)?;
@@ -134,8 +145,15 @@ mod tests {
     /// The templates' specs after the patches.
     fn patched(items: Vec<GeneratePatchesRequestItem>, variables: &Value) -> Result<Vec<Value>, Failure> {
         let variables = variables.as_object().unwrap().iter();
-        let variables = variables.map(|(name, value)| Variable { name: name.clone(), value: value.clone() });
-        let request = GeneratePatchesRequest { variables: variables.collect(), items, ..Default::default() };
+        let variables = variables.map(|(name, value)| Variable {
+            name: name.clone(),
+            value: value.clone(),
+        });
+        let request = GeneratePatchesRequest {
+            variables: variables.collect(),
+            items,
+            ..Default::default()
+        };
         let response = patches(&request)?;
         let found = response.items.iter().map(|answer| {
             let item = request.items.iter().find(|item| item.uid == answer.uid).unwrap();
@@ -158,8 +176,18 @@ mod tests {
                 &json!({}),
             ),
             item("controlPlane", V1BETA2, "InMemoryMachineTemplate", &network),
-            item("machineDeployment", V1BETA2, "InMemoryMachineTemplate", &json!({})),
-            item("machinePool", V1BETA2, "InMemoryMachinePoolTemplate", &json!({ "template": {} })),
+            item(
+                "machineDeployment",
+                V1BETA2,
+                "InMemoryMachineTemplate",
+                &json!({}),
+            ),
+            item(
+                "machinePool",
+                V1BETA2,
+                "InMemoryMachinePoolTemplate",
+                &json!({ "template": {} }),
+            ),
         ]
     }
 
@@ -199,7 +227,10 @@ mod tests {
     /// Patches that changed from call to call would make Cluster API replace machines again and again.
     #[test]
     fn the_same_request_has_the_same_patches_whatever_the_order_of_its_variables() {
-        let variable = |name: &str, value: Value| Variable { name: name.into(), value };
+        let variable = |name: &str, value: Value| Variable {
+            name: name.into(),
+            value,
+        };
         let mut request = GeneratePatchesRequest {
             variables: vec![
                 variable("zones", json!([{ "name": "b" }, { "name": "a" }])),
@@ -221,8 +252,12 @@ mod tests {
 
     #[test]
     fn failure_domains_are_by_name_before_v1beta2() {
-        let old =
-            item("cluster", "infrastructure.cluster.x-k8s.io/v1beta1", "InMemoryClusterTemplate", &json!({}));
+        let old = item(
+            "cluster",
+            "infrastructure.cluster.x-k8s.io/v1beta1",
+            "InMemoryClusterTemplate",
+            &json!({}),
+        );
         let zones = json!([{ "name": "a", "controlPlane": true }, { "name": "b" }]);
         let expected = json!({ "failureDomains": { "a": { "controlPlane": true }, "b": {} } });
         assert_eq!(patched(vec![old], &json!({ "zones": zones })), Ok(vec![expected]));
@@ -230,7 +265,12 @@ mod tests {
 
     #[test]
     fn a_template_of_another_shape_is_a_failure() {
-        let odd = item("controlPlane", V1BETA2, "InMemoryMachineTemplate", &json!({ "network": [] }));
+        let odd = item(
+            "controlPlane",
+            V1BETA2,
+            "InMemoryMachineTemplate",
+            &json!({ "network": [] }),
+        );
         let found = patched(vec![odd], &json!({ "addressesFromPools": [{ "name": "p" }] }));
         let message =
             "the path to spec.template.spec.network.addressesFromPools has a value that is not an object";

@@ -28,12 +28,17 @@ pub fn variables() -> Result<DiscoverVariablesResponse, Failure> {
         Ok(ClusterClassVariable {
             name: name.to_owned(),
             required: Some(false),
-            schema: VariableSchema { open_api_v3_schema: Object::try_from(schema)? },
+            schema: VariableSchema {
+                open_api_v3_schema: Object::try_from(schema)?,
+            },
             ..ClusterClassVariable::default()
         })
     });
     let variables = variables.collect::<Result<_, Failure>>()?;
-    Ok(DiscoverVariablesResponse { variables, ..DiscoverVariablesResponse::default() })
+    Ok(DiscoverVariablesResponse {
+        variables,
+        ..DiscoverVariablesResponse::default()
+    })
 }
 
 fn schemas() -> [(&'static str, Value); 6] {
@@ -120,11 +125,17 @@ mod tests {
     #[test]
     fn variables_are_those_of_the_class_that_is_released() {
         let released = include_str!("../../../../../config/templates/clusterclass-in-memory.yaml");
-        let bounds =
-            Bounds { text: released.len(), memory: usize::MAX, depth: 100, dialect: Dialect::Strict };
+        let bounds = Bounds {
+            text: released.len(),
+            memory: usize::MAX,
+            depth: 100,
+            dialect: Dialect::Strict,
+        };
         let documents = nephele_yaml::read_all(released, &bounds).unwrap().into_iter();
-        let class =
-            documents.map(|(_, object)| object).find(|object| object["kind"] == "ClusterClass").unwrap();
+        let class = documents
+            .map(|(_, object)| object)
+            .find(|object| object["kind"] == "ClusterClass")
+            .unwrap();
         let ours = serde_json::to_value(variables().unwrap()).unwrap();
         assert_eq!(ours["variables"], class["spec"]["variables"]);
     }

@@ -20,7 +20,9 @@ pub fn verdict(request: &ValidateTopologyRequest) -> Result<ValidateTopologyResp
     Walk::new()
         .on(GROUP, CLUSTER_TEMPLATE, cluster)
         .on(GROUP, MACHINE_TEMPLATE, |template| machine(template, &SPEC))
-        .on(GROUP, MACHINE_POOL_TEMPLATE, |template| machine(template, &POOL_SPEC))
+        .on(GROUP, MACHINE_POOL_TEMPLATE, |template| {
+            machine(template, &POOL_SPEC)
+        })
         .verdict(request)
 }
 
@@ -51,7 +53,9 @@ fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
     for part in ["vm", "node", "apiServer", "etcd"] {
         let provisioning = &spec["behaviour"][part]["provisioning"];
         let failed = |what: &str, reason: String| {
-            Failure::new(format!("behaviour of {whose}: {part}.provisioning.{what} {reason}"))
+            Failure::new(format!(
+                "behaviour of {whose}: {part}.provisioning.{what} {reason}"
+            ))
         };
         if let Some(text) = provisioning["startupDuration"].as_str() {
             nephele_go_duration::parse(text).map_err(|error| failed("startupDuration", error.to_string()))?;
@@ -61,7 +65,11 @@ fn machine(template: &mut Template<'_>, spec: &[&str]) -> Result<(), Failure> {
         }
     }
     let mut pools = BTreeSet::new();
-    for pool in spec["network"]["addressesFromPools"].as_array().into_iter().flatten() {
+    for pool in spec["network"]["addressesFromPools"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
         let field = |name: &str| pool[name].as_str().unwrap_or_default();
         if !pools.insert((field("apiGroup"), field("kind"), field("name"))) {
             return Err(Failure::new(format!(
@@ -103,8 +111,13 @@ mod tests {
             object: Object::try_from(object).unwrap(),
             variables: vec![],
         };
-        let request = ValidateTopologyRequest { items: vec![item], ..ValidateTopologyRequest::default() };
-        verdict(&request).map(drop).map_err(|failure| failure.message().to_owned())
+        let request = ValidateTopologyRequest {
+            items: vec![item],
+            ..ValidateTopologyRequest::default()
+        };
+        verdict(&request)
+            .map(drop)
+            .map_err(|failure| failure.message().to_owned())
     }
 
     fn starting(duration: &str, jitter: &str) -> Value {
@@ -119,7 +132,11 @@ mod tests {
         let pool = json!({ "apiGroup": "g", "kind": "K", "name": "p" });
         for (kind, spec, expected) in [
             ("InMemoryClusterTemplate", json!({}), Ok(())),
-            ("InMemoryClusterTemplate", zones(json!([zone("a", true), zone("b", false)])), Ok(())),
+            (
+                "InMemoryClusterTemplate",
+                zones(json!([zone("a", true), zone("b", false)])),
+                Ok(()),
+            ),
             (
                 "InMemoryClusterTemplate",
                 zones(json!([zone("a", true), zone("a", true)])),
@@ -139,7 +156,11 @@ mod tests {
                      300ms, 20s or 1m30s",
                 ),
             ),
-            ("InMemoryMachinePoolTemplate", json!({ "template": starting("10s", "0.2") }), Ok(())),
+            (
+                "InMemoryMachinePoolTemplate",
+                json!({ "template": starting("10s", "0.2") }),
+                Ok(()),
+            ),
             (
                 "InMemoryMachinePoolTemplate",
                 json!({ "template": { "network": { "addressesFromPools": [pool, pool] } } }),
@@ -147,7 +168,11 @@ mod tests {
             ),
             ("OtherTemplate", starting("soon", "much"), Ok(())),
         ] {
-            assert_eq!(judged(kind, &spec), expected.map_err(str::to_owned), "{kind} {spec}");
+            assert_eq!(
+                judged(kind, &spec),
+                expected.map_err(str::to_owned),
+                "{kind} {spec}"
+            );
         }
         let jitter = judged("InMemoryMachineTemplate", &starting("10s", "much")).unwrap_err();
         assert!(

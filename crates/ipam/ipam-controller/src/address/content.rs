@@ -2,9 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
-use nephele_api::ipam::v1beta2::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference};
-use nephele_api::ipam::{GROUP, finalizers, v1alpha2};
-use nephele_api::labels;
+use nephele_api::{
+    ipam::{
+        GROUP, finalizers, v1alpha2,
+        v1beta2::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
+    },
+    labels,
+};
 
 use super::record::{CLAIM_KIND, is_reference_to};
 use crate::pool::{Grant, PoolKey};
@@ -23,7 +27,9 @@ pub(crate) fn address_of_claim(
             ..ObjectMeta::default()
         },
         spec: IPAddressSpec {
-            claim_ref: NameReference { name: claim.name_any() },
+            claim_ref: NameReference {
+                name: claim.name_any(),
+            },
             pool_ref: claim.spec.pool_ref.clone(),
             address: grant.address.to_string(),
             prefix: Some(grant.prefix.into()),
@@ -87,15 +93,24 @@ fn bind(address: &mut IPAddress, claim: &IPAddressClaim, pool: &PoolKey, pool_ui
     };
     for owner in [claim_owner, pool_owner] {
         let owners = address.owner_references_mut();
-        match owners.iter_mut().find(|known| is_reference_to(known, &owner.kind, &owner.name)) {
+        match owners
+            .iter_mut()
+            .find(|known| is_reference_to(known, &owner.kind, &owner.name))
+        {
             Some(known) => *known = owner,
             None => owners.push(owner),
         }
     }
     if let Some(cluster) = labels::value(&claim.metadata, labels::CLUSTER_NAME) {
-        address.labels_mut().insert(labels::CLUSTER_NAME.to_owned(), cluster.to_owned());
+        address
+            .labels_mut()
+            .insert(labels::CLUSTER_NAME.to_owned(), cluster.to_owned());
     }
-    if !address.finalizers().iter().any(|finalizer| finalizer == finalizers::ADDRESS) {
+    if !address
+        .finalizers()
+        .iter()
+        .any(|finalizer| finalizer == finalizers::ADDRESS)
+    {
         address.finalizers_mut().push(finalizers::ADDRESS.to_owned());
     }
 }

@@ -1,9 +1,10 @@
 //! Creates an IPAddress.
 
-use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, PostParams};
-use nephele_api::ipam::GROUP;
-use nephele_api::ipam::v1beta2::IPAddress;
+use kube::{
+    Client,
+    api::{Api, ApiResource, DynamicObject, PostParams},
+};
+use nephele_api::ipam::{GROUP, v1beta2::IPAddress};
 use serde_json::json;
 
 /// The version in which a reference to a pool may have no group.
@@ -33,7 +34,8 @@ pub(crate) async fn create(client: &Client, address: &IPAddress) -> Result<IPAdd
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
     let made = api.create(&PostParams::default(), &old).await?;
     // The two versions differ in nothing else.
-    made.try_parse().map_err(|error| kube::Error::SerdeError(serde::de::Error::custom(error)))
+    made.try_parse()
+        .map_err(|error| kube::Error::SerdeError(serde::de::Error::custom(error)))
 }
 
 /// Whether the response tells the result of the request. Without a response, or when the API server itself failed,

@@ -1,16 +1,14 @@
 //! The watch of IPAddresses, which passes each IPAddress to its pool.
 
 use futures::StreamExt as _;
-use kube::runtime::watcher;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt as _, runtime::watcher};
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_controller::{Gate, Listing, Readable, Services, watch_failed, watched};
 use nephele_ipam::Owner;
 use tokio_util::sync::CancellationToken;
 
 use super::Record;
-use crate::claim_queue::ClaimQueue;
-use crate::pool::Pools;
+use crate::{claim_queue::ClaimQueue, pool::Pools};
 
 /// Watches until `shutdown`; tells the readers of `first_list` when it is complete.
 pub(crate) async fn follow(

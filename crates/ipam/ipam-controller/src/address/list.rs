@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use kube::Api;
-use kube::api::ListParams;
+use kube::{Api, api::ListParams};
 use nephele_api::ipam::v1beta2::IPAddress;
 use nephele_controller::Readable;
 use nephele_ipam::Owner;
@@ -54,7 +53,9 @@ pub(crate) fn lister(
             while let Ok(next) = asked.try_recv() {
                 replies.push(next);
             }
-            let Some(read) = shutdown.run_until_cancelled(read(&api)).await else { return };
+            let Some(read) = shutdown.run_until_cancelled(read(&api)).await else {
+                return;
+            };
             match read {
                 Ok((mut by_pool, version)) => {
                     for (pool, reply) in replies {

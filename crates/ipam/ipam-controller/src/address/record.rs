@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
-use nephele_api::ipam::v1beta2::IPAddress;
-use nephele_api::ipam::{GROUP, finalizers};
+use nephele_api::ipam::{GROUP, finalizers, v1beta2::IPAddress};
 use nephele_ipam::Owner;
 
 use crate::pool::{Block, PoolKey};
@@ -77,7 +76,12 @@ impl Record {
 
 impl Finalizers {
     fn of(finalizers: &[String]) -> Self {
-        match (finalizers.iter().any(|finalizer| finalizer == finalizers::ADDRESS), finalizers.len()) {
+        match (
+            finalizers
+                .iter()
+                .any(|finalizer| finalizer == finalizers::ADDRESS),
+            finalizers.len(),
+        ) {
             (false, _) => Self::Foreign,
             (true, 1) => Self::Ours,
             (true, _) => Self::Shared,
@@ -90,7 +94,10 @@ pub(crate) fn claim_owner<'a>(
     owners: &'a Option<Vec<OwnerReference>>,
     name: &str,
 ) -> Option<&'a OwnerReference> {
-    owners.iter().flatten().find(|owner| is_reference_to(owner, CLAIM_KIND, name))
+    owners
+        .iter()
+        .flatten()
+        .find(|owner| is_reference_to(owner, CLAIM_KIND, name))
 }
 
 /// Whether an owner reference is to the object of this kind and name in our group, in any API version.

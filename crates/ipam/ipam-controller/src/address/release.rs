@@ -2,8 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
-use nephele_api::ipam::finalizers;
-use nephele_api::ipam::v1beta2::IPAddress;
+use nephele_api::ipam::{finalizers, v1beta2::IPAddress};
 use nephele_controller::{Deleted, PatchError, Precondition, patch};
 use nephele_ipam::Owner;
 
@@ -43,7 +42,11 @@ pub(crate) async fn release_address(
         Ok(_) => {}
         Err(error) if error.is_conflict() => {
             let gone = read(&api, owner, record).await?.is_none();
-            return Ok(if gone { ReleaseResult::Nothing } else { ReleaseResult::Changed });
+            return Ok(if gone {
+                ReleaseResult::Nothing
+            } else {
+                ReleaseResult::Changed
+            });
         }
         Err(error) => return Err(error),
     }
@@ -60,24 +63,36 @@ pub(crate) async fn release_address(
 /// When the management API refuses, or cannot be reached.
 pub(crate) async fn hold_back(client: &Client, owner: &Owner, record: &Record) -> Result<(), PatchError> {
     let api = Api::<IPAddress>::namespaced(client.clone(), owner.namespace());
-    let Some(address) = read(&api, owner, record).await? else { return Ok(()) };
+    let Some(address) = read(&api, owner, record).await? else {
+        return Ok(());
+    };
     let mut disowned = address.clone();
     if let Some(owners) = &mut disowned.metadata.owner_references {
         owners.retain(|reference| !is_reference_to(reference, CLAIM_KIND, owner.name()));
     }
     // The deletion comes first, so that the IPAddress is never without a claim and not deleted.
     patch::delete(&api, &address).await?;
-    let Some(current) = read(&api, owner, record).await? else { return Ok(()) };
-    disowned.metadata.resource_version.clone_from(&current.metadata.resource_version);
-    patch::object(&api, &current, &disowned, Precondition::ResourceVersion).await.map(drop)
+    let Some(current) = read(&api, owner, record).await? else {
+        return Ok(());
+    };
+    disowned
+        .metadata
+        .resource_version
+        .clone_from(&current.metadata.resource_version);
+    patch::object(&api, &current, &disowned, Precondition::ResourceVersion)
+        .await
+        .map(drop)
 }
 
 async fn read(api: &Api<IPAddress>, owner: &Owner, record: &Record) -> Result<Option<IPAddress>, PatchError> {
-    let read = api.get_opt(owner.name()).await.map_err(|source| PatchError::Request {
-        verb: "get",
-        object: format!("IPAddress {owner}"),
-        source,
-    })?;
+    let read = api
+        .get_opt(owner.name())
+        .await
+        .map_err(|source| PatchError::Request {
+            verb: "get",
+            object: format!("IPAddress {owner}"),
+            source,
+        })?;
     Ok(read.filter(|address| address.metadata.uid.as_deref() == Some(&*record.uid)))
 }
 

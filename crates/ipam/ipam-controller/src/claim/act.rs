@@ -1,23 +1,27 @@
 //! Creates, takes over and releases the IPAddress of a claim. Every function here may be repeated.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
-use nephele_api::ipam::finalizers;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use nephele_api::ipam::{
+    finalizers,
+    v1beta2::{IPAddress, IPAddressClaim},
+};
 use nephele_controller::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::error::Error;
-use crate::address::{
-    Record, ReleaseResult, address_of_claim, adopted, create, hold_back, is_answered, release_address, same,
+use crate::{
+    address::{
+        Record, ReleaseResult, address_of_claim, adopted, create, hold_back, is_answered, release_address,
+        same,
+    },
+    context::Context,
+    fault::Release,
+    owner::owner,
+    pool::{Allocation, Grant, Pool, PoolKey, remaining},
 };
-use crate::context::Context;
-use crate::fault::Release;
-use crate::owner::owner;
-use crate::pool::{Allocation, Grant, Pool, PoolKey, remaining};
 
 /// How long to wait for a write that is in progress.
 pub(super) const SHORTLY: Duration = Duration::from_millis(100);
@@ -99,7 +103,10 @@ pub(super) async fn create_address(
             // Another claim can use the address meanwhile, unless an earlier request has no response yet. Then the
             // address stays reserved.
             pool.drop_decision(&name, uid);
-            Ok(Binding::Denied(format!("the management API refused the IPAddress: {}", status.message)))
+            Ok(Binding::Denied(format!(
+                "the management API refused the IPAddress: {}",
+                status.message
+            )))
         }
         Err(source) => Err(failed("create", claim, source)),
     }
@@ -112,8 +119,13 @@ async fn there_already(
     made: &IPAddress,
     api: &Api<IPAddress>,
 ) -> Result<Binding, Error> {
-    let there = api.get_opt(&claim.name_any()).await.map_err(|source| failed("get", claim, source))?;
-    let Some(there) = there else { return Ok(Binding::AskAgain) };
+    let there = api
+        .get_opt(&claim.name_any())
+        .await
+        .map_err(|source| failed("get", claim, source))?;
+    let Some(there) = there else {
+        return Ok(Binding::AskAgain);
+    };
     if same(&there, made) {
         note(pool, &there);
         return Ok(Binding::Done);
@@ -123,7 +135,10 @@ async fn there_already(
         return Ok(Binding::AskAgain);
     }
     // The claim is reconciled again when that IPAddress is gone. Until then others can have the claim's address.
-    pool.drop_decision(&owner(&claim.metadata), claim.metadata.uid.as_deref().unwrap_or_default());
+    pool.drop_decision(
+        &owner(&claim.metadata),
+        claim.metadata.uid.as_deref().unwrap_or_default(),
+    );
     let reference = &there.spec.pool_ref;
     Ok(Binding::Refused(format!(
         "IPAddress {} exists and is of another pool, {} {}",
@@ -140,8 +155,13 @@ pub(super) async fn take_over(
     context: &Context,
 ) -> Result<Binding, Error> {
     let api = addresses(claim, context);
-    let there = api.get_opt(&claim.name_any()).await.map_err(|source| failed("get", claim, source))?;
-    let Some(there) = there else { return Ok(Binding::AskAgain) };
+    let there = api
+        .get_opt(&claim.name_any())
+        .await
+        .map_err(|source| failed("get", claim, source))?;
+    let Some(there) = there else {
+        return Ok(Binding::AskAgain);
+    };
     if PoolKey::of_address(&there).as_ref() != Some(&pool.key) {
         return Ok(Binding::AskAgain);
     }
@@ -150,7 +170,9 @@ pub(super) async fn take_over(
         Err(rival) => {
             let name = owner(&claim.metadata);
             pool.drop_decision(&name, claim.metadata.uid.as_deref().unwrap_or_default());
-            return Ok(Binding::Refused(format!("IPAddress {name} exists and is controlled by {rival}")));
+            return Ok(Binding::Refused(format!(
+                "IPAddress {name} exists and is controlled by {rival}"
+            )));
         }
     };
     let _permit = pool.write_permit().await;
@@ -202,7 +224,10 @@ pub(super) async fn release(
     }
     context.faults.left(claim);
     let claims = Api::<IPAddressClaim>::namespaced(context.client.clone(), name.namespace());
-    match patch::remove_finalizer(&claims, claim, finalizers::CLAIM).await.map_err(Error::Claim)? {
+    match patch::remove_finalizer(&claims, claim, finalizers::CLAIM)
+        .await
+        .map_err(Error::Claim)?
+    {
         // Other finalizers still hold the claim.
         Some(left) if !left.finalizers().is_empty() => context.ahead.wrote(&left),
         // The response to the write that removes the last finalizer has the version before the deletion.
@@ -220,14 +245,24 @@ async fn give_back(
 ) -> Result<Option<Released>, Error> {
     let name = owner(&claim.metadata);
     let facts = pool.map(|pool| pool.facts()).unwrap_or_default();
-    let grace = if facts.deleting { 0 } else { facts.grace_period_seconds };
-    let released_at = claim.metadata.deletion_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let grace = if facts.deleting {
+        0
+    } else {
+        facts.grace_period_seconds
+    };
+    let released_at = claim
+        .metadata
+        .deletion_timestamp
+        .as_ref()
+        .map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let late = match pool.filter(|_| context.faults.any() && !facts.deleting) {
         None => Release::Now,
         Some(pool) => {
             let subject = context.subject(claim);
             let now = context.now();
-            context.faults.release(&subject, &pool.key, record.block, released_at, now)
+            context
+                .faults
+                .release(&subject, &pool.key, record.block, released_at, now)
         }
     };
     let late = match late {
@@ -242,7 +277,10 @@ async fn give_back(
     if grace > 0 || late.is_some() {
         // A client deleted the IPAddress before the claim. Its deletion timestamp is not the time of the release, so
         // the claim has to stay for the grace period.
-        if record.deleted_at.is_some_and(|deleted_at| deleted_at < released_at) {
+        if record
+            .deleted_at
+            .is_some_and(|deleted_at| deleted_at < released_at)
+        {
             let now = context.now();
             let left = late.map_or(Duration::ZERO, |until| remaining(until, 0, now));
             let left = left.max(remaining(released_at, grace, now));
@@ -250,11 +288,16 @@ async fn give_back(
                 return Ok(Some(Released::Later(left)));
             }
         } else {
-            hold_back(&context.client, &name, record).await.map_err(Error::Address)?;
+            hold_back(&context.client, &name, record)
+                .await
+                .map_err(Error::Address)?;
             return Ok(None);
         }
     }
-    match release_address(&context.client, &name, record).await.map_err(Error::Address)? {
+    match release_address(&context.client, &name, record)
+        .await
+        .map_err(Error::Address)?
+    {
         ReleaseResult::Nothing => {
             if let Some(pool) = pool {
                 pool.released(&name, &record.uid);

@@ -5,20 +5,20 @@ mod error;
 mod plan;
 mod report;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_controller::Outcome;
-use tokio::time::Instant;
-
-use crate::context::Context;
-use crate::owner::owner;
-use crate::pool::{Pool, Request};
 use act::{Binding, Released, SHORTLY};
 pub(crate) use error::Error;
+use nephele_api::ipam::{conditions as reasons, v1beta2::IPAddressClaim};
+use nephele_controller::Outcome;
 use plan::{Fetched, Need, Plan};
+use tokio::time::Instant;
+
+use crate::{
+    context::Context,
+    owner::owner,
+    pool::{Pool, Request},
+};
 
 /// Gets an address for a claim, or releases a claim that is being deleted.
 pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>) -> Result<Outcome, Error> {
@@ -57,7 +57,9 @@ pub(crate) async fn reconcile(claim: Arc<IPAddressClaim>, context: Arc<Context>)
             return Ok(settled(&plan, fetched.pool.as_deref(), &claim));
         }
     };
-    let Some(_slot) = slot else { return Ok(Outcome::WaitingOn("slot")) };
+    let Some(_slot) = slot else {
+        return Ok(Outcome::WaitingOn("slot"));
+    };
     // 4. act and 5. report.
     carry_out(plan, &claim, fetched.pool.as_ref(), &context).await
 }
@@ -121,7 +123,14 @@ async fn carry_out(
             report::waiting(claim, context, reason, &message).await?;
             return Ok(Outcome::WaitingOn(reason));
         }
-        (Plan::Hold { reason, message, again }, _) => {
+        (
+            Plan::Hold {
+                reason,
+                message,
+                again,
+            },
+            _,
+        ) => {
             report::waiting(claim, context, reason, &message).await?;
             return Ok(held(reason, again));
         }
@@ -132,9 +141,10 @@ async fn carry_out(
                 Released::Unrecorded => Outcome::WaitingOn("fault"),
             });
         }
-        (Plan::Create { grant, first_asked }, Some(pool)) => {
-            (act::create_address(claim, pool, &grant, context).await?, Some(first_asked))
-        }
+        (Plan::Create { grant, first_asked }, Some(pool)) => (
+            act::create_address(claim, pool, &grant, context).await?,
+            Some(first_asked),
+        ),
         (Plan::TakeOver, Some(pool)) => (act::take_over(claim, pool, context).await?, None),
         (Plan::Publish, Some(_)) => (Binding::Done, None),
         (Plan::Leave(outcome), _) => return Ok(outcome),

@@ -1,23 +1,24 @@
 //! Plans what to do for a claim. Pure, apart from reading the caches.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use nephele_api::conditions::reasons as common;
-use nephele_api::core::Cluster;
-use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_api::ipam::{annotations, conditions as reasons, finalizers};
+use nephele_api::{
+    conditions::reasons as common,
+    core::Cluster,
+    ipam::{annotations, conditions as reasons, finalizers, v1beta2::IPAddressClaim},
+};
 use nephele_controller::{Outcome, unreadable};
 use nephele_ipam::parse_address;
 use tokio::time::Instant;
 
 use super::report::{bound_status, waiting_status};
-use crate::context::{Context, why_paused};
-use crate::fault::{Hold, Why};
-use crate::pool::{Answer, Facts, Grant, Pool, PoolKey, remaining};
+use crate::{
+    context::{Context, why_paused},
+    fault::{Hold, Why},
+    pool::{Answer, Facts, Grant, Pool, PoolKey, remaining},
+};
 
 /// The shortest and the longest wait before a claim is tried again whose IPAddress the management API refused. With
 /// the longest wait, a thousand such claims cost some 17 requests a second.
@@ -40,7 +41,12 @@ impl Fetched {
         let key = PoolKey::of_claim(claim);
         let pool = key.as_ref().and_then(|key| context.pools.get(key));
         let facts = pool.as_ref().map(|pool| pool.facts()).unwrap_or_default();
-        Self { key, pool, facts, cluster: context.cluster_of(claim) }
+        Self {
+            key,
+            pool,
+            facts,
+            cluster: context.cluster_of(claim),
+        }
     }
 }
 
@@ -59,9 +65,17 @@ pub(super) enum Plan {
     /// Do nothing, and write nothing.
     Leave(Outcome),
     /// Write why the claim waits, and add our finalizer if `protect` says so.
-    Wait { reason: &'static str, message: String, protect: bool },
+    Wait {
+        reason: &'static str,
+        message: String,
+        protect: bool,
+    },
     /// Write for which Fault the claim waits, and add our finalizer. It ends by itself after `again`, if there is one.
-    Hold { reason: &'static str, message: String, again: Option<Duration> },
+    Hold {
+        reason: &'static str,
+        message: String,
+        again: Option<Duration>,
+    },
     /// Create the IPAddress of the claim.
     Create { grant: Grant, first_asked: Instant },
     /// Take over the IPAddress of the claim's name.
@@ -78,9 +92,11 @@ impl Plan {
         let says = |status| claim.status.as_ref() == Some(&status);
         match self {
             Self::Leave(_) => false,
-            Self::Wait { reason, message, protect } => {
-                (*protect && !is_protected(claim)) || !says(waiting_status(claim, reason, message, now))
-            }
+            Self::Wait {
+                reason,
+                message,
+                protect,
+            } => (*protect && !is_protected(claim)) || !says(waiting_status(claim, reason, message, now)),
             Self::Hold { reason, message, .. } => {
                 !is_protected(claim) || !says(waiting_status(claim, reason, message, now))
             }
@@ -91,13 +107,24 @@ impl Plan {
 }
 
 fn is_protected(claim: &IPAddressClaim) -> bool {
-    claim.finalizers().iter().any(|finalizer| finalizer == finalizers::CLAIM)
+    claim
+        .finalizers()
+        .iter()
+        .any(|finalizer| finalizer == finalizers::CLAIM)
 }
 
 pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
     let leave = |outcome| Need::Plan(Plan::Leave(outcome));
-    let wait = |reason, message, protect| Need::Plan(Plan::Wait { reason, message, protect });
-    let Some(key) = &fetched.key else { return leave(Outcome::Done) };
+    let wait = |reason, message, protect| {
+        Need::Plan(Plan::Wait {
+            reason,
+            message,
+            protect,
+        })
+    };
+    let Some(key) = &fetched.key else {
+        return leave(Outcome::Done);
+    };
     let deleting = claim.metadata.deletion_timestamp.is_some();
     let cluster = match &fetched.cluster {
         None => None,
@@ -118,7 +145,11 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
     }
     if deleting {
         // Without our finalizer there is nothing to release, and it cannot be added any more.
-        return if is_protected(claim) { Need::Plan(Plan::Release) } else { leave(Outcome::Done) };
+        return if is_protected(claim) {
+            Need::Plan(Plan::Release)
+        } else {
+            leave(Outcome::Done)
+        };
     }
     if fetched.pool.is_none() {
         if claim.address_name().is_some() {
@@ -137,7 +168,10 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
             Err(_) if claim.address_name().is_some() => Need::Address { wanted: None },
             Err(error) => wait(
                 reasons::ALLOCATION_FAILED,
-                format!("the annotation {} is not an address: {error}", annotations::WANTED_ADDRESS),
+                format!(
+                    "the annotation {} is not an address: {error}",
+                    annotations::WANTED_ADDRESS
+                ),
                 true,
             ),
         },
@@ -146,7 +180,11 @@ pub(super) fn plan(claim: &IPAddressClaim, fetched: &Fetched) -> Need {
 
 /// The plan that follows from the answer of the pool.
 pub(super) fn answered(claim: &IPAddressClaim, pool: &PoolKey, answer: Answer, now: Timestamp) -> Plan {
-    let wait = |reason, message| Plan::Wait { reason, message, protect: true };
+    let wait = |reason, message| Plan::Wait {
+        reason,
+        message,
+        protect: true,
+    };
     match answer {
         Answer::Granted { grant, first_asked } => Plan::Create { grant, first_asked },
         Answer::Bound => Plan::Publish,
@@ -174,22 +212,36 @@ fn held(pool: &PoolKey, Hold { fault, why, until }: Hold, now: Timestamp) -> Pla
         Why::Exhausted => (reasons::POOL_EXHAUSTED, exhausted(pool)),
         Why::Slow => {
             let at = until.unwrap_or(now);
-            (reasons::ALLOCATION_DELAYED, format!("{pool} hands out the address at {at}"))
+            (
+                reasons::ALLOCATION_DELAYED,
+                format!("{pool} hands out the address at {at}"),
+            )
         }
         Why::Conflict(block) => {
             let address = block.address();
-            (reasons::ALLOCATION_FAILED, format!("address {address} is in use outside of {pool}"))
+            (
+                reasons::ALLOCATION_FAILED,
+                format!("address {address} is in use outside of {pool}"),
+            )
         }
     };
     let again = until.map(|until| remaining(until, 0, now));
-    Plan::Hold { reason, message: format!("{message} (Fault {fault})"), again }
+    Plan::Hold {
+        reason,
+        message: format!("{message} (Fault {fault})"),
+        again,
+    }
 }
 
 /// The wait before a claim is tried again whose IPAddress the management API refused: the age of the claim, so each
 /// wait is about twice the one before. An admission webhook or a quota may change at any time. And for some seconds
 /// the API server does not know the kind of a pool whose definition is new, and refuses owners of that kind.
 pub(super) fn after_denial(claim: &IPAddressClaim, now: Timestamp) -> Duration {
-    let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let created = claim
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map_or(now, |time| time.0);
     let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
     age.clamp(DENIED_AGAIN, DENIED_AGAIN_MAX)
 }

@@ -2,16 +2,18 @@
 
 use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
-use nephele_api::conditions::{self, condition, types};
-use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::v1beta2::{IPAddressClaim, IPAddressClaimStatus, NameReference};
+use nephele_api::{
+    conditions::{self, condition, types},
+    ipam::{
+        conditions as reasons,
+        v1beta2::{IPAddressClaim, IPAddressClaimStatus, NameReference},
+    },
+};
 use nephele_controller::{PatchError, Precondition, patch};
 use tracing::info;
 
 use super::error::Error;
-use crate::context::Context;
-use crate::owner::owner;
-use crate::pool::Pool;
+use crate::{context::Context, owner::owner, pool::Pool};
 
 /// Writes why a claim has no address. A claim that has an address keeps it in its status.
 pub(super) async fn waiting(
@@ -78,7 +80,9 @@ pub(super) fn waiting_status(
 /// The status of a claim with an address; its IPAddress has the same name. Pure.
 pub(super) fn bound_status(claim: &IPAddressClaim, now: Timestamp) -> IPAddressClaimStatus {
     let mut status = ready(claim, conditions::TRUE, reasons::ADDRESS_ALLOCATED, "", now);
-    status.address_ref = Some(NameReference { name: claim.name_any() });
+    status.address_ref = Some(NameReference {
+        name: claim.name_any(),
+    });
     status
 }
 

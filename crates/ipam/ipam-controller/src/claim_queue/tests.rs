@@ -1,14 +1,16 @@
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::runtime::reflector;
-use kube::runtime::watcher::Event;
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1beta2::IPAddressClaimSpec;
+use kube::runtime::{reflector, watcher::Event};
+use nephele_api::ipam::{PoolKind, v1beta2::IPAddressClaimSpec};
 
 use super::*;
 
 fn pool(name: &str) -> PoolKey {
-    PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: name.into() }
+    PoolKey {
+        kind: PoolKind::InClusterIPPool,
+        namespace: "ns".into(),
+        name: name.into(),
+    }
 }
 
 fn claim(name: &str, created: i64) -> IPAddressClaim {
@@ -40,9 +42,13 @@ async fn pools_are_served_in_rotation_and_the_claims_of_one_by_age() {
     let first = take("a1", 1, "a").expect("a slot is free");
     let second = take("a2", 1, "a").expect("a slot is free");
     // The claims do not arrive in the order of their age, and one arrives twice.
-    for (name, created, of) in
-        [("a5", 5, "a"), ("a4", 4, "a"), ("a3", 3, "a"), ("b1", 9, "b"), ("a3", 3, "a")]
-    {
+    for (name, created, of) in [
+        ("a5", 5, "a"),
+        ("a4", 4, "a"),
+        ("a3", 3, "a"),
+        ("b1", 9, "b"),
+        ("a3", 3, "a"),
+    ] {
         assert!(take(name, created, of).is_none());
     }
     assert_eq!(due(&queue, &all), Vec::<String>::new());

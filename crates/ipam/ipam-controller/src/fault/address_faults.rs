@@ -10,9 +10,11 @@
 //!
 //! A claim notices a hit only after the status of the Fault lists it, so that the next process decides the same.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -235,8 +237,14 @@ impl AddressFaults {
 
     /// The pools of which a Fault keeps addresses.
     fn pools_of(&self, id: &FaultId) -> BTreeSet<PoolKey> {
-        let state = self.faults.get(id).filter(|state| state.fault.effect.keeps_addresses());
-        state.into_iter().flat_map(|state| state.hits.values().map(|hit| hit.pool.clone())).collect()
+        let state = self
+            .faults
+            .get(id)
+            .filter(|state| state.fault.effect.keeps_addresses());
+        state
+            .into_iter()
+            .flat_map(|state| state.hits.values().map(|hit| hit.pool.clone()))
+            .collect()
     }
 
     /// Notes of which pools a Fault keeps addresses now. It kept some of these before. It has 100 hits at most.
@@ -280,7 +288,9 @@ impl AddressFaults {
         now: Timestamp,
         presence: impl Fn(&Owner, &str) -> Presence,
     ) -> bool {
-        let Some(state) = self.faults.get_mut(id) else { return false };
+        let Some(state) = self.faults.get_mut(id) else {
+            return false;
+        };
         let mut has_changed = state.turn(now);
         let effect = state.fault.effect;
         let owner = |name: &str| Owner::new(&id.namespace, name);
@@ -293,11 +303,13 @@ impl AddressFaults {
             Effect::Conflict => true,
             Effect::LateRelease(_) => hit.until.is_none_or(|until| until > now),
         });
-        state.decisions.retain(|(name, uid)| match presence(&owner(name), uid) {
-            Presence::Waiting => true,
-            Presence::Bound => matches!(effect, Effect::LateRelease(_)),
-            Presence::Gone => false,
-        });
+        state
+            .decisions
+            .retain(|(name, uid)| match presence(&owner(name), uid) {
+                Presence::Waiting => true,
+                Presence::Bound => matches!(effect, Effect::LateRelease(_)),
+                Presence::Gone => false,
+            });
         has_changed |= state.hits.len() != before;
         has_changed
     }
@@ -310,14 +322,25 @@ impl AddressFaults {
         next: Option<Block>,
         now: Timestamp,
     ) -> Verdict {
-        let Self { seed, faults, keeping, changed, .. } = self;
+        let Self {
+            seed,
+            faults,
+            keeping,
+            changed,
+            ..
+        } = self;
         for (id, state) in of_namespace(faults, subject.owner.namespace()) {
             match state.answer(id, subject, pool, next, seed, now) {
                 Answer::NextFault => {}
                 Answer::Verdict(verdict) => return verdict,
                 Answer::Undecided { until, block } => {
                     changed.insert(id.clone());
-                    let hit = Hit { pool: pool.clone(), block, until, recorded: false };
+                    let hit = Hit {
+                        pool: pool.clone(),
+                        block,
+                        until,
+                        recorded: false,
+                    };
                     if state.decide(id, subject, hit, seed, now) {
                         if state.fault.effect.keeps_addresses() {
                             keeping.entry(pool.clone()).or_default().insert(id.clone());
@@ -337,7 +360,10 @@ impl AddressFaults {
         let mut faults = faults.take_while(|(id, _)| id.namespace == namespace);
         faults.all(|(id, state)| {
             self.look_at_one();
-            matches!(state.answer(id, subject, pool, Some(next), &self.seed, now), Answer::NextFault)
+            matches!(
+                state.answer(id, subject, pool, Some(next), &self.seed, now),
+                Answer::NextFault
+            )
         })
     }
 
@@ -350,9 +376,17 @@ impl AddressFaults {
         released_at: Timestamp,
         now: Timestamp,
     ) -> Release {
-        let Self { seed, faults, keeping, changed, .. } = self;
+        let Self {
+            seed,
+            faults,
+            keeping,
+            changed,
+            ..
+        } = self;
         for (id, state) in of_namespace(faults, subject.owner.namespace()) {
-            let Effect::LateRelease(duration) = state.fault.effect else { continue };
+            let Effect::LateRelease(duration) = state.fault.effect else {
+                continue;
+            };
             if !state.is_in_force(now) || !state.fits(subject, pool) {
                 continue;
             }
@@ -368,7 +402,12 @@ impl AddressFaults {
                 continue;
             }
             changed.insert(id.clone());
-            let hit = Hit { pool: pool.clone(), block, until: Some(until), recorded: false };
+            let hit = Hit {
+                pool: pool.clone(),
+                block,
+                until: Some(until),
+                recorded: false,
+            };
             if state.decide(id, subject, hit, seed, now) {
                 keeping.entry(pool.clone()).or_default().insert(id.clone());
                 return Release::Unrecorded;
@@ -381,13 +420,16 @@ impl AddressFaults {
     pub(super) fn late(&self, pool: &PoolKey, now: Timestamp) -> BTreeMap<Owner, (Option<Block>, Timestamp)> {
         let late = |state: &&State| matches!(state.fault.effect, Effect::LateRelease(_));
         let held = self.hits_of(pool, now, late);
-        held.filter_map(|(owner, hit)| Some((owner, (hit.block, hit.until?)))).collect()
+        held.filter_map(|(owner, hit)| Some((owner, (hit.block, hit.until?))))
+            .collect()
     }
 
     /// The addresses of a pool that no claim gets.
     pub(super) fn quarantined(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
         let in_conflict = |state: &&State| state.fault.effect == Effect::Conflict;
-        self.hits_of(pool, now, in_conflict).filter_map(|(_, hit)| hit.block).collect()
+        self.hits_of(pool, now, in_conflict)
+            .filter_map(|(_, hit)| hit.block)
+            .collect()
     }
 
     fn hits_of<'a>(
@@ -399,10 +441,15 @@ impl AddressFaults {
         let faults = self.keeping.get(pool).into_iter().flatten();
         let faults = faults.filter_map(move |id| {
             self.look_at_one();
-            self.faults.get_key_value(id).filter(|(_, state)| wanted(state) && state.is_in_force(now))
+            self.faults
+                .get_key_value(id)
+                .filter(|(_, state)| wanted(state) && state.is_in_force(now))
         });
         let hits = faults.flat_map(|(FaultId { namespace, .. }, state)| {
-            state.hits.iter().map(move |((name, _), hit)| (Owner::new(namespace, name), hit))
+            state
+                .hits
+                .iter()
+                .map(move |((name, _), hit)| (Owner::new(namespace, name), hit))
         });
         hits.filter(move |(_, hit)| hit.pool == *pool)
     }
@@ -439,7 +486,13 @@ impl AddressFaults {
 
     pub(super) fn observe(&self, id: &FaultId, now: Timestamp) -> Option<Observation> {
         let state = self.faults.get(id)?;
-        let State { fault: AddressFault { budget, .. }, decisions, hits, last_hits, .. } = state;
+        let State {
+            fault: AddressFault { budget, .. },
+            decisions,
+            hits,
+            last_hits,
+            ..
+        } = state;
         let record = &decisions.record;
         let progress = Progress {
             phase: budget.phase(record, sim(now)),
@@ -452,12 +505,18 @@ impl AddressFaults {
         let change = budget.next_change(record, sim(now)).and_then(wall);
         let ends = hits.values().filter_map(|hit| hit.until);
         let next = ends.chain(change).filter(|at| *at > now).min();
-        Some(Observation { progress, hits: hits.clone(), next })
+        Some(Observation {
+            progress,
+            hits: hits.clone(),
+            next,
+        })
     }
 
     /// The status of a Fault lists these claims. Returns those for which that is new.
     pub(super) fn recorded(&mut self, id: &FaultId, listed: &BTreeMap<ClaimKey, Hit>) -> Vec<Owner> {
-        let Some(state) = self.faults.get_mut(id) else { return Vec::new() };
+        let Some(state) = self.faults.get_mut(id) else {
+            return Vec::new();
+        };
         let is_new = |(key, hit): &(&ClaimKey, &mut Hit)| !hit.recorded && listed.contains_key(*key);
         let recorded = state.hits.iter_mut().filter(is_new).map(|((name, _), hit)| {
             hit.recorded = true;
@@ -472,12 +531,17 @@ fn of_namespace<'a>(
     namespace: &str,
 ) -> impl Iterator<Item = (&'a FaultId, &'a mut State)> {
     let namespace = namespace.to_owned();
-    faults.range_mut(first_of(&namespace)..).take_while(move |(id, _)| id.namespace == namespace)
+    faults
+        .range_mut(first_of(&namespace)..)
+        .take_while(move |(id, _)| id.namespace == namespace)
 }
 
 /// Where the Faults of a namespace begin.
 fn first_of(namespace: &str) -> FaultId {
-    FaultId { namespace: namespace.to_owned(), name: String::new() }
+    FaultId {
+        namespace: namespace.to_owned(),
+        name: String::new(),
+    }
 }
 
 /// What one Fault says to a claim that wants an address.
@@ -495,8 +559,19 @@ enum Answer {
 impl State {
     /// A Fault that has done what its status says.
     fn new(fault: AddressFault, history: History, now: Timestamp) -> Self {
-        let History { began, matched, hits, windows, claims } = history;
-        let record = FaultRecord { began: sim(began.unwrap_or(now)), matched, hits, windows };
+        let History {
+            began,
+            matched,
+            hits,
+            windows,
+            claims,
+        } = history;
+        let record = FaultRecord {
+            began: sim(began.unwrap_or(now)),
+            matched,
+            hits,
+            windows,
+        };
         Self {
             fault,
             // No status lists the claims that passed because of the number to skip.
@@ -561,14 +636,26 @@ impl State {
                 if until <= now {
                     return Answer::NextFault;
                 }
-                Answer::Undecided { until: Some(until), block: None }
+                Answer::Undecided {
+                    until: Some(until),
+                    block: None,
+                }
             }
-            Effect::Exhausted => Answer::Undecided { until: None, block: None },
+            Effect::Exhausted => Answer::Undecided {
+                until: None,
+                block: None,
+            },
             Effect::Conflict => match next {
                 None => Answer::NextFault,
                 // No other address would do.
-                Some(_) if subject.has_requested => Answer::Undecided { until: None, block: next },
-                Some(_) => Answer::Undecided { until: Some(later(now, CONFLICT_LASTS)), block: next },
+                Some(_) if subject.has_requested => Answer::Undecided {
+                    until: None,
+                    block: next,
+                },
+                Some(_) => Answer::Undecided {
+                    until: Some(later(now, CONFLICT_LASTS)),
+                    block: next,
+                },
             },
             Effect::LateRelease(_) => Answer::NextFault,
         }
@@ -581,12 +668,20 @@ impl State {
             Effect::Conflict => Why::Conflict(hit.block?),
             Effect::LateRelease(_) => return None,
         };
-        Some(Verdict::Held(Hold { fault: name.clone(), why, until: hit.until }))
+        Some(Verdict::Held(Hold {
+            fault: name.clone(),
+            why,
+            until: hit.until,
+        }))
     }
 
     /// Whether it may hit a claim about which it has not decided yet.
     fn can_decide(&self, subject: &Subject, now: Timestamp) -> bool {
-        let Self { fault: AddressFault { budget, .. }, decisions, .. } = self;
+        let Self {
+            fault: AddressFault { budget, .. },
+            decisions,
+            ..
+        } = self;
         // The list in the status has to be complete: without it, the addresses would be free after a restart.
         let is_full = self.fault.effect.keeps_addresses() && self.hits.len() >= AFFECTED_MAX;
         !is_full && decisions.is_undecided(budget, &key(subject), sim(now), self.earlier(subject))
@@ -620,7 +715,10 @@ impl State {
             let drawn = seed.fraction(&["address", namespace, name, subject.owner.name()], window);
             drawn < budget.probability.probability()
         };
-        match self.decisions.decide(budget, &key(subject), sim(now), earlier, draw) {
+        match self
+            .decisions
+            .decide(budget, &key(subject), sim(now), earlier, draw)
+        {
             Decided::PassedOver => return false,
             Decided::Hit => self.last_hits.push(FaultHit {
                 time: Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now))),

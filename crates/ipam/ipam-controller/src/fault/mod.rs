@@ -15,8 +15,10 @@ pub(crate) mod run;
 mod spec;
 mod target;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use jiff::Timestamp;
 use nephele_api::ipam::v1beta2::IPAddressClaim;
@@ -30,8 +32,10 @@ use self::address_faults::AddressFaults;
 #[cfg(test)]
 use self::address_faults::{Described, Presence};
 pub(crate) use self::address_faults::{Hold, Release, Subject, Verdict, Why};
-use crate::owner::owner;
-use crate::pool::{Block, PoolKey};
+use crate::{
+    owner::owner,
+    pool::{Block, PoolKey},
+};
 
 /// All Faults of addresses. While the board is locked, no pool is: a pool may ask while it is locked itself.
 pub(crate) struct Faults {
@@ -89,12 +93,20 @@ impl Faults {
 
     /// Until when addresses of a pool are held back after their claims, by the names of the claims.
     pub(crate) fn late(&self, pool: &PoolKey, now: Timestamp) -> BTreeMap<Owner, (Option<Block>, Timestamp)> {
-        if self.any() { self.address_faults.lock().late(pool, now) } else { BTreeMap::new() }
+        if self.any() {
+            self.address_faults.lock().late(pool, now)
+        } else {
+            BTreeMap::new()
+        }
     }
 
     /// The addresses of a pool that no claim gets.
     pub(crate) fn quarantined(&self, pool: &PoolKey, now: Timestamp) -> BTreeSet<Block> {
-        if self.any() { self.address_faults.lock().quarantined(pool, now) } else { BTreeSet::new() }
+        if self.any() {
+            self.address_faults.lock().quarantined(pool, now)
+        } else {
+            BTreeSet::new()
+        }
     }
 
     /// A claim has its address, or is gone.
@@ -135,7 +147,10 @@ impl Faults {
         let spec = serde_json::from_value(spec).expect("readable");
         let fault = spec::read(&spec).expect("valid");
         let described = Described { fault, paused: false };
-        let id = FaultId { namespace: namespace.to_owned(), name: name.to_owned() };
+        let id = FaultId {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
         let mut address_faults = self.address_faults.lock();
         address_faults.put(&id, described, address_faults::History::default(), now);
         address_faults.tick(&id, now, |_, _| Presence::Waiting);
@@ -143,7 +158,10 @@ impl Faults {
     }
 
     pub(crate) fn take_away(&self, namespace: &str, name: &str) {
-        self.remove(&FaultId { namespace: namespace.to_owned(), name: name.to_owned() });
+        self.remove(&FaultId {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
     }
 
     /// Writes all decisions.

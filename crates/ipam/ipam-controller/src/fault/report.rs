@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, AffectedClaim, Fault, FaultStatus};
-use nephele_api::ipam::PoolKind;
+use nephele_api::{
+    cloud::v1alpha1::{AFFECTED_MAX, AffectedClaim, Fault, FaultStatus},
+    ipam::PoolKind,
+};
 use nephele_fault::number;
 
 use super::address_faults::{ClaimKey, History, Hit, Observation};
@@ -13,15 +15,46 @@ use crate::pool::{Block, PoolKey};
 
 /// What the status says that the Fault has done, for a process that does not know it.
 pub(super) fn history(object: &Fault, namespace: &str) -> History {
-    let Some(status) = &object.status else { return History::default() };
-    let FaultStatus { start_time, matched, hits, windows, claims, .. } = status;
+    let Some(status) = &object.status else {
+        return History::default();
+    };
+    let FaultStatus {
+        start_time,
+        matched,
+        hits,
+        windows,
+        claims,
+        ..
+    } = status;
     let known = |claim: &AffectedClaim| {
-        let AffectedClaim { name, uid, pool_kind, pool, address, until } = claim;
-        let kind = PoolKind::ALL.into_iter().find(|kind| kind.as_str() == pool_kind)?;
-        let namespace = if kind.is_namespaced() { namespace.to_owned() } else { String::new() };
-        let pool = PoolKey { kind, namespace, name: pool.clone() };
+        let AffectedClaim {
+            name,
+            uid,
+            pool_kind,
+            pool,
+            address,
+            until,
+        } = claim;
+        let kind = PoolKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == pool_kind)?;
+        let namespace = if kind.is_namespaced() {
+            namespace.to_owned()
+        } else {
+            String::new()
+        };
+        let pool = PoolKey {
+            kind,
+            namespace,
+            name: pool.clone(),
+        };
         let block = read(kind, address);
-        let hit = Hit { pool, block, until: until.as_ref().map(|until| until.0), recorded: true };
+        let hit = Hit {
+            pool,
+            block,
+            until: until.as_ref().map(|until| until.0),
+            recorded: true,
+        };
         Some(((name.clone(), uid.as_str().into()), hit))
     };
     History {
@@ -99,14 +132,28 @@ mod tests {
 
     #[test]
     fn what_a_fault_has_done_outlives_a_restart() {
-        let pool =
-            |kind: PoolKind, namespace: &str| PoolKey { kind, namespace: namespace.into(), name: "p".into() };
+        let pool = |kind: PoolKind, namespace: &str| PoolKey {
+            kind,
+            namespace: namespace.into(),
+            name: "p".into(),
+        };
         let address = Block::read(PoolKind::InClusterIPPool, "10.0.0.1", None);
         let prefix = Block::read(PoolKind::GlobalInClusterPrefixPool, "fd00::", Some(64));
-        let hit = |pool, block, until| Hit { pool, block, until, recorded: true };
+        let hit = |pool, block, until| Hit {
+            pool,
+            block,
+            until,
+            recorded: true,
+        };
         let hits: BTreeMap<ClaimKey, Hit> = [
-            (("a".to_owned(), "1".into()), hit(pool(PoolKind::InClusterIPPool, "ns"), address, Some(at(9)))),
-            (("b".to_owned(), "2".into()), hit(pool(PoolKind::GlobalInClusterPrefixPool, ""), prefix, None)),
+            (
+                ("a".to_owned(), "1".into()),
+                hit(pool(PoolKind::InClusterIPPool, "ns"), address, Some(at(9))),
+            ),
+            (
+                ("b".to_owned(), "2".into()),
+                hit(pool(PoolKind::GlobalInClusterPrefixPool, ""), prefix, None),
+            ),
         ]
         .into();
         let progress = Progress {
@@ -117,13 +164,26 @@ mod tests {
             windows: 0,
             last_hits: vec![],
         };
-        let seen = Observation { progress, hits: hits.clone(), next: None };
+        let seen = Observation {
+            progress,
+            hits: hits.clone(),
+            next: None,
+        };
         let mut object = Fault::default();
         object.status = Some(status(&object, Ok(Some(&seen)), at(5)));
-        let expected = History { began: Some(at(1)), matched: 5, hits: 2, windows: 0, claims: hits };
+        let expected = History {
+            began: Some(at(1)),
+            matched: 5,
+            hits: 2,
+            windows: 0,
+            claims: hits,
+        };
         assert_eq!(history(&object, "ns"), expected);
         assert_eq!(history(&Fault::default(), "ns"), History::default());
         let invalid = status(&object, Err("spec.effect: no".into()), at(6));
-        assert_eq!((invalid.phase.as_str(), invalid.hits, invalid.claims), ("Invalid", Some(2), vec![]));
+        assert_eq!(
+            (invalid.phase.as_str(), invalid.hits, invalid.claims),
+            ("Invalid", Some(2), vec![])
+        );
     }
 }

@@ -1,30 +1,29 @@
 //! Runs the controllers of Faults of addresses, and wakes the claims and pools that have new answers.
 
-use std::mem;
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{mem, num::NonZeroU16, sync::Arc, time::Duration};
 
 use futures::{Stream, future, stream};
 use jiff::Timestamp;
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt as _};
-use nephele_api::cloud::GROUP;
-use nephele_api::cloud::v1alpha1::{self, ClusterFault, Fault};
-use nephele_api::conditions::{self, types};
-use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::v1beta2::IPAddressClaim;
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    runtime::{reflector::ObjectRef, watcher},
+};
+use nephele_api::{
+    cloud::{
+        GROUP,
+        v1alpha1::{self, ClusterFault, Fault},
+    },
+    conditions::{self, types},
+    ipam::{conditions as reasons, v1beta2::IPAddressClaim},
+};
 use nephele_controller::{Cache, Listing, RunError, Runner, Services, chain, poll_on_wake, scoped};
 use nephele_fault::{FaultController, Target as _, cluster, reference_to};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use super::address_faults::Subject;
-use super::target::Addresses;
-use crate::context::Context;
-use crate::owner::owner;
+use super::{address_faults::Subject, target::Addresses};
+use crate::{context::Context, owner::owner};
 
 /// How long to wait before checking again whether the kind is installed.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -51,14 +50,24 @@ impl Context {
     pub(crate) fn subject(&self, claim: &IPAddressClaim) -> Subject {
         let cluster = self.cluster_of(claim);
         let labels = cluster.as_ref().and_then(|(_, cluster)| cluster.as_ref());
-        let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let told = [reasons::POOL_EXHAUSTED, reasons::ALLOCATION_FAILED, reasons::ALLOCATION_DELAYED];
+        let conditions = claim
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
+        let told = [
+            reasons::POOL_EXHAUSTED,
+            reasons::ALLOCATION_FAILED,
+            reasons::ALLOCATION_DELAYED,
+        ];
         let created = claim.metadata.creation_timestamp.as_ref();
         Subject {
             owner: owner(&claim.metadata),
             uid: claim.metadata.uid.as_deref().unwrap_or_default().into(),
             created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-            has_requested: claim.annotations().contains_key(nephele_api::ipam::annotations::WANTED_ADDRESS),
+            has_requested: claim
+                .annotations()
+                .contains_key(nephele_api::ipam::annotations::WANTED_ADDRESS),
             labels: labels.map(|cluster| cluster.labels().clone()).unwrap_or_default(),
             cluster: cluster.map(|(name, _)| name).unwrap_or_default(),
             was_told: conditions::find(conditions, types::READY)
@@ -69,13 +78,25 @@ impl Context {
     /// Wakes claims and pools of the namespaces whose Faults have changed, until `shutdown`. A ClusterFault changes those of
     /// thousands of namespaces at a time, and one walk over the claims serves all that have changed meanwhile.
     async fn wake_due(&self, shutdown: &CancellationToken) {
-        while shutdown.run_until_cancelled(self.faults.has_due.notified()).await.is_some() {
+        while shutdown
+            .run_until_cancelled(self.faults.has_due.notified())
+            .await
+            .is_some()
+        {
             let due = mem::take(&mut *self.faults.due.lock());
             self.wake_claims(|claim| {
                 let waits = claim.address_name().is_none() || claim.metadata.deletion_timestamp.is_some();
-                waits && claim.metadata.namespace.as_ref().is_some_and(|namespace| due.contains(namespace))
+                waits
+                    && claim
+                        .metadata
+                        .namespace
+                        .as_ref()
+                        .is_some_and(|namespace| due.contains(namespace))
             });
-            self.pools.used_from(&due).iter().for_each(|pool| pool.look_again());
+            self.pools
+                .used_from(&due)
+                .iter()
+                .for_each(|pool| pool.look_again());
         }
     }
 }
@@ -167,7 +188,10 @@ async fn await_kind<K: Resource<DynamicType = ()>>(
     let group = format!("{GROUP}/{}", v1alpha1::VERSION);
     let plural = K::plural(&());
     loop {
-        let Some(answer) = shutdown.run_until_cancelled(client.list_api_group_resources(&group)).await else {
+        let Some(answer) = shutdown
+            .run_until_cancelled(client.list_api_group_resources(&group))
+            .await
+        else {
             return false;
         };
         let is_missing = match &answer {

@@ -1,7 +1,6 @@
 //! The address fault that a Fault describes. Pure.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultSpec};
 use nephele_fault::{Mistake, mistake};
@@ -45,7 +44,11 @@ const FOR_MACHINES: &str = "for a fault of addresses";
 /// # Errors
 /// With the first field that cannot be used.
 pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
-    let FaultSpec { matches, effect, budget } = spec;
+    let FaultSpec {
+        matches,
+        effect,
+        budget,
+    } = spec;
     let Matches {
         operations,
         callers,
@@ -59,7 +62,10 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
         instance: _,
     } = nephele_fault::matches(matches);
     let unfit = [
-        ("match.operations", operations.first().map(|operation| operation.as_str())),
+        (
+            "match.operations",
+            operations.first().map(|operation| operation.as_str()),
+        ),
         ("match.callers", callers.first().map(|caller| caller.as_str())),
         ("match.names", names.first().map(String::as_str)),
         ("match.zones", zones.first().map(String::as_str)),
@@ -78,16 +84,26 @@ pub(super) fn read(spec: &FaultSpec) -> Result<AddressFault, Mistake> {
     };
     let budget = nephele_fault::budget(budget)?;
     if let Some(count) = budget.count.filter(|count| *count > AFFECTED_MAX as u64) {
-        return Err(mistake("budget.count", &count, "at most 100, for a fault of addresses"));
+        return Err(mistake(
+            "budget.count",
+            &count,
+            "at most 100, for a fault of addresses",
+        ));
     }
-    Ok(AddressFault { pools, clusters: cluster, effect: effect_of(effect), budget })
+    Ok(AddressFault {
+        pools,
+        clusters: cluster,
+        effect: effect_of(effect),
+        budget,
+    })
 }
 
 fn effect_of(wanted: &wire::AddressFault) -> Effect {
     match wanted {
-        wire::AddressFault::Slow(delay) => {
-            Effect::Slow { base: delay.duration.get(), jitter: delay.jitter() }
-        }
+        wire::AddressFault::Slow(delay) => Effect::Slow {
+            base: delay.duration.get(),
+            jitter: delay.jitter(),
+        },
         wire::AddressFault::Exhausted {} => Effect::Exhausted,
         wire::AddressFault::Conflict {} => Effect::Conflict,
         wire::AddressFault::LateRelease(late) => Effect::LateRelease(late.duration.get()),
@@ -121,8 +137,14 @@ mod tests {
         let expected = AddressFault {
             pools: BTreeSet::from(["p".into(), "q".into()]),
             clusters: Selector(vec![blue]),
-            effect: Effect::Slow { base: Duration::from_secs(60), jitter: 0.5 },
-            budget: Budget { count: Some(3), ..Budget::default() },
+            effect: Effect::Slow {
+                base: Duration::from_secs(60),
+                jitter: 0.5,
+            },
+            budget: Budget {
+                count: Some(3),
+                ..Budget::default()
+            },
         };
         assert_eq!(of(spec), Ok(expected));
         let effect = |addresses: Value| of(json!({ "effect": { "addresses": addresses } })).map(|f| f.effect);
@@ -135,7 +157,10 @@ mod tests {
     #[test]
     fn every_mistake_is_named() {
         let unfit = |field: &str, value: Value| {
-            (json!({ "match": { field: value }, "effect": exhausted() }), format!("spec.match.{field}: "))
+            (
+                json!({ "match": { field: value }, "effect": exhausted() }),
+                format!("spec.match.{field}: "),
+            )
         };
         let cases = [
             (

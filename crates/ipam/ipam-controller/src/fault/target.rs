@@ -1,7 +1,6 @@
 //! The pools of addresses as a target of Faults.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use jiff::Timestamp;
 use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
@@ -9,9 +8,11 @@ use nephele_fault::{Target, id_of, is_of_addresses};
 use nephele_ipam::Owner;
 use nephele_model::FaultId;
 
-use super::address_faults::{Described, Observation, Presence};
-use super::report;
-use super::spec::{self, AddressFault};
+use super::{
+    address_faults::{Described, Observation, Presence},
+    report,
+    spec::{self, AddressFault},
+};
 use crate::context::Context;
 
 /// Carries Faults out for the claims of a context.
@@ -26,7 +27,10 @@ impl Addresses {
 
     fn presence(&self, owner: &Owner, uid: &str) -> Presence {
         let context = &self.context;
-        match context.claim(owner).filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) {
+        match context
+            .claim(owner)
+            .filter(|claim| claim.metadata.uid.as_deref() == Some(uid))
+        {
             // Claims are listed only after all Faults are known.
             None if !context.has_listed_claims() => Presence::Waiting,
             None => Presence::Gone,
@@ -56,8 +60,12 @@ impl Target for Addresses {
         let id = id_of(object);
         let faults = &self.context.faults;
         let mut address_faults = faults.address_faults.lock();
-        let is_news =
-            address_faults.put(&id, Described { fault, paused }, report::history(object, &id.namespace), now);
+        let is_news = address_faults.put(
+            &id,
+            Described { fault, paused },
+            report::history(object, &id.namespace),
+            now,
+        );
         faults.any.store(true, Ordering::Release);
         let has_turned = address_faults.tick(&id, now, |owner, uid| self.presence(owner, uid));
         drop(address_faults);

@@ -21,18 +21,24 @@ mod index;
 mod rebuild;
 mod records;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::mem;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    mem,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use nephele_api::ipam::v1alpha2::IPAddressCounts;
 use nephele_ipam::Owner;
 
-pub(crate) use self::ask::{Allocation, Answer};
-pub(crate) use self::entry::Request;
-use self::entry::{ClaimState, Decision, Entry, Ownership};
-use self::index::Index;
+pub(crate) use self::{
+    ask::{Allocation, Answer},
+    entry::Request,
+};
+use self::{
+    entry::{ClaimState, Decision, Entry, Ownership},
+    index::Index,
+};
 use super::ranges::{Block, Grant, PoolRanges};
 use crate::address::Record;
 
@@ -72,7 +78,10 @@ const NAMED_MAX: usize = 3;
 impl Names {
     fn of(owners: &BTreeSet<Owner>) -> Self {
         let first = owners.iter().take(NAMED_MAX).map(ToString::to_string).collect();
-        Self { count: owners.len(), first }
+        Self {
+            count: owners.len(),
+            first,
+        }
     }
 }
 
@@ -131,8 +140,16 @@ impl Allocations {
     /// Marks the addresses of an entry as in use, and frees those it had before.
     fn occupy(&mut self, owner: &Owner, before: &[Block], after: &[Block]) {
         let Some(ranges) = &mut self.ranges else { return };
-        let taken: Vec<Block> = after.iter().filter(|block| !before.contains(block)).copied().collect();
-        let freed: Vec<Block> = before.iter().filter(|block| !after.contains(block)).copied().collect();
+        let taken: Vec<Block> = after
+            .iter()
+            .filter(|block| !before.contains(block))
+            .copied()
+            .collect();
+        let freed: Vec<Block> = before
+            .iter()
+            .filter(|block| !after.contains(block))
+            .copied()
+            .collect();
         for block in &taken {
             ranges.adopt(owner, *block);
         }
@@ -167,7 +184,9 @@ impl Allocations {
     /// Whether a name that sorts before this one has the address of this name's IPAddress, too.
     fn has_earlier_rival(&self, owner: &Owner) -> bool {
         let block = self.record(owner).and_then(|record| record.block);
-        let (Some(block), Some(ranges)) = (block, &self.ranges) else { return false };
+        let (Some(block), Some(ranges)) = (block, &self.ranges) else {
+            return false;
+        };
         ranges.owners(block).iter().any(|other| other < owner)
     }
 
@@ -216,10 +235,20 @@ impl Allocations {
     pub(crate) fn counts(&self) -> IPAddressCounts {
         let used = i64::try_from(self.len()).unwrap_or(i64::MAX);
         let Some(ranges) = &self.ranges else {
-            return IPAddressCounts { total: 0, free: 0, used, out_of_range: used };
+            return IPAddressCounts {
+                total: 0,
+                free: 0,
+                used,
+                out_of_range: used,
+            };
         };
         let counts = ranges.counts();
-        IPAddressCounts { total: counts.total, free: counts.free, used, out_of_range: counts.out_of_range }
+        IPAddressCounts {
+            total: counts.total,
+            free: counts.free,
+            used,
+            out_of_range: counts.out_of_range,
+        }
     }
 
     /// The number of addresses that are in use or decided on.
@@ -235,14 +264,21 @@ impl Allocations {
     /// Whether a claim waits that can probably be served.
     pub(crate) fn has_work(&self) -> bool {
         let free = self.has_free();
-        let Index { taking_over, untold, queue, .. } = &self.index;
+        let Index {
+            taking_over,
+            untold,
+            queue,
+            ..
+        } = &self.index;
         self.closed.is_none()
             && self.ranges.is_some()
             && (!taking_over.is_empty() || !untold.is_empty() || (free && !queue.is_empty()))
     }
 
     fn has_free(&self) -> bool {
-        self.ranges.as_ref().is_some_and(|ranges| ranges.counts().free > 0)
+        self.ranges
+            .as_ref()
+            .is_some_and(|ranges| ranges.counts().free > 0)
     }
 
     pub(crate) fn is_stale(&self) -> bool {
@@ -261,7 +297,11 @@ impl Allocations {
 
     /// Every decision with its name: at most as many as may be pending.
     fn decisions(&self) -> impl Iterator<Item = (&Owner, &Decision)> {
-        let entries = self.index.decided.iter().filter_map(|owner| self.entries.get_key_value(owner));
+        let entries = self
+            .index
+            .decided
+            .iter()
+            .filter_map(|owner| self.entries.get_key_value(owner));
         entries.flat_map(|(owner, entry)| entry.decisions().map(move |decision| (owner, decision)))
     }
 
@@ -270,7 +310,8 @@ impl Allocations {
     pub(crate) fn has_unwritten(&self, is_theirs: impl Fn(&Owner, &str) -> bool) -> bool {
         let is_left =
             |owner: &Owner, decision: &Decision| decision.foreign && is_theirs(owner, &decision.request.uid);
-        self.decisions().any(|(owner, decision)| !decision.written && !is_left(owner, decision))
+        self.decisions()
+            .any(|(owner, decision)| !decision.written && !is_left(owner, decision))
     }
 
     /// The allocator, if there is one.
@@ -333,13 +374,21 @@ impl Allocations {
     /// Whether another name has the address of an IPAddress, too.
     pub(crate) fn is_contested(&self, owner: &Owner) -> bool {
         let block = self.record(owner).and_then(|record| record.block);
-        block.zip(self.ranges.as_ref()).is_some_and(|(block, ranges)| ranges.rival(owner, block).is_some())
+        block
+            .zip(self.ranges.as_ref())
+            .is_some_and(|(block, ranges)| ranges.rival(owner, block).is_some())
     }
 
     /// Records whether the claim of an IPAddress is gone, according to the management API.
     pub(crate) fn set_orphan(&mut self, owner: &Owner, uid: &str, orphan: bool) {
         if self.record(owner).is_some_and(|record| *record.uid == *uid) {
-            self.set_ownership(owner, |_| if orphan { Ownership::Orphan } else { Ownership::Owned });
+            self.set_ownership(owner, |_| {
+                if orphan {
+                    Ownership::Orphan
+                } else {
+                    Ownership::Owned
+                }
+            });
         }
     }
 
@@ -371,8 +420,12 @@ impl Allocations {
             }
         }
         assert_eq!(self.index, index);
-        let contested: BTreeSet<Owner> =
-            self.entries.keys().filter(|owner| self.has_earlier_rival(owner)).cloned().collect();
+        let contested: BTreeSet<Owner> = self
+            .entries
+            .keys()
+            .filter(|owner| self.has_earlier_rival(owner))
+            .cloned()
+            .collect();
         assert_eq!(self.contested, contested);
     }
 }

@@ -1,18 +1,17 @@
 //! The watch of one kind of pools, with a task for each pool.
 
-use std::collections::{HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{HashMap, HashSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{FutureExt as _, StreamExt as _};
-use kube::Api;
-use kube::runtime::watcher;
+use kube::{Api, runtime::watcher};
 use nephele_controller::{Gate, Listing, Readable, Services, watch_failed, watched};
 use nephele_poll_time::timed;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
@@ -33,8 +32,12 @@ pub(crate) async fn follow<K: PoolObject>(
 ) {
     let events = watched(services, api, watcher::Config::default());
     let mut events = std::pin::pin!(events);
-    let mut followed =
-        Followed::<K> { context, known: HashMap::new(), tasks: JoinSet::new(), shutdown: shutdown.clone() };
+    let mut followed = Followed::<K> {
+        context,
+        known: HashMap::new(),
+        tasks: JoinSet::new(),
+        shutdown: shutdown.clone(),
+    };
     let mut listing = HashSet::new();
     loop {
         let event = tokio::select! {
@@ -118,14 +121,18 @@ impl<K: PoolObject> Followed<K> {
     }
 
     fn start_again(&mut self, key: &PoolKey) {
-        let Some(known) = self.known.remove(key) else { return };
+        let Some(known) = self.known.remove(key) else {
+            return;
+        };
         known.pool.gone();
         let object = Arc::clone(&known.newest.borrow());
         self.start(key, object);
     }
 
     fn gone(&mut self, key: &PoolKey) {
-        let Some(known) = self.known.remove(key) else { return };
+        let Some(known) = self.known.remove(key) else {
+            return;
+        };
         debug!(pool = %key, "A pool is gone");
         self.context.pools.remove(key);
         known.pool.gone();
@@ -139,7 +146,12 @@ impl<K: PoolObject> Followed<K> {
     }
 
     fn retain(&mut self, listed: &HashSet<PoolKey>) {
-        let gone: Vec<PoolKey> = self.known.keys().filter(|key| !listed.contains(key)).cloned().collect();
+        let gone: Vec<PoolKey> = self
+            .known
+            .keys()
+            .filter(|key| !listed.contains(key))
+            .cloned()
+            .collect();
         for key in gone {
             self.gone(&key);
         }

@@ -3,9 +3,13 @@
 use std::fmt;
 
 use kube::ResourceExt as _;
-use nephele_api::core::ObjectReference;
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use nephele_api::{
+    core::ObjectReference,
+    ipam::{
+        PoolKind,
+        v1beta2::{IPAddress, IPAddressClaim},
+    },
+};
 
 /// A pool, by kind, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,8 +24,16 @@ impl PoolKey {
     /// The pool that an object of `namespace` refers to; none if its kind is not one of ours.
     pub(crate) fn of(reference: &ObjectReference, namespace: &str) -> Option<Self> {
         let kind = PoolKind::of(reference)?;
-        let namespace = if kind.is_namespaced() { namespace.to_owned() } else { String::new() };
-        Some(Self { kind, namespace, name: reference.name.clone() })
+        let namespace = if kind.is_namespaced() {
+            namespace.to_owned()
+        } else {
+            String::new()
+        };
+        Some(Self {
+            kind,
+            namespace,
+            name: reference.name.clone(),
+        })
     }
 
     /// The pool of a claim.
@@ -37,7 +49,11 @@ impl PoolKey {
 
 impl fmt::Display for PoolKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, namespace, name } = self;
+        let Self {
+            kind,
+            namespace,
+            name,
+        } = self;
         if namespace.is_empty() {
             write!(formatter, "{kind} {name}")
         } else {
@@ -53,17 +69,31 @@ mod tests {
     use super::*;
 
     fn key(group: &str, kind: &str) -> Option<PoolKey> {
-        let reference = ObjectReference { api_group: group.into(), kind: kind.into(), name: "p".into() };
+        let reference = ObjectReference {
+            api_group: group.into(),
+            kind: kind.into(),
+            name: "p".into(),
+        };
         PoolKey::of(&reference, "ns")
     }
 
     #[test]
     fn group_and_kind_say_whether_a_claim_is_ours() {
         let ours = |kind: PoolKind, namespace: &str| {
-            Some(PoolKey { kind, namespace: namespace.into(), name: "p".into() })
+            Some(PoolKey {
+                kind,
+                namespace: namespace.into(),
+                name: "p".into(),
+            })
         };
-        assert_eq!(key(GROUP, "InClusterIPPool"), ours(PoolKind::InClusterIPPool, "ns"));
-        assert_eq!(key(GROUP, "GlobalInClusterIPPool"), ours(PoolKind::GlobalInClusterIPPool, ""));
+        assert_eq!(
+            key(GROUP, "InClusterIPPool"),
+            ours(PoolKind::InClusterIPPool, "ns")
+        );
+        assert_eq!(
+            key(GROUP, "GlobalInClusterIPPool"),
+            ours(PoolKind::GlobalInClusterIPPool, "")
+        );
         // A claim that was written as v1beta1 may have no group.
         assert_eq!(key("", "InClusterIPPool"), ours(PoolKind::InClusterIPPool, "ns"));
         assert_eq!(key(GROUP, "UnknownIPPool"), None);

@@ -1,12 +1,13 @@
 //! The four kinds of pools behind one trait.
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::core::object::HasStatus;
-use kube::{Api, Client, Resource, ResourceExt};
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1alpha2::{
-    GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterIPPoolSpec,
-    InClusterPrefixPool, InClusterPrefixPoolSpec, PoolStatus,
+use kube::{Api, Client, Resource, ResourceExt, core::object::HasStatus};
+use nephele_api::ipam::{
+    PoolKind,
+    v1alpha2::{
+        GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterIPPoolSpec,
+        InClusterPrefixPool, InClusterPrefixPoolSpec, PoolStatus,
+    },
 };
 use nephele_controller::{Kind, Readable, scoped, unreadable};
 use serde::Serialize;
@@ -42,7 +43,11 @@ pub(crate) trait PoolObject: Kind + HasStatus<Status: Serialize + PartialEq> + P
     fn set_pool_status(&mut self, status: PoolStatus);
 
     fn key(&self) -> PoolKey {
-        PoolKey { kind: Self::KIND, namespace: self.namespace().unwrap_or_default(), name: self.name_any() }
+        PoolKey {
+            kind: Self::KIND,
+            namespace: self.namespace().unwrap_or_default(),
+            name: self.name_any(),
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The addresses or prefixes of one pool, and their owners.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::net::IpAddr;
+use std::{collections::BTreeSet, fmt, net::IpAddr};
 
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1alpha2::{InClusterIPPoolSpec, InClusterPrefixPoolSpec};
+use nephele_api::ipam::{
+    PoolKind,
+    v1alpha2::{InClusterIPPoolSpec, InClusterPrefixPoolSpec},
+};
 use nephele_ipam::{
     AddressPool, AddressPoolSpec, AddressSet, AllocateAddressError, AllocatePrefixError, FieldError, Owner,
     Prefix, PrefixPool, PrefixPoolSpec, StatusCounts, parse_address,
@@ -157,22 +157,28 @@ impl PoolRanges {
     pub(crate) fn allocate(&mut self, owner: &Owner, wanted: Option<IpAddr>) -> Result<Block, Refusal> {
         match self {
             Self::Addresses { pool, .. } => {
-                pool.allocate(owner, wanted).map(Block::Address).map_err(|error| match &error {
-                    AllocateAddressError::Exhausted => Refusal::Exhausted,
-                    AllocateAddressError::NotAllocatable(_) => {
-                        Refusal::Impossible { message: error.to_string() }
-                    }
-                    AllocateAddressError::InUse { address, owner: rival } => {
-                        let by = Block::Address(*address);
-                        Refusal::Taken {
-                            by,
-                            message: in_use(&error, &format!("address {address}"), owner, rival),
+                pool.allocate(owner, wanted)
+                    .map(Block::Address)
+                    .map_err(|error| match &error {
+                        AllocateAddressError::Exhausted => Refusal::Exhausted,
+                        AllocateAddressError::NotAllocatable(_) => Refusal::Impossible {
+                            message: error.to_string(),
+                        },
+                        AllocateAddressError::InUse {
+                            address,
+                            owner: rival,
+                        } => {
+                            let by = Block::Address(*address);
+                            Refusal::Taken {
+                                by,
+                                message: in_use(&error, &format!("address {address}"), owner, rival),
+                            }
                         }
-                    }
-                    AllocateAddressError::Quarantined(address) => {
-                        Refusal::Taken { by: Block::Address(*address), message: error.to_string() }
-                    }
-                })
+                        AllocateAddressError::Quarantined(address) => Refusal::Taken {
+                            by: Block::Address(*address),
+                            message: error.to_string(),
+                        },
+                    })
             }
             Self::Prefixes { pool, .. } => {
                 let length = pool.layout().allocation_prefix_length();
@@ -186,22 +192,25 @@ impl PoolRanges {
                         return Err(Refusal::Impossible { message });
                     }
                 };
-                pool.allocate(owner, wanted).map(Block::Prefix).map_err(|error| match &error {
-                    AllocatePrefixError::Exhausted => Refusal::Exhausted,
-                    AllocatePrefixError::NotAllocatable(_) => {
-                        Refusal::Impossible { message: error.to_string() }
-                    }
-                    AllocatePrefixError::InUse { prefix, owner: rival } => {
-                        let by = Block::Prefix(*prefix);
-                        Refusal::Taken {
-                            by,
-                            message: in_use(&error, &format!("prefix {prefix}"), owner, rival),
+                pool.allocate(owner, wanted)
+                    .map(Block::Prefix)
+                    .map_err(|error| match &error {
+                        AllocatePrefixError::Exhausted => Refusal::Exhausted,
+                        AllocatePrefixError::NotAllocatable(_) => Refusal::Impossible {
+                            message: error.to_string(),
+                        },
+                        AllocatePrefixError::InUse { prefix, owner: rival } => {
+                            let by = Block::Prefix(*prefix);
+                            Refusal::Taken {
+                                by,
+                                message: in_use(&error, &format!("prefix {prefix}"), owner, rival),
+                            }
                         }
-                    }
-                    AllocatePrefixError::Quarantined(prefix) => {
-                        Refusal::Taken { by: Block::Prefix(*prefix), message: error.to_string() }
-                    }
-                })
+                        AllocatePrefixError::Quarantined(prefix) => Refusal::Taken {
+                            by: Block::Prefix(*prefix),
+                            message: error.to_string(),
+                        },
+                    })
             }
         }
     }
@@ -214,7 +223,10 @@ impl PoolRanges {
             (Self::Prefixes { pool, .. }, Some(IpAddr::V6(address))) => {
                 let prefix = Prefix::new(address, pool.layout().allocation_prefix_length());
                 let is_base = prefix.base() == address;
-                pool.next(owner, Some(prefix)).ok().filter(|_| is_base).map(Block::Prefix)
+                pool.next(owner, Some(prefix))
+                    .ok()
+                    .filter(|_| is_base)
+                    .map(Block::Prefix)
             }
             (Self::Prefixes { .. }, Some(IpAddr::V4(_))) => None,
         }
@@ -295,9 +307,11 @@ impl PoolRanges {
     /// The complete grant of a block.
     pub(crate) fn grant(&self, block: Block) -> Grant {
         match self {
-            Self::Addresses { pool, gateway } => {
-                Grant { address: block.address(), prefix: pool.layout().prefix(), gateway: gateway.clone() }
-            }
+            Self::Addresses { pool, gateway } => Grant {
+                address: block.address(),
+                prefix: pool.layout().prefix(),
+                gateway: gateway.clone(),
+            },
             Self::Prefixes { pool, gateway } => Grant {
                 address: block.address(),
                 prefix: block.length().unwrap_or(pool.layout().allocation_prefix_length()),

@@ -1,7 +1,9 @@
 //! All pools by name.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use nephele_api::ipam::PoolKind;
 use parking_lot::RwLock;
@@ -33,10 +35,17 @@ impl Pools {
         let global = String::new();
         let mut found = Vec::new();
         for kind in PoolKind::ALL {
-            let of_kind: Vec<&String> =
-                if kind.is_namespaced() { namespaces.iter().collect() } else { vec![&global] };
+            let of_kind: Vec<&String> = if kind.is_namespaced() {
+                namespaces.iter().collect()
+            } else {
+                vec![&global]
+            };
             for namespace in of_kind {
-                let first = PoolKey { kind, namespace: namespace.clone(), name: String::new() };
+                let first = PoolKey {
+                    kind,
+                    namespace: namespace.clone(),
+                    name: String::new(),
+                };
                 let pools = pools.range(first..);
                 let pools = pools.take_while(|(key, _)| key.kind == kind && key.namespace == *namespace);
                 found.extend(pools.map(|(_, pool)| Arc::clone(pool)));
@@ -58,9 +67,17 @@ mod tests {
     fn claims_of_a_namespace_can_use_its_pools_and_the_global_ones() {
         let pools = Pools::default();
         for kind in PoolKind::ALL {
-            let of = if kind.is_namespaced() { vec!["a", "b", "bb", "c"] } else { vec![""] };
+            let of = if kind.is_namespaced() {
+                vec!["a", "b", "bb", "c"]
+            } else {
+                vec![""]
+            };
             for (namespace, name) in of.into_iter().flat_map(|of| [(of, "one"), (of, "two")]) {
-                let key = PoolKey { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+                let key = PoolKey {
+                    kind,
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                };
                 pools.insert(Pool::new(key));
             }
         }

@@ -2,10 +2,14 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use nephele_api::conditions::{self, condition, types};
-use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::conditions::types::OVERLAPPING;
-use nephele_api::ipam::v1alpha2::{IPAddressCounts, PendingAllocation, PoolStatus};
+use nephele_api::{
+    conditions::{self, condition, types},
+    ipam::{
+        conditions as reasons,
+        conditions::types::OVERLAPPING,
+        v1alpha2::{IPAddressCounts, PendingAllocation, PoolStatus},
+    },
+};
 
 use super::allocations::{Names, Troubles};
 
@@ -28,16 +32,26 @@ pub(super) fn status(
     now: Timestamp,
 ) -> PoolStatus {
     let mut set = |condition: Condition| {
-        let condition = Condition { observed_generation: generation, ..condition };
+        let condition = Condition {
+            observed_generation: generation,
+            ..condition
+        };
         conditions::set(&mut status.conditions, condition, now);
     };
     set(ready_condition(&report));
     match &report.overlaps {
         Some(others) if !others.is_empty() => {
             let message = format!("has addresses in common with {}", others.join(", "));
-            set(condition(OVERLAPPING, conditions::TRUE, reasons::ADDRESSES_IN_COMMON, message));
+            set(condition(
+                OVERLAPPING,
+                conditions::TRUE,
+                reasons::ADDRESSES_IN_COMMON,
+                message,
+            ));
         }
-        Some(_) | None => status.conditions.retain(|condition| condition.type_ != OVERLAPPING),
+        Some(_) | None => status
+            .conditions
+            .retain(|condition| condition.type_ != OVERLAPPING),
     }
     status.ip_addresses = Some(report.counts);
     status.pending = report.pending;
@@ -53,8 +67,16 @@ pub(super) fn paused(
     now: Timestamp,
 ) -> PoolStatus {
     if !conditions::is_true(&status.conditions, types::PAUSED) {
-        let paused = condition(types::PAUSED, conditions::TRUE, conditions::reasons::PAUSED, message);
-        let paused = Condition { observed_generation: generation, ..paused };
+        let paused = condition(
+            types::PAUSED,
+            conditions::TRUE,
+            conditions::reasons::PAUSED,
+            message,
+        );
+        let paused = Condition {
+            observed_generation: generation,
+            ..paused
+        };
         conditions::set(&mut status.conditions, paused, now);
     }
     status
@@ -63,18 +85,34 @@ pub(super) fn paused(
 /// A status, without saying that the pool is paused, if it said so.
 pub(super) fn resumed(mut status: PoolStatus, generation: Option<i64>, now: Timestamp) -> PoolStatus {
     if conditions::find(&status.conditions, types::PAUSED).is_some() {
-        let resumed = condition(types::PAUSED, conditions::FALSE, conditions::reasons::NOT_PAUSED, "");
-        let resumed = Condition { observed_generation: generation, ..resumed };
+        let resumed = condition(
+            types::PAUSED,
+            conditions::FALSE,
+            conditions::reasons::NOT_PAUSED,
+            "",
+        );
+        let resumed = Condition {
+            observed_generation: generation,
+            ..resumed
+        };
         conditions::set(&mut status.conditions, resumed, now);
     }
     status
 }
 
 fn ready_condition(report: &Report) -> Condition {
-    let Report { counts, deleting, troubles, .. } = report;
+    let Report {
+        counts,
+        deleting,
+        troubles,
+        ..
+    } = report;
     let not_ready = |reason, message| condition(types::READY, conditions::FALSE, reason, message);
     if *deleting {
-        let message = format!("Waiting for {} to be released", counted(counts.used, "address", "addresses"));
+        let message = format!(
+            "Waiting for {} to be released",
+            counted(counts.used, "address", "addresses")
+        );
         return not_ready(conditions::reasons::DELETING, message);
     }
     if !troubles.fault.is_empty() {
@@ -87,7 +125,10 @@ fn ready_condition(report: &Report) -> Condition {
         }
     };
     say(&troubles.malformed, "IPAddresses cannot be read");
-    say(&troubles.contested, "IPAddresses have an address that another one has too");
+    say(
+        &troubles.contested,
+        "IPAddresses have an address that another one has too",
+    );
     say(&troubles.orphans, "IPAddresses have no claim any more");
     if counts.free == 0 && troubles.waiting > 0 {
         let waiting = i64::try_from(troubles.waiting).unwrap_or(i64::MAX);
@@ -95,7 +136,12 @@ fn ready_condition(report: &Report) -> Condition {
         messages.insert(0, format!("No address is free, and {claims}"));
         return not_ready(reasons::POOL_EXHAUSTED, messages.join("; "));
     }
-    condition(types::READY, conditions::TRUE, conditions::reasons::READY, messages.join("; "))
+    condition(
+        types::READY,
+        conditions::TRUE,
+        conditions::reasons::READY,
+        messages.join("; "),
+    )
 }
 
 /// Reason and message of the condition `Ready`.

@@ -6,13 +6,19 @@ use jiff::Timestamp;
 use nephele_api::ipam::conditions as reasons;
 use nephele_ipam::Owner;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
-use tokio::time::Instant;
+use tokio::{
+    sync::{Notify, Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
-use super::allocations::{Allocation, Allocations, Answer, Request};
-use super::key::PoolKey;
-use crate::address::Record;
-use crate::fault::{Faults, Subject, Verdict};
+use super::{
+    allocations::{Allocation, Allocations, Answer, Request},
+    key::PoolKey,
+};
+use crate::{
+    address::Record,
+    fault::{Faults, Subject, Verdict},
+};
 
 /// The number of IPAddresses of one pool that are written at a time.
 const WRITES_MAX: usize = 32;
@@ -167,11 +173,16 @@ impl Pool {
     /// The pool is gone. The caller has to wake its claims.
     pub(crate) fn gone(&self) {
         let message = format!("{} is gone", self.key);
-        self.allocations.lock().close(Some((reasons::POOL_NOT_READY, message)));
+        self.allocations
+            .lock()
+            .close(Some((reasons::POOL_NOT_READY, message)));
     }
 
     /// Waits until an IPAddress may be written.
     pub(crate) async fn write_permit(&self) -> SemaphorePermit<'_> {
-        self.writes.acquire().await.expect("the semaphore is never closed")
+        self.writes
+            .acquire()
+            .await
+            .expect("the semaphore is never closed")
     }
 }

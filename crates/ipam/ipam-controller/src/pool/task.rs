@@ -9,26 +9,28 @@
 
 mod leftovers;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::{Api, ResourceExt as _};
-use nephele_api::conditions::reasons as common;
-use nephele_api::ipam::conditions as reasons;
-use nephele_api::ipam::finalizers;
-use nephele_api::ipam::v1alpha2::AllocatorStatus;
+use nephele_api::{
+    conditions::reasons as common,
+    ipam::{conditions as reasons, finalizers, v1alpha2::AllocatorStatus},
+};
 use nephele_controller::{Backoff, Event, PatchError, Precondition, Severity, chain, patch};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, info_span, warn};
 
-use super::allocations::{Allocations, BATCH_MAX, IN_PROGRESS_MAX};
-use super::kinds::PoolObject;
-use super::report::{self, Report};
-use super::{Facts, Pool, PoolSpec, Request};
-use crate::address::version;
-use crate::context::Context;
+use super::{
+    Facts, Pool, PoolSpec, Request,
+    allocations::{Allocations, BATCH_MAX, IN_PROGRESS_MAX},
+    kinds::PoolObject,
+    report::{self, Report},
+};
+use crate::{address::version, context::Context};
 
 /// While claims keep coming, a batch is gathered for this long: at 300 claims a second some eight share a write. It is
 /// gathered for twice the duration of the last write if that is longer, so pools write less often to a busy management
@@ -123,7 +125,9 @@ impl<K: PoolObject> PoolTask<K> {
         let work = async {
             loop {
                 // A step may be cancelled at any point: that is no worse than a crash at that point.
-                let Some(next) = shutdown.run_until_cancelled(self.guarded_step()).await else { return };
+                let Some(next) = shutdown.run_until_cancelled(self.guarded_step()).await else {
+                    return;
+                };
                 let alarm = async {
                     match next {
                         Some(at) => sleep_until(at).await,
@@ -187,7 +191,14 @@ impl<K: PoolObject> PoolTask<K> {
         let reporting = self.report().await?;
         self.measure();
         let foreign = self.foreign_since.map(|since| since + FOREIGN_PATIENCE);
-        let times = [gathering, reporting, foreign, late, self.next_hold(), self.leftovers_retry_at];
+        let times = [
+            gathering,
+            reporting,
+            foreign,
+            late,
+            self.next_hold(),
+            self.leftovers_retry_at,
+        ];
         Ok(times.into_iter().flatten().chain([self.next_sweep]).min())
     }
 
@@ -213,7 +224,9 @@ impl<K: PoolObject> PoolTask<K> {
     /// Whether another process was the last to write decisions.
     fn is_foreign(&self) -> bool {
         let allocator = self.object.pool_status().allocator;
-        let ours = allocator.as_ref().is_some_and(|allocator| allocator.holder == self.context.holder);
+        let ours = allocator
+            .as_ref()
+            .is_some_and(|allocator| allocator.holder == self.context.holder);
         allocator != self.expected && !ours
     }
 
@@ -254,7 +267,10 @@ impl<K: PoolObject> PoolTask<K> {
             grace_period_seconds: super::ranges::grace_period_seconds(&self.object.pool_spec()),
         };
         let closed = if facts.deleting {
-            Some((reasons::POOL_NOT_READY, format!("{} is being deleted", self.pool.key)))
+            Some((
+                reasons::POOL_NOT_READY,
+                format!("{} is being deleted", self.pool.key),
+            ))
         } else if facts.paused {
             Some((common::PAUSED, format!("{} is paused", self.pool.key)))
         } else {
@@ -276,7 +292,10 @@ impl<K: PoolObject> PoolTask<K> {
             return Err(Error::List);
         };
         let status = self.object.pool_status();
-        let ours = status.allocator.as_ref().is_some_and(|known| known.holder == self.context.holder);
+        let ours = status
+            .allocator
+            .as_ref()
+            .is_some_and(|known| known.holder == self.context.holder);
         debug!(
             addresses = listed.records.len(),
             pending = status.pending.len(),
@@ -284,7 +303,14 @@ impl<K: PoolObject> PoolTask<K> {
             "Rebuilding the allocations"
         );
         let crate::address::Listed { records, version } = listed;
-        allocations.rebuild(records, version, &status.pending, &self.pool.key, ours, Instant::now());
+        allocations.rebuild(
+            records,
+            version,
+            &status.pending,
+            &self.pool.key,
+            ours,
+            Instant::now(),
+        );
         drop(allocations);
         self.expected = status.allocator;
         self.foreign_since = None;
@@ -302,7 +328,10 @@ impl<K: PoolObject> PoolTask<K> {
         let mut allocations = self.pool.allocations.lock();
         let failed_before = self.spec.is_some() && allocations.ranges().is_none();
         allocations.specify(&spec);
-        let others = self.context.overlaps.specify(&self.pool.key, allocations.ranges());
+        let others = self
+            .context
+            .overlaps
+            .specify(&self.pool.key, allocations.ranges());
         drop(allocations);
         self.spec = Some(spec);
         for other in others {
@@ -368,7 +397,10 @@ impl<K: PoolObject> PoolTask<K> {
     /// Sets those addresses aside that Faults keep from all claims.
     fn quarantine(&self) {
         let mut allocations = self.pool.allocations.lock();
-        let quarantined = self.context.faults.quarantined(&self.pool.key, self.context.now());
+        let quarantined = self
+            .context
+            .faults
+            .quarantined(&self.pool.key, self.context.now());
         allocations.quarantine(&quarantined);
     }
 
@@ -400,9 +432,15 @@ impl<K: PoolObject> PoolTask<K> {
                 return Ok(false);
             }
             let mut next = self.object.clone();
-            let revision = self.object.pool_status().allocator.map_or(0, |allocator| allocator.revision);
-            let allocator =
-                AllocatorStatus { holder: self.context.holder.clone(), revision: revision.saturating_add(1) };
+            let revision = self
+                .object
+                .pool_status()
+                .allocator
+                .map_or(0, |allocator| allocator.revision);
+            let allocator = AllocatorStatus {
+                holder: self.context.holder.clone(),
+                revision: revision.saturating_add(1),
+            };
             next.set_pool_status(self.draft(Some(allocator)));
             match patch::status(&self.api, &self.object, &next, Precondition::ResourceVersion).await {
                 Ok(written) => {
@@ -470,8 +508,11 @@ impl<K: PoolObject> PoolTask<K> {
             return Ok(None);
         }
         let is_busy = self.last_report.elapsed() < self.report_after * 2;
-        self.report_after =
-            if is_busy { (self.report_after * 2).min(REPORT_AFTER_MAX) } else { REPORT_AFTER };
+        self.report_after = if is_busy {
+            (self.report_after * 2).min(REPORT_AFTER_MAX)
+        } else {
+            REPORT_AFTER
+        };
         self.last_report = Instant::now();
         let mut next = self.object.clone();
         next.set_pool_status(status);
@@ -518,7 +559,12 @@ impl<K: PoolObject> PoolTask<K> {
         if !self.object.metadata_deleting() || is_kept {
             return Ok(false);
         }
-        if !self.object.finalizers().iter().any(|finalizer| finalizer == finalizers::POOL) {
+        if !self
+            .object
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == finalizers::POOL)
+        {
             return Ok(true);
         }
         // The watch may be behind: only a list shows that there is no IPAddress.
@@ -558,16 +604,18 @@ impl<K: PoolObject> PoolTask<K> {
             return;
         }
         let context = &self.context;
-        self.pool
-            .allocations
-            .lock()
-            .sweep(|owner, uid| context.is_known(owner, uid), |owner, uid| context.is_here(owner, uid));
+        self.pool.allocations.lock().sweep(
+            |owner, uid| context.is_known(owner, uid),
+            |owner, uid| context.is_here(owner, uid),
+        );
         self.leftovers_retry_at.get_or_insert(now);
     }
 
     fn measure(&self) {
         let allocations = self.pool.allocations.lock();
-        self.context.metrics.measure(&self.pool.key, allocations.counts(), &allocations.troubles());
+        self.context
+            .metrics
+            .measure(&self.pool.key, allocations.counts(), &allocations.troubles());
     }
 }
 

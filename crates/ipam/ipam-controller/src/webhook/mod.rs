@@ -13,16 +13,21 @@ mod in_use;
 mod spec;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Client, Resource, core::ApiResource, core::object::HasSpec};
-use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
-use nephele_api::ipam::{
-    GROUP, PoolKind, annotations, conversion,
-    v1alpha2::{
-        ALLOCATION_PREFIX_LENGTH_DEFAULT, GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool,
-        InClusterPrefixPool,
-    },
+use kube::{
+    Client, Resource,
+    core::{ApiResource, object::HasSpec},
 };
-use nephele_api::names::{is_dns_label, is_dns_subdomain, shown};
+use nephele_api::{
+    core::DELETE_FOR_MOVE_ANNOTATION,
+    ipam::{
+        GROUP, PoolKind, annotations, conversion,
+        v1alpha2::{
+            ALLOCATION_PREFIX_LENGTH_DEFAULT, GlobalInClusterIPPool, GlobalInClusterPrefixPool,
+            InClusterIPPool, InClusterPrefixPool,
+        },
+    },
+    names::{is_dns_label, is_dns_subdomain, shown},
+};
 use nephele_ipam::FieldError;
 use nephele_webhook::{AdmissionRequest, Cause, Change, Denial, Webhook};
 use serde::de::DeserializeOwned;
@@ -61,7 +66,10 @@ pub fn register(webhook: Webhook, client: &Client) -> Webhook {
 /// The path of the webhook for a kind; `verb` is `validate` or `mutate`.
 #[must_use]
 pub fn path(verb: &str, kind: PoolKind) -> String {
-    format!("/{verb}-ipam-cluster-x-k8s-io-v1alpha2-{}", kind.as_str().to_lowercase())
+    format!(
+        "/{verb}-ipam-cluster-x-k8s-io-v1alpha2-{}",
+        kind.as_str().to_lowercase()
+    )
 }
 
 fn validated<K>(webhook: Webhook, client: &Client, kind: PoolKind) -> Webhook
@@ -101,12 +109,16 @@ where
 /// part of paths. The name is empty while it is to be generated.
 fn check_names(kind: PoolKind, name: &str, namespace: Option<&str>) -> Result<(), Denial> {
     if !name.is_empty() && !is_dns_subdomain(name) {
-        return Err(Denial::bad_request(format!("the name {:?} is not a DNS subdomain", shown(name))));
+        return Err(Denial::bad_request(format!(
+            "the name {:?} is not a DNS subdomain",
+            shown(name)
+        )));
     }
     match namespace {
-        Some(namespace) if !is_dns_label(namespace) => {
-            Err(Denial::bad_request(format!("the namespace {:?} is not a DNS label", shown(namespace))))
-        }
+        Some(namespace) if !is_dns_label(namespace) => Err(Denial::bad_request(format!(
+            "the namespace {:?} is not a DNS label",
+            shown(namespace)
+        ))),
         None if kind.is_namespaced() => Err(Denial::bad_request(format!("a {kind} must have a namespace"))),
         _ => Ok(()),
     }
@@ -114,9 +126,17 @@ fn check_names(kind: PoolKind, name: &str, namespace: Option<&str>) -> Result<()
 
 /// Fills in the default length if it is missing or zero: zero means the default, but the schema does not accept it.
 fn fill_in_length(pool: &mut Value) {
-    let Some(spec) = pool["spec"].as_object_mut() else { return };
-    if spec.get("allocationPrefixLength").is_none_or(|length| *length == 0) {
-        spec.insert("allocationPrefixLength".to_owned(), ALLOCATION_PREFIX_LENGTH_DEFAULT.into());
+    let Some(spec) = pool["spec"].as_object_mut() else {
+        return;
+    };
+    if spec
+        .get("allocationPrefixLength")
+        .is_none_or(|length| *length == 0)
+    {
+        spec.insert(
+            "allocationPrefixLength".to_owned(),
+            ALLOCATION_PREFIX_LENGTH_DEFAULT.into(),
+        );
     }
 }
 
@@ -158,7 +178,12 @@ where
 
 fn checked<S: PoolRules>(kind: PoolKind, name: &str, spec: &S) -> Result<Vec<String>, Denial> {
     spec.check().map_err(|faults| {
-        Denial::invalid(GROUP, kind.as_str(), name, faults.into_iter().map(cause).collect())
+        Denial::invalid(
+            GROUP,
+            kind.as_str(),
+            name,
+            faults.into_iter().map(cause).collect(),
+        )
     })?;
     Ok(spec.warnings())
 }
@@ -172,8 +197,15 @@ fn may_go_in_use(meta: &ObjectMeta) -> bool {
 }
 
 fn cause(fault: FieldError) -> Cause {
-    let FieldError { field, value, message } = fault;
-    Cause { field: field.to_owned(), message: format!("Invalid value: {value}: {message}") }
+    let FieldError {
+        field,
+        value,
+        message,
+    } = fault;
+    Cause {
+        field: field.to_owned(),
+        message: format!("Invalid value: {value}: {message}"),
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -43,11 +43,16 @@ impl PoolRules for InClusterIPPoolSpec {
     }
 
     fn allows_more_than(&self, new: &Self) -> bool {
-        !address_spec(self).allocatable().subtract(&address_spec(new).allocatable()).is_empty()
+        !address_spec(self)
+            .allocatable()
+            .subtract(&address_spec(new).allocatable())
+            .is_empty()
     }
 
     fn check_update(&self, new: &Self, in_use: &[IPAddressSpec]) -> Result<(), UpdateError> {
-        let addresses = in_use.iter().filter_map(|address| parse_address(&address.address).ok());
+        let addresses = in_use
+            .iter()
+            .filter_map(|address| parse_address(&address.address).ok());
         check_address_pool_update(&address_spec(self), &address_spec(new), addresses)
     }
 }
@@ -58,24 +63,39 @@ impl PoolRules for InClusterPrefixPoolSpec {
     }
 
     fn warnings(&self) -> Vec<String> {
-        prefix_spec(self).warnings().into_iter().map(str::to_owned).collect()
+        prefix_spec(self)
+            .warnings()
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
     }
 
     fn allows_more_than(&self, new: &Self) -> bool {
-        match (prefix_spec(self).readable_layout(), prefix_spec(new).readable_layout()) {
+        match (
+            prefix_spec(self).readable_layout(),
+            prefix_spec(new).readable_layout(),
+        ) {
             (Some(old), Some(new)) => !old.allocatable().subtract(&new.allocatable()).is_empty(),
             _ => false,
         }
     }
 
     fn check_update(&self, new: &Self, in_use: &[IPAddressSpec]) -> Result<(), UpdateError> {
-        check_prefix_pool_update(&prefix_spec(self), &prefix_spec(new), in_use.iter().filter_map(prefix))
+        check_prefix_pool_update(
+            &prefix_spec(self),
+            &prefix_spec(new),
+            in_use.iter().filter_map(prefix),
+        )
     }
 }
 
 /// The prefix of an IPAddress; none if it has no valid one, because it was created by hand.
 fn prefix(address: &IPAddressSpec) -> Option<Prefix> {
-    let IpAddr::V6(base) = parse_address(&address.address).ok()? else { return None };
-    let length = u8::try_from(address.prefix?).ok().filter(|length| (1..=128).contains(length))?;
+    let IpAddr::V6(base) = parse_address(&address.address).ok()? else {
+        return None;
+    };
+    let length = u8::try_from(address.prefix?)
+        .ok()
+        .filter(|length| (1..=128).contains(length))?;
     Some(Prefix::new(base, length))
 }

@@ -3,28 +3,32 @@
 //! Time is paused: it jumps to the next timer, so that minutes of waiting take no time. The failures are drawn from a
 //! seed; the order in which tasks run is not, so a seed names a scenario and not an exact run.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use http::{Request, Response};
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use kube::{Client, ResourceExt as _};
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
+use kube::{
+    Client, ResourceExt as _,
+    api::{Api, DeleteParams, ListParams, PostParams},
+};
+use nephele_api::ipam::{
+    PoolKind,
+    v1alpha2::InClusterIPPool,
+    v1beta2::{IPAddress, IPAddressClaim},
+};
 use nephele_ipam_controller::Settings;
-use nephele_testkit::objects::NAMESPACE;
-use nephele_testkit::{ManagementApi, Stage};
+use nephele_testkit::{ManagementApi, Stage, objects::NAMESPACE};
 use parking_lot::Mutex;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestCaseError},
+};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::draws::Draws;
-use crate::world::{claim, controllers, is_ready, settings, spec};
+use crate::{
+    draws::Draws,
+    world::{claim, controllers, is_ready, settings, spec},
+};
 
 /// Few enough addresses that claims have to wait and that every address is used again and again.
 const ADDRESSES: &str = "10.0.0.1-10.0.0.6";
@@ -62,8 +66,18 @@ impl Connection {
         let lost = draws.once_in(15);
         let answer_lost = draws.once_in(15);
         let given_up = draws.once_in(15);
-        let before = if given_up { Duration::from_millis(draws.next(30_000)) } else { delay(&mut draws) };
-        Fate { lost, answer_lost, given_up, before, after: delay(&mut draws) }
+        let before = if given_up {
+            Duration::from_millis(draws.next(30_000))
+        } else {
+            delay(&mut draws)
+        };
+        Fate {
+            lost,
+            answer_lost,
+            given_up,
+            before,
+            after: delay(&mut draws),
+        }
     }
 
     /// Suspends the process: no request of it arrives before it resumes.
@@ -88,7 +102,11 @@ impl Connection {
             let connection = Arc::clone(&connection);
             let server = server.clone();
             async move {
-                if !connection.trouble || request.uri().query().is_some_and(|query| query.contains("watch="))
+                if !connection.trouble
+                    || request
+                        .uri()
+                        .query()
+                        .is_some_and(|query| query.contains("watch="))
                 {
                     let response: Response<Body> = server.handle(request.map(Body::new)).await;
                     return Ok::<_, io::Error>(response);
@@ -178,20 +196,36 @@ fn steps(with_force: bool) -> impl Strategy<Value = Vec<Step>> {
 /// The bound claims with their addresses. Claims that are being deleted are left out: another claim may get their
 /// address.
 async fn bound(api: &ManagementApi) -> Vec<(String, String)> {
-    let addresses = Api::<IPAddress>::all(api.client()).list(&ListParams::default()).await.expect("a list");
+    let addresses = Api::<IPAddress>::all(api.client())
+        .list(&ListParams::default())
+        .await
+        .expect("a list");
     let by_owner: BTreeMap<(String, String), String> = addresses
         .items
         .into_iter()
         .filter_map(|address| {
-            let owner = address.owner_references().iter().find(|owner| owner.kind == "IPAddressClaim")?;
-            Some(((address.name_any(), owner.uid.clone()), address.spec.address.clone()))
+            let owner = address
+                .owner_references()
+                .iter()
+                .find(|owner| owner.kind == "IPAddressClaim")?;
+            Some((
+                (address.name_any(), owner.uid.clone()),
+                address.spec.address.clone(),
+            ))
         })
         .collect();
-    let claims = Api::<IPAddressClaim>::all(api.client()).list(&ListParams::default()).await.expect("a list");
+    let claims = Api::<IPAddressClaim>::all(api.client())
+        .list(&ListParams::default())
+        .await
+        .expect("a list");
     let bound = claims.items.into_iter().filter_map(|claim| {
         let name = claim.address_name()?.to_owned();
         let address = by_owner.get(&(name, claim.uid()?))?;
-        claim.metadata.deletion_timestamp.is_none().then(|| (claim.name_any(), address.clone()))
+        claim
+            .metadata
+            .deletion_timestamp
+            .is_none()
+            .then(|| (claim.name_any(), address.clone()))
     });
     bound.collect()
 }
@@ -235,7 +269,11 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let stripped = serde_json::json!({ "metadata": { "finalizers": null } });
                 let _ = claims.delete(&name, &DeleteParams::default()).await;
                 let _ = claims
-                    .patch(&name, &kube::api::PatchParams::default(), &kube::api::Patch::Merge(stripped))
+                    .patch(
+                        &name,
+                        &kube::api::PatchParams::default(),
+                        &kube::api::Patch::Merge(stripped),
+                    )
                     .await;
             }
             Step::Delete(_) | Step::Remove(_) => {}
@@ -244,7 +282,11 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let next = start(started);
                 started += 1;
                 let last = std::mem::replace(&mut processes[which], next);
-                if matches!(step, Step::Kill(_)) { last.kill().await } else { last.stop().await }
+                if matches!(step, Step::Kill(_)) {
+                    last.kill().await
+                } else {
+                    last.stop().await
+                }
             }
             Step::Wait(time) => sleep(Duration::from_millis(time)).await,
         }
@@ -257,7 +299,15 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     // All pending requests arrive.
     sleep(Duration::from_secs(60)).await;
     // A process that was killed may leave an orphan behind, which `reclaim_orphans` deletes.
-    let healthy = Process::start(&api, 0, false, Settings { reclaim_orphans: true, ..settings() });
+    let healthy = Process::start(
+        &api,
+        0,
+        false,
+        Settings {
+            reclaim_orphans: true,
+            ..settings()
+        },
+    );
     let settled = timeout(SETTLES_WITHIN, async {
         loop {
             if let Some(found) = settled(&api).await {
@@ -270,10 +320,19 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let bound = bound(&api).await;
     prop_assert_eq!(twice(&bound), None);
     if outcome.is_err() {
-        let addresses = api.api::<IPAddress>().list(&ListParams::default()).await.expect("a list").items;
+        let addresses = api
+            .api::<IPAddress>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list")
+            .items;
         let claims = claims.list(&ListParams::default()).await.expect("a list").items;
         let pool = api.get::<InClusterIPPool>("pool").await;
-        prop_assert!(false, "not settled: {bound:?}\n{:?}\n{claims:#?}\n{addresses:#?}", pool.status);
+        prop_assert!(
+            false,
+            "not settled: {bound:?}\n{:?}\n{claims:#?}\n{addresses:#?}",
+            pool.status
+        );
     }
     healthy.stop().await;
     Ok(())
@@ -282,8 +341,18 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
 /// Whether every claim has an address or all addresses are taken, there is no IPAddress without a claim, and the
 /// pool's status agrees.
 async fn settled(api: &ManagementApi) -> Option<()> {
-    let claims = api.api::<IPAddressClaim>().list(&ListParams::default()).await.expect("a list").items;
-    let addresses = api.api::<IPAddress>().list(&ListParams::default()).await.expect("a list").items;
+    let claims = api
+        .api::<IPAddressClaim>()
+        .list(&ListParams::default())
+        .await
+        .expect("a list")
+        .items;
+    let addresses = api
+        .api::<IPAddress>()
+        .list(&ListParams::default())
+        .await
+        .expect("a list")
+        .items;
     let bound = bound(api).await;
     let ready = claims.iter().filter(|claim| is_ready(claim)).count();
     let wanted = claims.len().min(ADDRESS_COUNT);
@@ -291,7 +360,9 @@ async fn settled(api: &ManagementApi) -> Option<()> {
     let status = pool.status.unwrap_or_default();
     let counted = status.ip_addresses.unwrap_or_default();
     let used = i64::try_from(wanted).ok()?;
-    let going = claims.iter().any(|claim| claim.metadata.deletion_timestamp.is_some());
+    let going = claims
+        .iter()
+        .any(|claim| claim.metadata.deletion_timestamp.is_some());
     (!going
         && bound.len() == wanted
         && ready == wanted
@@ -302,7 +373,10 @@ async fn settled(api: &ManagementApi) -> Option<()> {
 }
 
 fn run(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
     let runtime = runtime.expect("a runtime");
     let outcome = runtime.block_on(scenario(seed, steps));
     runtime.shutdown_background();
@@ -312,8 +386,17 @@ fn run(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
 /// Few cases, unless `PROPTEST_CASES` says how many.
 fn config() -> Config {
     let by_environment = Config::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { by_environment.cases } else { 16 };
-    Config { cases, max_shrink_iters: 0, failure_persistence: None, ..by_environment }
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        by_environment.cases
+    } else {
+        16
+    };
+    Config {
+        cases,
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..by_environment
+    }
 }
 
 proptest! {

@@ -1,21 +1,27 @@
 //! Claims on pools of addresses: the cases of the in-cluster IPAM provider's own test suite.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use kube::ResourceExt as _;
+use nephele_api::ipam::{
+    GROUP, PoolKind, finalizers,
+    v1alpha2::{GlobalInClusterIPPool, InClusterIPPool, InClusterIPPoolSpec},
+    v1beta2::{IPAddress, IPAddressClaim},
+};
+use nephele_testkit::{ManagementApi, objects::NAMESPACE};
+use serde_json::json;
 
 use crate::world::{OTHER, World, claim, is_ready, ready, reservation, settings, spec};
-use kube::ResourceExt as _;
-use nephele_api::ipam::v1alpha2::{GlobalInClusterIPPool, InClusterIPPool, InClusterIPPoolSpec};
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_api::ipam::{GROUP, PoolKind, finalizers};
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects::NAMESPACE;
-use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_gets_an_address_and_gives_it_back() {
     let world = World::start().await;
-    let pool = world.pool("pool", spec(&["10.0.1.1-10.0.1.254"], 24, "10.0.1.2")).await;
+    let pool = world
+        .pool("pool", spec(&["10.0.1.1-10.0.1.254"], 24, "10.0.1.2"))
+        .await;
     let claim = world.claim("test", PoolKind::InClusterIPPool, "pool").await;
     let address = world.bound("test").await;
     assert_eq!(
@@ -28,7 +34,10 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
             "gateway": "10.0.1.2",
         })
     );
-    assert_eq!(address.metadata.finalizers, Some(vec![finalizers::ADDRESS.to_owned()]));
+    assert_eq!(
+        address.metadata.finalizers,
+        Some(vec![finalizers::ADDRESS.to_owned()])
+    );
     assert_eq!(
         serde_json::to_value(&address.metadata.owner_references).expect("JSON"),
         json!([
@@ -43,7 +52,10 @@ async fn a_claim_gets_an_address_and_gives_it_back() {
         ])
     );
     let bound: IPAddressClaim = world.api.get("test").await;
-    assert_eq!(bound.metadata.finalizers, Some(vec![finalizers::CLAIM.to_owned()]));
+    assert_eq!(
+        bound.metadata.finalizers,
+        Some(vec![finalizers::CLAIM.to_owned()])
+    );
     world.counts("pool", [253, 1, 252, 0]).await;
 
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
@@ -73,7 +85,9 @@ async fn address(world: &World, name: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_claim_on_another_kind_of_pool_is_left_alone() {
     let world = World::start().await;
-    world.pool("pool", spec(&["10.0.1.1-10.0.1.254"], 24, "10.0.1.2")).await;
+    world
+        .pool("pool", spec(&["10.0.1.1-10.0.1.254"], 24, "10.0.1.2"))
+        .await;
     let mut foreign = claim("kind", IP, "pool");
     foreign.spec.pool_ref.kind = "UnknownIPPool".into();
     let kind = world.api.create(&foreign).await;
@@ -101,7 +115,10 @@ async fn a_claim_without_a_group_is_ours_by_its_kind() {
     world.api.create(&groupless).await;
     // Cluster API's webhook accepts an IPAddress only with the same reference as in its claim.
     let address = world.bound("test").await;
-    assert_eq!((&address.spec.pool_ref, &*address.spec.address), (&groupless.spec.pool_ref, "10.0.0.1"));
+    assert_eq!(
+        (&address.spec.pool_ref, &*address.spec.address),
+        (&groupless.spec.pool_ref, "10.0.0.1")
+    );
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     assert_eq!(world.addresses().await, []);
@@ -130,9 +147,13 @@ async fn a_claim_whose_ip_address_was_refused_is_tried_again_though_nothing_chan
 async fn the_label_of_the_cluster_is_handed_on() {
     let world = World::start().await;
     world.cluster("demo", None, false).await;
-    world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "10.0.0.2")).await;
+    world
+        .pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "10.0.0.2"))
+        .await;
     let mut labelled = claim("test", IP, "pool");
-    labelled.labels_mut().insert("cluster.x-k8s.io/cluster-name".into(), "demo".into());
+    labelled
+        .labels_mut()
+        .insert("cluster.x-k8s.io/cluster-name".into(), "demo".into());
     labelled.labels_mut().insert("another".into(), "label".into());
     world.api.create(&labelled).await;
     let address = world.bound("test").await;
@@ -140,7 +161,10 @@ async fn the_label_of_the_cluster_is_handed_on() {
         serde_json::to_value(address.labels()).expect("JSON"),
         json!({ "cluster.x-k8s.io/cluster-name": "demo" })
     );
-    assert_eq!((address.spec.address.as_str(), address.spec.prefix), ("10.0.0.1", Some(24)));
+    assert_eq!(
+        (address.spec.address.as_str(), address.spec.prefix),
+        ("10.0.0.1", Some(24))
+    );
     world.stop().await;
 }
 
@@ -150,8 +174,14 @@ async fn a_claim_reports_a_missing_pool_and_is_served_when_it_arrives() {
     let world = World::start().await;
     world.claim("local", IP, "pool").await;
     world.claim("global", GLOBAL, "pool").await;
-    assert_eq!(world.waits("local", "PoolNotReady").await, "InClusterIPPool default/pool does not exist");
-    assert_eq!(world.waits("global", "PoolNotReady").await, "GlobalInClusterIPPool pool does not exist");
+    assert_eq!(
+        world.waits("local", "PoolNotReady").await,
+        "InClusterIPPool default/pool does not exist"
+    );
+    assert_eq!(
+        world.waits("global", "PoolNotReady").await,
+        "GlobalInClusterIPPool pool does not exist"
+    );
     assert_eq!(world.addresses().await, []);
     world.pool("pool", spec(&["10.0.0.7"], 24, "")).await;
     assert_eq!(address(&world, "local").await, "10.0.0.7");
@@ -171,9 +201,13 @@ async fn the_lowest_address_that_may_be_handed_out_is() {
         ..spec(&["10.1.1.0/24"], 24, "10.1.1.1")
     };
     world.pool("c5", excluding).await;
-    world.pool("c6", spec(&["10.0.1.3", "10.0.1.2"], 24, "10.0.1.1")).await;
+    world
+        .pool("c6", spec(&["10.0.1.3", "10.0.1.2"], 24, "10.0.1.1"))
+        .await;
     world.pool("c7", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
-    world.pool("c10", spec(&["10.0.0.50", "10.0.0.128"], 24, "10.0.0.1")).await;
+    world
+        .pool("c10", spec(&["10.0.0.50", "10.0.0.128"], 24, "10.0.0.1"))
+        .await;
     let cases: [(&str, &[&str]); 5] = [
         ("c4", &["10.0.1.2"]),
         ("c5", &["10.1.1.6", "10.1.1.8", "10.1.1.9"]),
@@ -201,7 +235,9 @@ async fn the_lowest_address_that_may_be_handed_out_is() {
 #[tokio::test(start_paused = true)]
 async fn namespaces_share_global_pools_and_nothing_else() {
     let world = World::start().await;
-    world.global_pool("wide", spec(&["10.0.0.2-10.0.0.254"], 24, "10.0.0.1")).await;
+    world
+        .global_pool("wide", spec(&["10.0.0.2-10.0.0.254"], 24, "10.0.0.1"))
+        .await;
     world.claim("test", GLOBAL, "wide").await;
     assert_eq!(address(&world, "test").await, "10.0.0.2");
     world.create_in(OTHER, &claim("test", GLOBAL, "wide")).await;
@@ -229,10 +265,14 @@ async fn namespaces_share_global_pools_and_nothing_else() {
 async fn a_paused_pool_gives_nothing_and_takes_nothing_back() {
     let world = World::start().await;
     let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.50"], 24, ""));
-    pool.annotations_mut().insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
+    pool.annotations_mut()
+        .insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
     world.create_in(NAMESPACE, &pool).await;
     world.claim("test", IP, "pool").await;
-    assert_eq!(world.waits("test", "Paused").await, "InClusterIPPool default/pool is paused");
+    assert_eq!(
+        world.waits("test", "Paused").await,
+        "InClusterIPPool default/pool is paused"
+    );
     assert_eq!(world.addresses().await, []);
     world.set_paused::<InClusterIPPool>("pool", false).await;
     assert_eq!(address(&world, "test").await, "10.0.0.50");
@@ -243,7 +283,15 @@ async fn a_paused_pool_gives_nothing_and_takes_nothing_back() {
     world.waits("later", "Paused").await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     everything_had_its_turn(&world).await;
-    assert!(world.api.get::<IPAddressClaim>("test").await.metadata.deletion_timestamp.is_some());
+    assert!(
+        world
+            .api
+            .get::<IPAddressClaim>("test")
+            .await
+            .metadata
+            .deletion_timestamp
+            .is_some()
+    );
     world.set_paused::<InClusterIPPool>("pool", false).await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     assert_eq!(address(&world, "later").await, "10.0.0.50");
@@ -274,7 +322,9 @@ async fn an_exhausted_pool_serves_the_next_claim_when_an_address_comes_free() {
 #[tokio::test(start_paused = true)]
 async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_gets_it() {
     let world = World::start().await;
-    let by_hand = world.create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1")).await;
+    let by_hand = world
+        .create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1"))
+        .await;
     let mut owned = reservation("owned", "pool", "10.0.0.2");
     owned.metadata.owner_references = Some(
         serde_json::from_value(json!([
@@ -285,7 +335,9 @@ async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_g
     // The finalizer keeps the garbage collector from deleting it, because its owner does not exist.
     owned.metadata.finalizers = Some(vec!["example.com/keep".into()]);
     world.create_in(NAMESPACE, &owned).await;
-    world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "10.0.0.254")).await;
+    world
+        .pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "10.0.0.254"))
+        .await;
     world.counts("pool", [253, 2, 251, 0]).await;
     world.claim("another", IP, "pool").await;
     assert_eq!(address(&world, "another").await, "10.0.0.3");
@@ -297,11 +349,19 @@ async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_g
     assert_eq!(adopted.finalizers(), [finalizers::ADDRESS]);
     let owners = |address: &IPAddress| -> Vec<(String, Option<bool>)> {
         let owners = address.owner_references().iter();
-        owners.map(|owner| (owner.kind.clone(), owner.controller)).collect()
+        owners
+            .map(|owner| (owner.kind.clone(), owner.controller))
+            .collect()
     };
-    let ours = [("IPAddressClaim".to_owned(), Some(true)), ("InClusterIPPool".to_owned(), Some(false))];
+    let ours = [
+        ("IPAddressClaim".to_owned(), Some(true)),
+        ("InClusterIPPool".to_owned(), Some(false)),
+    ];
     assert_eq!(owners(&adopted), ours);
-    assert_eq!(adopted.owner_references()[0].uid, claim.metadata.uid.unwrap_or_default());
+    assert_eq!(
+        adopted.owner_references()[0].uid,
+        claim.metadata.uid.unwrap_or_default()
+    );
 
     world.stop().await;
 }
@@ -311,22 +371,29 @@ async fn an_ip_address_made_by_hand_is_a_reservation_and_the_claim_of_its_name_g
 async fn a_paused_cluster_stops_its_claims_both_ways() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
-    for (name, paused, annotated) in
-        [("spec", Some(true), false), ("annotation", None, true), ("both", Some(true), true)]
-    {
+    for (name, paused, annotated) in [
+        ("spec", Some(true), false),
+        ("annotation", None, true),
+        ("both", Some(true), true),
+    ] {
         world.cluster(name, paused, annotated).await;
         let mut by_name = claim(&format!("{name}-name"), IP, "pool");
         by_name.spec.cluster_name = name.into();
         world.api.create(&by_name).await;
         let mut by_label = claim(&format!("{name}-label"), IP, "pool");
-        by_label.labels_mut().insert("cluster.x-k8s.io/cluster-name".into(), name.into());
+        by_label
+            .labels_mut()
+            .insert("cluster.x-k8s.io/cluster-name".into(), name.into());
         world.api.create(&by_label).await;
         for claim in [format!("{name}-name"), format!("{name}-label")] {
             world.waits(&claim, "Paused").await;
         }
         // Another change of the Cluster does not wake its claims.
         let touched = json!({ "metadata": { "annotations": { "example.com/touched": "" } } });
-        world.api.patch::<nephele_api::core::Cluster>(name, &touched).await;
+        world
+            .api
+            .patch::<nephele_api::core::Cluster>(name, &touched)
+            .await;
     }
     everything_had_its_turn(&world).await;
     assert_eq!(world.addresses().await.len(), 1);
@@ -334,13 +401,19 @@ async fn a_paused_cluster_stops_its_claims_both_ways() {
         let unpaused = json!({
             "metadata": { "annotations": { nephele_controller::PAUSED_ANNOTATION: null } }, "spec": { "paused": false },
         });
-        world.api.patch::<nephele_api::core::Cluster>(name, &unpaused).await;
+        world
+            .api
+            .patch::<nephele_api::core::Cluster>(name, &unpaused)
+            .await;
         for claim in [format!("{name}-name"), format!("{name}-label")] {
             world.bound(&claim).await;
         }
     }
     // A paused Cluster stops the release of addresses, too.
-    world.api.patch::<nephele_api::core::Cluster>("spec", &json!({ "spec": { "paused": true } })).await;
+    world
+        .api
+        .patch::<nephele_api::core::Cluster>("spec", &json!({ "spec": { "paused": true } }))
+        .await;
     let mut later = claim("later", IP, "pool");
     later.spec.cluster_name = "spec".into();
     world.api.create(&later).await;
@@ -348,8 +421,19 @@ async fn a_paused_cluster_stops_its_claims_both_ways() {
     world.delete::<IPAddressClaim>(NAMESPACE, "spec-name").await;
     world.claim("after", IP, "pool").await;
     world.bound("after").await;
-    assert!(world.api.get::<IPAddressClaim>("spec-name").await.metadata.deletion_timestamp.is_some());
-    world.api.patch::<nephele_api::core::Cluster>("spec", &json!({ "spec": { "paused": false } })).await;
+    assert!(
+        world
+            .api
+            .get::<IPAddressClaim>("spec-name")
+            .await
+            .metadata
+            .deletion_timestamp
+            .is_some()
+    );
+    world
+        .api
+        .patch::<nephele_api::core::Cluster>("spec", &json!({ "spec": { "paused": false } }))
+        .await;
     world.gone::<IPAddressClaim>(NAMESPACE, "spec-name").await;
     world.stop().await;
 }
@@ -364,7 +448,9 @@ async fn a_cluster_that_is_not_there_is_waited_for() {
     named.metadata.finalizers = Some(vec![finalizers::CLAIM.into()]);
     let named = world.api.create(&named).await;
     let mut labelled = claim("labelled", IP, "pool");
-    labelled.labels_mut().insert("cluster.x-k8s.io/cluster-name".into(), "unfindable".into());
+    labelled
+        .labels_mut()
+        .insert("cluster.x-k8s.io/cluster-name".into(), "unfindable".into());
     let labelled = world.api.create(&labelled).await;
     everything_had_its_turn(&world).await;
     assert_eq!(world.api.get::<IPAddressClaim>("named").await, named);
@@ -385,7 +471,9 @@ async fn a_claim_goes_although_its_cluster_went_before() {
     named.spec.cluster_name = "demo".into();
     world.api.create(&named).await;
     world.bound("test").await;
-    world.delete::<nephele_api::core::Cluster>(NAMESPACE, "demo").await;
+    world
+        .delete::<nephele_api::core::Cluster>(NAMESPACE, "demo")
+        .await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     assert_eq!(world.addresses().await, []);
@@ -398,7 +486,9 @@ async fn a_paused_claim_stays_as_it_is_over_a_restart() {
     let world = World::start().await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.254"], 24, "")).await;
     let mut paused = claim("test", IP, "pool");
-    paused.annotations_mut().insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
+    paused
+        .annotations_mut()
+        .insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
     world.api.create(&paused).await;
     world.waits("test", "Paused").await;
     let before = world.api.get::<IPAddressClaim>("test").await;
@@ -412,7 +502,10 @@ async fn a_paused_claim_stays_as_it_is_over_a_restart() {
 }
 
 fn with_grace(addresses: &str, seconds: i32) -> InClusterIPPoolSpec {
-    InClusterIPPoolSpec { address_reuse_grace_period_seconds: Some(seconds), ..spec(&[addresses], 24, "") }
+    InClusterIPPoolSpec {
+        address_reuse_grace_period_seconds: Some(seconds),
+        ..spec(&[addresses], 24, "")
+    }
 }
 
 // C34, over a restart, and without keeping the claim.
@@ -431,12 +524,27 @@ async fn a_released_address_is_held_back_without_holding_its_claim() {
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     let held: IPAddress = world.api.get("test").await;
-    let released_at = held.metadata.deletion_timestamp.clone().expect("its deletion was asked for").0;
-    assert!(held.owner_references().iter().all(|owner| owner.kind != "IPAddressClaim"));
+    let released_at = held
+        .metadata
+        .deletion_timestamp
+        .clone()
+        .expect("its deletion was asked for")
+        .0;
+    assert!(
+        held.owner_references()
+            .iter()
+            .all(|owner| owner.kind != "IPAddressClaim")
+    );
     world.counts("pool", [2, 2, 0, 0]).await;
     let world = world.restart().await;
     let next = world.bound("next").await;
-    let waited = next.metadata.creation_timestamp.clone().expect("made").0.duration_since(released_at);
+    let waited = next
+        .metadata
+        .creation_timestamp
+        .clone()
+        .expect("made")
+        .0
+        .duration_since(released_at);
     assert!(waited >= jiff::SignedDuration::from_secs(2), "{waited:?}");
     assert_eq!(next.spec.address, "10.0.0.10");
     world.stop().await;
@@ -490,7 +598,10 @@ async fn a_claim_reports_and_waits_for_an_ip_address_of_its_name_and_another_poo
     world.create_in(NAMESPACE, &foreign).await;
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
-    assert_eq!(message, "IPAddress default/test exists and is of another pool, OtherPool elsewhere");
+    assert_eq!(
+        message,
+        "IPAddress default/test exists and is of another pool, OtherPool elsewhere"
+    );
     // The waiting claim blocks no other claim.
     world.claim("another", IP, "pool").await;
     assert_eq!(address(&world, "another").await, "10.0.0.1");
@@ -509,10 +620,15 @@ async fn a_claim_takes_no_ip_address_along_that_is_not_its_own() {
     world.claim("holder", IP, "pool").await;
     world.bound("holder").await;
     // The holder has its address, so the claim of its name cannot take it over.
-    let by_hand = world.create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1")).await;
+    let by_hand = world
+        .create_in(NAMESPACE, &reservation("test", "pool", "10.0.0.1"))
+        .await;
     world.claim("test", IP, "pool").await;
     let message = world.waits("test", "AllocationFailed").await;
-    assert_eq!(message, "IPAddress default/test exists and its address 10.0.0.1 is in use by default/holder");
+    assert_eq!(
+        message,
+        "IPAddress default/test exists and its address 10.0.0.1 is in use by default/holder"
+    );
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.gone::<IPAddressClaim>(NAMESPACE, "test").await;
     assert_eq!(world.api.get::<IPAddress>("test").await, by_hand);
@@ -522,24 +638,41 @@ async fn a_claim_takes_no_ip_address_along_that_is_not_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_wanted_address_is_had_or_the_reason_why_not() {
     let world = World::start().await;
-    world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.5")).await;
+    world
+        .pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "10.0.0.5"))
+        .await;
     let wanting = |name: &str, wanted: &str| {
         let mut claim = claim(name, IP, "pool");
-        claim.annotations_mut().insert("ipam.nephele.dev/address".into(), wanted.into());
+        claim
+            .annotations_mut()
+            .insert("ipam.nephele.dev/address".into(), wanted.into());
         claim
     };
     world.api.create(&wanting("first", "10.0.0.7")).await;
     assert_eq!(address(&world, "first").await, "10.0.0.7");
     for (name, wanted, message) in [
         ("taken", "10.0.0.7", "address 10.0.0.7 is in use by default/first"),
-        ("outside", "10.0.1.7", "address 10.0.1.7 cannot be allocated from the pool"),
-        ("gateway", "10.0.0.5", "address 10.0.0.5 cannot be allocated from the pool"),
+        (
+            "outside",
+            "10.0.1.7",
+            "address 10.0.1.7 cannot be allocated from the pool",
+        ),
+        (
+            "gateway",
+            "10.0.0.5",
+            "address 10.0.0.5 cannot be allocated from the pool",
+        ),
     ] {
         world.api.create(&wanting(name, wanted)).await;
         assert_eq!(world.waits(name, "AllocationFailed").await, message);
     }
     world.api.create(&wanting("malformed", "ten")).await;
-    assert!(world.waits("malformed", "AllocationFailed").await.contains("is not an address"));
+    assert!(
+        world
+            .waits("malformed", "AllocationFailed")
+            .await
+            .contains("is not an address")
+    );
     // Claims that cannot be served block no other claim.
     world.claim("plain", IP, "pool").await;
     assert_eq!(address(&world, "plain").await, "10.0.0.1");
@@ -570,15 +703,23 @@ async fn waiting_claims_are_served_in_order_as_addresses_come_free() {
         world.bound(served).await;
         let claims = ["w1", "w2", "w3", "w4"].iter().filter(|name| **name > served);
         for name in claims {
-            assert!(!is_ready(&world.api.get::<IPAddressClaim>(name).await), "{name} came before its turn");
+            assert!(
+                !is_ready(&world.api.get::<IPAddressClaim>(name).await),
+                "{name} came before its turn"
+            );
         }
     }
     // A pool that grows serves the rest.
     let grown = json!({ "spec": { "addresses": ["10.0.0.1-10.0.0.3"] } });
     world.api.patch::<InClusterIPPool>("pool", &grown).await;
     world.bound("w4").await;
-    let last = ready(&world.api.get::<IPAddressClaim>("w4").await).expect("said").clone();
-    assert_eq!((last.status.as_str(), last.reason.as_str()), ("True", "AddressAllocated"));
+    let last = ready(&world.api.get::<IPAddressClaim>("w4").await)
+        .expect("said")
+        .clone();
+    assert_eq!(
+        (last.status.as_str(), last.reason.as_str()),
+        ("True", "AddressAllocated")
+    );
     world.stop().await;
 }
 
@@ -591,7 +732,10 @@ async fn a_claim_whose_ip_address_was_taken_away_gets_another() {
     let before = world.bound("test").await;
     world.delete::<IPAddress>(NAMESPACE, "test").await;
     let held: IPAddress = world.api.get("test").await;
-    assert!(held.metadata.deletion_timestamp.is_some(), "the finalizer holds it");
+    assert!(
+        held.metadata.deletion_timestamp.is_some(),
+        "the finalizer holds it"
+    );
     world.strip::<IPAddress>("test").await;
     let again = world
         .eventually::<IPAddress>(NAMESPACE, "test", "to be made again", |address| {
@@ -609,26 +753,37 @@ async fn a_claim_that_goes_without_our_finalizer_is_not_written() {
     let mut going = claim("test", IP, "pool");
     going.metadata.finalizers = Some(vec!["example.com/keep".into()]);
     let mut paused = going.clone();
-    paused.annotations_mut().insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
+    paused
+        .annotations_mut()
+        .insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
     world.api.create(&paused).await;
     world.delete::<IPAddressClaim>(NAMESPACE, "test").await;
     world.set_paused::<IPAddressClaim>("test", false).await;
     world.pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
     everything_had_its_turn(&world).await;
     let left: IPAddressClaim = world.api.get("test").await;
-    assert_eq!(left.metadata.finalizers, Some(vec!["example.com/keep".to_owned()]));
+    assert_eq!(
+        left.metadata.finalizers,
+        Some(vec!["example.com/keep".to_owned()])
+    );
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_global_pool_that_is_paused_serves_when_it_is_not() {
     let world = World::start().await;
-    world.global_pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, "")).await;
+    world
+        .global_pool("pool", spec(&["10.0.0.1-10.0.0.9"], 24, ""))
+        .await;
     let paused = |value: serde_json::Value| json!({ "metadata": { "annotations": { nephele_controller::PAUSED_ANNOTATION: value } } });
-    world.patch_global::<GlobalInClusterIPPool>("pool", &paused(json!(""))).await;
+    world
+        .patch_global::<GlobalInClusterIPPool>("pool", &paused(json!("")))
+        .await;
     world.claim("test", GLOBAL, "pool").await;
     world.waits("test", "Paused").await;
-    world.patch_global::<GlobalInClusterIPPool>("pool", &paused(json!(null))).await;
+    world
+        .patch_global::<GlobalInClusterIPPool>("pool", &paused(json!(null)))
+        .await;
     world.bound("test").await;
     world.stop().await;
 }
@@ -641,7 +796,12 @@ async fn owners_and_finalizers_of_an_ip_address_that_were_taken_away_are_restore
     let before = world.bound("test").await;
     let kept = |address: &IPAddress| {
         let owners = address.metadata.owner_references.clone().unwrap_or_default();
-        (owners, address.metadata.finalizers.clone(), address.metadata.uid.clone(), address.spec.clone())
+        (
+            owners,
+            address.metadata.finalizers.clone(),
+            address.metadata.uid.clone(),
+            address.spec.clone(),
+        )
     };
     let by_pool = &before.owner_references()[1];
     let by_claim = &before.owner_references()[0];
@@ -652,7 +812,10 @@ async fn owners_and_finalizers_of_an_ip_address_that_were_taken_away_are_restore
         json!({ "finalizers": null }),
         json!({ "ownerReferences": null, "finalizers": null }),
     ] {
-        world.api.patch::<IPAddress>("test", &json!({ "metadata": taken })).await;
+        world
+            .api
+            .patch::<IPAddress>("test", &json!({ "metadata": taken }))
+            .await;
         let after = world
             .eventually::<IPAddress>(NAMESPACE, "test", "to be as it was", |address| {
                 address.owner_references().len() == 2 && !address.finalizers().is_empty()

@@ -2,18 +2,19 @@
 //! owners, an owner has another version of its API, they are created again in any order, or deleted in any order. Each claim
 //! then has the address that it had, or everything is gone.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::time::Duration;
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
-use kube::api::{DeleteParams, PostParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Resource, ResourceExt as _};
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_api::ipam::{PoolKind, finalizers};
-use nephele_testkit::objects::NAMESPACE;
-use nephele_testkit::{Damage, ManagementApi};
+use kube::{
+    Resource, ResourceExt as _,
+    api::{DeleteParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use nephele_api::ipam::{
+    PoolKind, finalizers,
+    v1alpha2::InClusterIPPool,
+    v1beta2::{IPAddress, IPAddressClaim},
+};
+use nephele_testkit::{Damage, ManagementApi, objects::NAMESPACE};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
@@ -101,8 +102,12 @@ async fn erase<K>(api: &ManagementApi, name: &str)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    api.patch::<K>(name, &json!({ "metadata": { "finalizers": null } })).await;
-    api.api::<K>().delete(name, &DeleteParams::default()).await.expect("it is there");
+    api.patch::<K>(name, &json!({ "metadata": { "finalizers": null } }))
+        .await;
+    api.api::<K>()
+        .delete(name, &DeleteParams::default())
+        .await
+        .expect("it is there");
 }
 
 /// Their owners have the uids of the backup.
@@ -135,11 +140,21 @@ async fn objects_that_are_created_again_in_any_order_are_what_they_were() {
             for step in order {
                 match step {
                     "pool" => {
-                        world.api.api().create(&params, &of_backup(&pool)).await.expect("it is taken");
+                        world
+                            .api
+                            .api()
+                            .create(&params, &of_backup(&pool))
+                            .await
+                            .expect("it is taken");
                     }
                     "claims" => {
                         for claim in &claims {
-                            world.api.api().create(&params, &of_backup(claim)).await.expect("it is taken");
+                            world
+                                .api
+                                .api()
+                                .create(&params, &of_backup(claim))
+                                .await
+                                .expect("it is taken");
                         }
                     }
                     _ => {

@@ -1,11 +1,12 @@
 //! Claims on pools of prefixes: the cases of the in-cluster IPAM provider's own test suite.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Api;
-use kube::api::PostParams;
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1alpha2::{GlobalInClusterPrefixPool, InClusterPrefixPool, InClusterPrefixPoolSpec};
-use nephele_api::ipam::v1beta2::IPAddressClaim;
+use kube::{Api, api::PostParams};
+use nephele_api::ipam::{
+    PoolKind,
+    v1alpha2::{GlobalInClusterPrefixPool, InClusterPrefixPool, InClusterPrefixPoolSpec},
+    v1beta2::IPAddressClaim,
+};
 use nephele_testkit::objects::NAMESPACE;
 use serde_json::json;
 
@@ -17,7 +18,9 @@ const GLOBAL: PoolKind = PoolKind::GlobalInClusterPrefixPool;
 async fn counts_so(world: &World, pool: &str, wanted: [i64; 4]) {
     let wanted = counts(wanted);
     let is = |pool: &InClusterPrefixPool| counted(pool.status.as_ref()) == Some(wanted);
-    world.eventually::<InClusterPrefixPool>(NAMESPACE, pool, "to count so", is).await;
+    world
+        .eventually::<InClusterPrefixPool>(NAMESPACE, pool, "to count so", is)
+        .await;
 }
 
 /// Base address, length and gateway of the prefix of a new claim.
@@ -31,13 +34,19 @@ async fn prefix(world: &World, name: &str, pool: &str) -> (String, Option<i32>, 
 #[tokio::test(start_paused = true)]
 async fn the_lowest_prefix_that_may_be_handed_out_is() {
     let world = World::start().await;
-    let with_gateway = InClusterPrefixPoolSpec { gateway: "fd10::1".into(), ..prefixes(&["fd00::/62"], 64) };
+    let with_gateway = InClusterPrefixPoolSpec {
+        gateway: "fd10::1".into(),
+        ..prefixes(&["fd00::/62"], 64)
+    };
     world.prefix_pool("d1", with_gateway).await;
     counts_so(&world, "d1", [4, 0, 4, 0]).await;
     let of = |address: &str, length: i32, gateway: &str| (address.into(), Some(length), gateway.into());
     assert_eq!(prefix(&world, "d1-1", "d1").await, of("fd00::", 64, "fd10::1"));
     counts_so(&world, "d1", [4, 1, 3, 0]).await;
-    assert_eq!(prefix(&world, "d1-2", "d1").await, of("fd00:0:0:1::", 64, "fd10::1"));
+    assert_eq!(
+        prefix(&world, "d1-2", "d1").await,
+        of("fd00:0:0:1::", 64, "fd10::1")
+    );
 
     world.prefix_pool("d3", prefixes(&["fd06::/48"], 56)).await;
     counts_so(&world, "d3", [256, 0, 256, 0]).await;
@@ -45,7 +54,9 @@ async fn the_lowest_prefix_that_may_be_handed_out_is() {
     counts_so(&world, "d3", [256, 1, 255, 0]).await;
     assert_eq!(prefix(&world, "d3-2", "d3").await, of("fd06:0:0:100::", 56, ""));
 
-    world.prefix_pool("d4", prefixes(&["fd00:0:0:1::/64", "fd10::/48"], 64)).await;
+    world
+        .prefix_pool("d4", prefixes(&["fd00:0:0:1::/64", "fd10::/48"], 64))
+        .await;
     assert_eq!(prefix(&world, "d4-1", "d4").await, of("fd00:0:0:1::", 64, ""));
     assert_eq!(prefix(&world, "d4-2", "d4").await, of("fd10::", 64, ""));
     world.stop().await;
@@ -69,7 +80,10 @@ async fn a_paused_pool_gives_nothing() {
 async fn a_global_pool_serves_every_namespace_and_waits_for_all_to_go() {
     let world = World::start().await;
     let pool = GlobalInClusterPrefixPool {
-        metadata: ObjectMeta { name: Some("pool".into()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some("pool".into()),
+            ..ObjectMeta::default()
+        },
         spec: prefixes(&["fd01::/63"], 64),
         status: None,
     };
@@ -80,7 +94,9 @@ async fn a_global_pool_serves_every_namespace_and_waits_for_all_to_go() {
     world.create_in(OTHER, &claim("test", GLOBAL, "pool")).await;
     assert_eq!(world.bound_in(OTHER, "test").await.spec.address, "fd01:0:0:1::");
 
-    api.delete("pool", &kube::api::DeleteParams::default()).await.expect("deleted");
+    api.delete("pool", &kube::api::DeleteParams::default())
+        .await
+        .expect("deleted");
     world.delete::<IPAddressClaim>(OTHER, "test").await;
     world.gone::<IPAddressClaim>(OTHER, "test").await;
     assert!(api.get_opt("pool").await.expect("an answer").is_some());
@@ -112,7 +128,9 @@ async fn a_released_prefix_goes_to_the_claim_that_waits() {
 async fn a_prefix_that_could_not_be_handed_out_any_more_is_counted() {
     let world = World::start().await;
     for pool in ["fd01", "fd03"] {
-        world.prefix_pool(pool, prefixes(&[&format!("{pool}::/62")], 64)).await;
+        world
+            .prefix_pool(pool, prefixes(&[&format!("{pool}::/62")], 64))
+            .await;
         prefix(&world, &format!("{pool}-claim"), pool).await;
     }
     let shrunk = json!({ "spec": { "prefixes": ["fd01:0:0:1::/64"] } });

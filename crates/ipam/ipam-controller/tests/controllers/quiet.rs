@@ -2,28 +2,31 @@
 //!
 //! Delays are drawn from a seed. Time is paused: it jumps to the next timer.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::body::Body;
-use futures::StreamExt as _;
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all};
 use http::{Method, Request, Response};
 use kube::Client;
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects::NAMESPACE;
+use nephele_api::ipam::{
+    PoolKind,
+    v1beta2::{IPAddress, IPAddressClaim},
+};
+use nephele_testkit::{ManagementApi, objects::NAMESPACE};
 use parking_lot::Mutex;
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestCaseError},
+};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
 
-use crate::draws::Draws;
-use crate::world::{World, settings, spec};
+use crate::{
+    draws::Draws,
+    world::{World, settings, spec},
+};
 
 /// How long an API server works on a request that it is busy with.
 const WORK: Duration = Duration::from_millis(10);
@@ -126,7 +129,9 @@ fn check(
     expected: [&str; 3],
     claims: usize,
 ) -> Result<(), TestCaseError> {
-    let of_pool = requests.remove("PATCH inclusterippools/status 200").unwrap_or_default();
+    let of_pool = requests
+        .remove("PATCH inclusterippools/status 200")
+        .unwrap_or_default();
     // Events are not about claims that get an address.
     requests.retain(|what, _| !what.contains("other"));
     prop_assert_eq!(requests, expected.map(|what| (what.to_owned(), claims)).into());
@@ -145,15 +150,38 @@ async fn quiet(delays: Delays) -> Result<(), TestCaseError> {
     sleep(QUIET).await;
     sent.take();
     let names = names(CLAIMS);
-    join_all(names.iter().map(|name| world.claim(name, PoolKind::InClusterIPPool, "pool"))).await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.claim(name, PoolKind::InClusterIPPool, "pool")),
+    )
+    .await;
     join_all(names.iter().map(|name| world.bound(name))).await;
     sleep(QUIET).await;
-    let bind = ["PATCH ipaddressclaims 200", "PATCH ipaddressclaims/status 200", "POST ipaddresses 201"];
+    let bind = [
+        "PATCH ipaddressclaims 200",
+        "PATCH ipaddressclaims/status 200",
+        "POST ipaddresses 201",
+    ];
     check(sent.take(), bind, CLAIMS)?;
-    join_all(names.iter().map(|name| world.delete::<IPAddressClaim>(NAMESPACE, name))).await;
-    join_all(names.iter().map(|name| world.gone::<IPAddressClaim>(NAMESPACE, name))).await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.delete::<IPAddressClaim>(NAMESPACE, name)),
+    )
+    .await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.gone::<IPAddressClaim>(NAMESPACE, name)),
+    )
+    .await;
     sleep(QUIET).await;
-    let release = ["DELETE ipaddresses 200", "PATCH ipaddressclaims 200", "PATCH ipaddresses 200"];
+    let release = [
+        "DELETE ipaddresses 200",
+        "PATCH ipaddressclaims 200",
+        "PATCH ipaddresses 200",
+    ];
     check(sent.take(), release, CLAIMS)?;
     prop_assert_eq!(world.addresses().await, Vec::<IPAddress>::new());
     world.stop().await;
@@ -181,7 +209,12 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     const CLAIMS: usize = 300;
     let api = ManagementApi::start();
     let sent = Arc::new(Sent::default());
-    let delays = Delays { seed: 7, request: Duration::ZERO, watch: Duration::ZERO, at_a_time: Some(4) };
+    let delays = Delays {
+        seed: 7,
+        request: Duration::ZERO,
+        watch: Duration::ZERO,
+        at_a_time: Some(4),
+    };
     let client = client(&api, delays, &sent);
     let world = World::through(api, client, settings());
     world.pool("pool", spec(&["10.0.0.0/16"], 16, "10.0.0.1")).await;
@@ -189,7 +222,10 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     sleep(QUIET).await;
     sent.told.lock().clear();
     // The claims arrive faster than they can be served, and not in the order of their names.
-    let names: Vec<String> = names(CLAIMS).into_iter().map(|name| name.chars().rev().collect()).collect();
+    let names: Vec<String> = names(CLAIMS)
+        .into_iter()
+        .map(|name| name.chars().rev().collect())
+        .collect();
     let mut created = BTreeMap::new();
     for name in &names {
         world.claim(name, PoolKind::InClusterIPPool, "pool").await;
@@ -199,17 +235,26 @@ async fn claims_are_served_first_in_first_out_while_the_api_server_is_busy() {
     join_all(names.iter().map(|name| world.bound(name))).await;
     let told = std::mem::take(&mut *sent.told.lock());
     assert_eq!(told.len(), CLAIMS);
-    let place: BTreeMap<&str, usize> =
-        told.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
+    let place: BTreeMap<&str, usize> = told
+        .iter()
+        .enumerate()
+        .map(|(place, (name, _))| (name.as_str(), place))
+        .collect();
     // A claim is never overtaken by more claims than are served at a time.
-    let overtaken = names.iter().enumerate().map(|(order, name)| place[name.as_str()].saturating_sub(order));
+    let overtaken = names
+        .iter()
+        .enumerate()
+        .map(|(order, name)| place[name.as_str()].saturating_sub(order));
     let most = overtaken.max().expect("there are claims");
     let mut latencies: Vec<Duration> = told.iter().map(|(name, at)| *at - created[name]).collect();
     latencies.sort();
     let p50 = latencies[CLAIMS / 2];
     let p99 = latencies[CLAIMS * 99 / 100];
     println!("overtaken by {most} at most; p50 {p50:?}, p99 {p99:?}");
-    assert!(most <= 2 * usize::from(settings().concurrency.get()), "overtaken by {most}");
+    assert!(
+        most <= 2 * usize::from(settings().concurrency.get()),
+        "overtaken by {most}"
+    );
     // The backlog grows evenly.
     assert!(p99 < p50 * 5 / 2, "p50 {p50:?}, p99 {p99:?}");
     world.stop().await;

@@ -3,25 +3,24 @@
 //!
 //! Time is paused: it jumps to the next timer.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::body::Body;
-use futures::StreamExt as _;
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects::NAMESPACE;
+use nephele_api::ipam::{
+    PoolKind,
+    v1beta2::{IPAddress, IPAddressClaim},
+};
+use nephele_testkit::{ManagementApi, objects::NAMESPACE};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
 
 use crate::world::{World, settings, spec};
 
@@ -73,7 +72,11 @@ impl Log {
             let server = server.clone();
             let work = Arc::clone(&work);
             async move {
-                if !request.uri().query().is_some_and(|query| query.contains("watch=")) {
+                if !request
+                    .uri()
+                    .query()
+                    .is_some_and(|query| query.contains("watch="))
+                {
                     let _permit = work.acquire().await.expect("it is never closed");
                     sleep(WORK).await;
                 }
@@ -100,7 +103,10 @@ impl Log {
                 let (mut what, mut name) = described(&path);
                 if head.method == Method::POST {
                     let object: Value = serde_json::from_slice(&body).expect("JSON");
-                    object["metadata"]["name"].as_str().unwrap_or_default().clone_into(&mut name);
+                    object["metadata"]["name"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .clone_into(&mut name);
                 }
                 what = format!("{} {what}", head.method);
                 let sent = log.event();
@@ -114,7 +120,12 @@ impl Log {
                     (true, "GET ipaddressclaims") => response.map(behind),
                     (true, _) => response,
                     (false, _) => {
-                        log.requests.lock().push(Sent { what, name, sent, answered });
+                        log.requests.lock().push(Sent {
+                            what,
+                            name,
+                            sent,
+                            answered,
+                        });
                         response
                     }
                 })
@@ -126,15 +137,22 @@ impl Log {
 
 /// The plural with the subresource, and the name.
 fn described(path: &str) -> (String, String) {
-    let mut parts =
-        path.trim_start_matches("/apis/").trim_start_matches("/api/").split('/').skip(2).peekable();
+    let mut parts = path
+        .trim_start_matches("/apis/")
+        .trim_start_matches("/api/")
+        .split('/')
+        .skip(2)
+        .peekable();
     if parts.next_if_eq(&"namespaces").is_some() {
         parts.next();
     }
     let plural = parts.next().unwrap_or_default();
     let name = parts.next().unwrap_or_default();
     let separator = if parts.peek().is_some() { "/" } else { "" };
-    (format!("{plural}{separator}{}", parts.next().unwrap_or_default()), name.to_owned())
+    (
+        format!("{plural}{separator}{}", parts.next().unwrap_or_default()),
+        name.to_owned(),
+    )
 }
 
 /// Delays all watch events by [`LAG`], in order.
@@ -170,7 +188,11 @@ fn assert_order(requests: &[Sent], first: &str, second: &str) {
     let seconds = of(second);
     assert_eq!(firsts.len(), CLAIMS);
     for (name, first) in firsts {
-        assert!(first.answered < seconds[name].sent, "{first:?} and {:?}", seconds[name]);
+        assert!(
+            first.answered < seconds[name].sent,
+            "{first:?} and {:?}",
+            seconds[name]
+        );
     }
 }
 
@@ -184,7 +206,12 @@ async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind
     world.counts("pool", [65533, 0, 65533, 0]).await;
     let names: Vec<String> = (0..CLAIMS).map(|number| format!("claim-{number}")).collect();
     log.take();
-    join_all(names.iter().map(|name| world.claim(name, PoolKind::InClusterIPPool, "pool"))).await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.claim(name, PoolKind::InClusterIPPool, "pool")),
+    )
+    .await;
     join_all(names.iter().map(|name| world.bound(name))).await;
     sleep(LAG * 5).await;
     let bind = log.take();
@@ -198,12 +225,25 @@ async fn nothing_is_sent_twice_and_nothing_out_of_turn_while_the_watch_is_behind
     assert_order(&bind, "PATCH ipaddressclaims", "POST ipaddresses");
     assert_order(&bind, "POST ipaddresses", "PATCH ipaddressclaims/status");
 
-    join_all(names.iter().map(|name| world.delete::<IPAddressClaim>(NAMESPACE, name))).await;
-    join_all(names.iter().map(|name| world.gone::<IPAddressClaim>(NAMESPACE, name))).await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.delete::<IPAddressClaim>(NAMESPACE, name)),
+    )
+    .await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.gone::<IPAddressClaim>(NAMESPACE, name)),
+    )
+    .await;
     sleep(LAG * 5).await;
     let release = log.take();
-    let expected =
-        [("DELETE ipaddresses", CLAIMS), ("PATCH ipaddressclaims", CLAIMS), ("PATCH ipaddresses", CLAIMS)];
+    let expected = [
+        ("DELETE ipaddresses", CLAIMS),
+        ("PATCH ipaddressclaims", CLAIMS),
+        ("PATCH ipaddresses", CLAIMS),
+    ];
     assert_eq!(tally(&release), expected.into());
     assert_order(&release, "DELETE ipaddresses", "PATCH ipaddressclaims");
     assert_eq!(world.addresses().await, Vec::<IPAddress>::new());
@@ -221,7 +261,12 @@ async fn a_claim_on_a_pool_of_its_own_is_served_while_many_wait_for_another() {
         world.counts(pool, [65533, 0, 65533, 0]).await;
     }
     let names: Vec<String> = (0..MANY).map(|number| format!("claim-{number}")).collect();
-    join_all(names.iter().map(|name| world.claim(name, PoolKind::InClusterIPPool, "large"))).await;
+    join_all(
+        names
+            .iter()
+            .map(|name| world.claim(name, PoolKind::InClusterIPPool, "large")),
+    )
+    .await;
     let start = Instant::now();
     let mut slowest = Duration::ZERO;
     for name in ["first", "second", "third"] {

@@ -1,17 +1,22 @@
 //! A cluster in which the in-cluster IPAM provider ran until now, with the objects that it leaves.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams};
-use nephele_api::ipam::v1alpha2::InClusterIPPool;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim};
-use nephele_api::ipam::{GROUP, PoolKind, finalizers};
+use kube::{
+    ResourceExt as _,
+    api::{Api, DeleteParams},
+};
+use nephele_api::ipam::{
+    GROUP, PoolKind, finalizers,
+    v1alpha2::InClusterIPPool,
+    v1beta2::{IPAddress, IPAddressClaim},
+};
 use nephele_ipam_controller::Settings;
-use nephele_testkit::ManagementApi;
-use nephele_testkit::objects::NAMESPACE;
+use nephele_testkit::{ManagementApi, objects::NAMESPACE};
 use serde_json::json;
 
 use crate::world::{World, claim, reservation, settings, spec};
@@ -69,16 +74,23 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
     for (name, address, versions) in given {
         bound_before(&api, &pool, name, address, versions).await;
         if name != "untold" {
-            api.patch_status::<IPAddressClaim>(name, &json!({ "addressRef": { "name": name } })).await;
+            api.patch_status::<IPAddressClaim>(name, &json!({ "addressRef": { "name": name } }))
+                .await;
         }
     }
-    let deleted = api.api::<IPAddressClaim>().delete("leaving", &DeleteParams::default()).await;
+    let deleted = api
+        .api::<IPAddressClaim>()
+        .delete("leaving", &DeleteParams::default())
+        .await;
     deleted.expect("it is being deleted");
     // The IPAddress of this claim is gone, and the provider was about to remove the claim's finalizer.
     let mut released = claim("released", PoolKind::InClusterIPPool, "pool");
     released.finalizers_mut().push(finalizers::CLAIM.into());
     api.create(&released).await;
-    let deleted = api.api::<IPAddressClaim>().delete("released", &DeleteParams::default()).await;
+    let deleted = api
+        .api::<IPAddressClaim>()
+        .delete("released", &DeleteParams::default())
+        .await;
     deleted.expect("it is being deleted");
     // The provider had not seen this claim yet, or no address was free.
     let mut waiting = claim("waiting", PoolKind::InClusterIPPool, "pool");
@@ -89,7 +101,11 @@ async fn what_the_in_cluster_provider_gave_stays_and_what_it_did_not_finish_is_f
         let addresses: Api<IPAddress> = api.api();
         async move { addresses.get(name).await.expect("it is there") }
     };
-    let before = [before("bound").await, before("of-before").await, before("untold").await];
+    let before = [
+        before("bound").await,
+        before("of-before").await,
+        before("untold").await,
+    ];
 
     let world = World::over(api.clone(), settings());
     for ip_address in before {
@@ -130,8 +146,13 @@ async fn a_decision_for_a_claim_without_a_group_is_seen_through_in_the_version_t
         method == "POST" && path.contains("/v1beta2/") && path.ends_with("/ipaddresses")
     });
     let world = World::through(api.clone(), client, settings());
-    let created = world.eventually::<IPAddress>(NAMESPACE, "claim", "to exist", |_| true).await;
-    assert_eq!((&created.spec.pool_ref, &*created.spec.address), (&groupless.spec.pool_ref, "10.0.0.5"));
+    let created = world
+        .eventually::<IPAddress>(NAMESPACE, "claim", "to exist", |_| true)
+        .await;
+    assert_eq!(
+        (&created.spec.pool_ref, &*created.spec.address),
+        (&groupless.spec.pool_ref, "10.0.0.5")
+    );
     world.stop().await;
 }
 
@@ -142,18 +163,24 @@ async fn a_decision_about_a_claim_of_another_manager_is_left_to_that_manager() {
     let mut pool = InClusterIPPool::new("pool", spec(&["10.0.0.5-10.0.0.6"], 24, ""));
     pool.metadata.namespace = Some(NAMESPACE.into());
     api.create(&pool).await;
-    let theirs = api.create(&claim("theirs", PoolKind::InClusterIPPool, "pool")).await;
+    let theirs = api
+        .create(&claim("theirs", PoolKind::InClusterIPPool, "pool"))
+        .await;
     let pending = json!({ "name": "theirs", "uid": theirs.uid(), "address": "10.0.0.5" });
     let left = json!({ "allocator": { "holder": "another", "revision": 1 }, "pending": [pending] });
     let left = api.patch_status::<InClusterIPPool>("pool", &left).await;
-    let settings = Settings { watch_filter: Some("mine".into()), ..settings() };
+    let settings = Settings {
+        watch_filter: Some("mine".into()),
+        ..settings()
+    };
     let world = World::over(api.clone(), settings);
     tokio::time::sleep(Duration::from_secs(600)).await;
     let is = api.get::<InClusterIPPool>("pool").await;
     assert_eq!(is.status, left.status);
     // The address is not given to anybody else.
     let mut mine = claim("mine", PoolKind::InClusterIPPool, "pool");
-    mine.labels_mut().insert(nephele_controller::WATCH_FILTER_LABEL.into(), "mine".into());
+    mine.labels_mut()
+        .insert(nephele_controller::WATCH_FILTER_LABEL.into(), "mine".into());
     api.create(&mine).await;
     assert_eq!(world.bound("mine").await.spec.address, "10.0.0.6");
     world.stop().await;
@@ -170,7 +197,9 @@ async fn decisions_that_another_manager_adds_while_this_one_cannot_write_are_kep
     for (name, address) in [("a", "10.0.0.1"), ("b", "10.0.0.2")] {
         // A paused claim does not ask, so nothing but the decisions gives this manager a reason to write.
         let mut paused = claim(name, PoolKind::InClusterIPPool, "pool");
-        paused.annotations_mut().insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
+        paused
+            .annotations_mut()
+            .insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
         let paused = api.create(&paused).await;
         pending.push(json!({ "name": name, "uid": paused.uid(), "address": address }));
     }

@@ -2,25 +2,31 @@
 
 use std::num::NonZeroU16;
 
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Client, Resource, ResourceExt as _};
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, ClusterSpec, ObjectReference};
-use nephele_api::ipam::v1alpha2::{
-    GlobalInClusterIPPool, IPAddressCounts, InClusterIPPool, InClusterIPPoolSpec, InClusterPrefixPool,
-    InClusterPrefixPoolSpec, PoolStatus,
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
-use nephele_api::ipam::{GROUP, PoolKind};
+use kube::{
+    Client, Resource, ResourceExt as _,
+    api::{Api, DeleteParams, Patch, PatchParams, PostParams},
+};
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, ClusterSpec, ObjectReference},
+    ipam::{
+        GROUP, PoolKind,
+        v1alpha2::{
+            GlobalInClusterIPPool, IPAddressCounts, InClusterIPPool, InClusterIPPoolSpec,
+            InClusterPrefixPool, InClusterPrefixPoolSpec, PoolStatus,
+        },
+        v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec},
+    },
+};
 use nephele_controller::Clock;
 use nephele_ipam_controller::{Metrics, OverlapPolicy, Settings};
-use nephele_testkit::objects::NAMESPACE;
-use nephele_testkit::{Backstage, ManagementApi, Stage, eventually_of};
+use nephele_testkit::{Backstage, ManagementApi, Stage, eventually_of, objects::NAMESPACE};
 use prometheus::Registry;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// A second namespace, besides the default one.
@@ -45,7 +51,12 @@ pub(crate) fn settings() -> Settings {
 
 /// Starts the controllers of one process with any client.
 pub(crate) fn controllers(client: Client, clock: Clock, settings: Settings) -> (Registry, Stage) {
-    let Backstage { client, registry, services, shutdown } = Backstage::of(client, clock);
+    let Backstage {
+        client,
+        registry,
+        services,
+        shutdown,
+    } = Backstage::of(client, clock);
     let metrics = Metrics::register(&registry).expect("a new registry");
     let run = nephele_ipam_controller::run(client, services, metrics, settings, shutdown.clone());
     (registry, Stage::of(shutdown, run))
@@ -59,10 +70,16 @@ impl World {
     pub(crate) async fn start_with(settings: Settings) -> Self {
         let api = ManagementApi::start();
         let other = Namespace {
-            metadata: ObjectMeta { name: Some(OTHER.into()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(OTHER.into()),
+                ..ObjectMeta::default()
+            },
             ..Namespace::default()
         };
-        Api::all(api.client()).create(&PostParams::default(), &other).await.expect("a namespace");
+        Api::all(api.client())
+            .create(&PostParams::default(), &other)
+            .await
+            .expect("a namespace");
         Self::over(api, settings)
     }
 
@@ -74,7 +91,11 @@ impl World {
     /// Starts controllers that reach the management API through this client.
     pub(crate) fn through(api: ManagementApi, client: Client, settings: Settings) -> Self {
         let (registry, running) = controllers(client, api.clock(), settings);
-        Self { api, registry, running }
+        Self {
+            api,
+            registry,
+            running,
+        }
     }
 
     /// Stops the controllers, which lose all state in memory.
@@ -106,7 +127,10 @@ impl World {
 
     pub(crate) async fn global_pool(&self, name: &str, spec: InClusterIPPoolSpec) -> GlobalInClusterIPPool {
         let pool = GlobalInClusterIPPool::new(name, spec);
-        Api::all(self.api.client()).create(&PostParams::default(), &pool).await.expect("a global pool")
+        Api::all(self.api.client())
+            .create(&PostParams::default(), &pool)
+            .await
+            .expect("a global pool")
     }
 
     pub(crate) async fn prefix_pool(&self, name: &str, spec: InClusterPrefixPoolSpec) -> InClusterPrefixPool {
@@ -126,7 +150,10 @@ impl World {
     {
         let mut object = object.clone();
         object.meta_mut().namespace = Some(namespace.into());
-        let created = self.api_in::<K>(namespace).create(&PostParams::default(), &object).await;
+        let created = self
+            .api_in::<K>(namespace)
+            .create(&PostParams::default(), &object)
+            .await;
         created.unwrap_or_else(|error| panic!("{} is not taken: {error}", object.name_any()))
     }
 
@@ -139,12 +166,20 @@ impl World {
 
     pub(crate) async fn cluster(&self, name: &str, paused: Option<bool>, annotated: bool) -> Cluster {
         let mut cluster = Cluster {
-            metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
-            spec: ClusterSpec { paused, ..ClusterSpec::default() },
+            metadata: ObjectMeta {
+                name: Some(name.into()),
+                ..ObjectMeta::default()
+            },
+            spec: ClusterSpec {
+                paused,
+                ..ClusterSpec::default()
+            },
             status: None,
         };
         if annotated {
-            cluster.annotations_mut().insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
+            cluster
+                .annotations_mut()
+                .insert(nephele_controller::PAUSED_ANNOTATION.into(), String::new());
         }
         self.create_in(NAMESPACE, &cluster).await
     }
@@ -175,7 +210,10 @@ impl World {
             })
             .await;
         let address = claim.address_name().expect("it is bound");
-        self.api_in(namespace).get(address).await.expect("the IPAddress is there before it is told of")
+        self.api_in(namespace)
+            .get(address)
+            .await
+            .expect("the IPAddress is there before it is told of")
     }
 
     /// Waits until the claim reports that it waits for this reason, and returns the message.
@@ -210,14 +248,18 @@ impl World {
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + std::fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        eventually_of(&self.api_in::<K>(namespace), name, "to be gone", |object| object.is_none()).await;
+        eventually_of(&self.api_in::<K>(namespace), name, "to be gone", |object| {
+            object.is_none()
+        })
+        .await;
     }
 
     /// Waits until the pool has these counts: total, used, free, out of range.
     pub(crate) async fn counts(&self, pool: &str, wanted: [i64; 4]) {
         let wanted = counts(wanted);
         let is = |pool: &InClusterIPPool| counted(pool.status.as_ref()) == Some(wanted);
-        self.eventually::<InClusterIPPool>(NAMESPACE, pool, "to count so", is).await;
+        self.eventually::<InClusterIPPool>(NAMESPACE, pool, "to count so", is)
+            .await;
     }
 
     pub(crate) async fn delete<K>(&self, namespace: &str, name: &str)
@@ -225,7 +267,10 @@ impl World {
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + std::fmt::Debug + DeserializeOwned,
     {
-        let deleted = self.api_in::<K>(namespace).delete(name, &DeleteParams::default()).await;
+        let deleted = self
+            .api_in::<K>(namespace)
+            .delete(name, &DeleteParams::default())
+            .await;
         deleted.unwrap_or_else(|error| panic!("{namespace}/{name} is not deleted: {error}"));
     }
 
@@ -235,7 +280,9 @@ impl World {
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
         K: Clone + std::fmt::Debug + DeserializeOwned,
     {
-        self.api.patch::<K>(name, &json!({ "metadata": { "finalizers": null } })).await;
+        self.api
+            .patch::<K>(name, &json!({ "metadata": { "finalizers": null } }))
+            .await;
     }
 
     pub(crate) async fn addresses(&self) -> Vec<IPAddress> {
@@ -278,10 +325,18 @@ pub(crate) fn prefixes(prefixes: &[&str], length: i32) -> InClusterPrefixPoolSpe
 }
 
 pub(crate) fn claim(name: &str, kind: PoolKind, pool: &str) -> IPAddressClaim {
-    let reference =
-        ObjectReference { api_group: GROUP.into(), kind: kind.as_str().into(), name: pool.into() };
-    let mut claim =
-        IPAddressClaim::new(name, IPAddressClaimSpec { cluster_name: String::new(), pool_ref: reference });
+    let reference = ObjectReference {
+        api_group: GROUP.into(),
+        kind: kind.as_str().into(),
+        name: pool.into(),
+    };
+    let mut claim = IPAddressClaim::new(
+        name,
+        IPAddressClaimSpec {
+            cluster_name: String::new(),
+            pool_ref: reference,
+        },
+    );
     claim.metadata.namespace = Some(NAMESPACE.into());
     claim
 }
@@ -307,7 +362,12 @@ pub(crate) fn is_ready(claim: &IPAddressClaim) -> bool {
 
 /// Counts from total, used, free, out of range.
 pub(crate) fn counts([total, used, free, out_of_range]: [i64; 4]) -> IPAddressCounts {
-    IPAddressCounts { total, free, used, out_of_range }
+    IPAddressCounts {
+        total,
+        free,
+        used,
+        out_of_range,
+    }
 }
 
 pub(crate) fn counted(status: Option<&PoolStatus>) -> Option<IPAddressCounts> {

@@ -4,17 +4,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::check::{ListError, check};
-use super::compare::compare;
-use super::conflict::Conflicts;
-use super::field_set::FieldSet;
-use super::last_applied;
-use super::managers::{Managed, Managers, Operation};
-use super::merge::merge;
-use super::owned::{fields_of, with_named};
-use super::remove::{Emptied, remove};
-use super::schema::Schema;
-use super::update::{Writer, update, without_server_owned};
+use super::{
+    check::{ListError, check},
+    compare::compare,
+    conflict::Conflicts,
+    field_set::FieldSet,
+    last_applied,
+    managers::{Managed, Managers, Operation},
+    merge::merge,
+    owned::{fields_of, with_named},
+    remove::{Emptied, remove},
+    schema::Schema,
+    update::{Writer, update, without_server_owned},
+};
 
 /// The manager of the fields that an object had before something was applied to it for the first time.
 const BEFORE: &str = "before-first-apply";
@@ -62,7 +64,10 @@ pub(crate) fn apply(
 ) -> Result<Applied, ApplyError> {
     check(schema, application.config).map_err(ApplyError::List)?;
     if managers.is_empty() {
-        let before = Writer { manager: BEFORE, ..application.writer };
+        let before = Writer {
+            manager: BEFORE,
+            ..application.writer
+        };
         managers = update(schema, &json!({}), live, managers, &before, now);
     }
     if application.writer.manager != KUBECTL {
@@ -72,9 +77,15 @@ pub(crate) fn apply(
     if let Err(conflicts) = outcome {
         let settled = last_applied::fields(schema, live, application.writer.api_version);
         let left = conflicts.without(&settled);
-        let forced = Application { force: true, ..application };
-        outcome =
-            if left.is_empty() { apply_tracked(schema, live, managers, forced, now) } else { Err(left) };
+        let forced = Application {
+            force: true,
+            ..application
+        };
+        outcome = if left.is_empty() {
+            apply_tracked(schema, live, managers, forced, now)
+        } else {
+            Err(left)
+        };
     }
     let mut applied = outcome.map_err(ApplyError::Conflicts)?;
     last_applied::renew(&mut applied.object, application.config);
@@ -88,7 +99,11 @@ fn apply_tracked(
     application: Application<'_>,
     now: Timestamp,
 ) -> Result<Applied, Conflicts> {
-    let Application { config, writer, force } = application;
+    let Application {
+        config,
+        writer,
+        force,
+    } = application;
     let id = writer.id(Operation::Apply);
     let api_version = writer.api_version.to_owned();
     let last = managers.0.remove(&id);
@@ -114,7 +129,14 @@ fn apply_tracked(
         let time = last
             .filter(|last| object == *live && last.fields == fields && last.api_version == api_version)
             .map_or(Some(now), |last| last.time);
-        managers.0.insert(id, Managed { api_version, time, fields });
+        managers.0.insert(
+            id,
+            Managed {
+                api_version,
+                time,
+                fields,
+            },
+        );
     }
     Ok(Applied { object, managers })
 }
@@ -123,7 +145,10 @@ fn apply_tracked(
 /// with the last of their parts, unless others have parts in them.
 fn prune(schema: Schema<'_>, merged: &Value, last: &FieldSet, others: &Managers, fields: &FieldSet) -> Value {
     let last = with_named(schema, last);
-    let managed = others.0.values().fold(fields.clone(), |all, managed| all.union(&managed.fields));
+    let managed = others
+        .0
+        .values()
+        .fold(fields.clone(), |all, managed| all.union(&managed.fields));
     let all = with_named(schema, &fields_of(schema, merged));
     let left = |value: &Value| with_named(schema, &fields_of(schema, value));
     // Without everything that the applier owned, but with what is still owned.
@@ -132,5 +157,10 @@ fn prune(schema: Schema<'_>, merged: &Value, last: &FieldSet, others: &Managers,
     let pruned = without(&all.difference(&kept));
     // What had no owner stays. A real server makes null of an emptied map or list that another manager owns, and drops
     // nulls when it stores the object; here its owner keeps it.
-    remove(schema, merged, &all.difference(&pruned).intersection(&last), Emptied::Empty)
+    remove(
+        schema,
+        merged,
+        &all.difference(&pruned).intersection(&last),
+        Emptied::Empty,
+    )
 }

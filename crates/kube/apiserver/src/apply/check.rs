@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::path_element::PathElement;
-use super::schema::{ListType, Schema};
-use super::view::View;
+use super::{
+    path_element::PathElement,
+    schema::{ListType, Schema},
+    view::View,
+};
 
 /// How many bytes of a path or of an element an error shows.
 const SHOWN_MAX: usize = 1024;
@@ -28,7 +30,11 @@ pub(crate) enum ListError {
     #[error(
         "{path}: element {index}: associative list with keys has an element that omits all key fields {keys} (and doesn't have default values for any key fields)"
     )]
-    NoKeys { path: String, index: usize, keys: String },
+    NoKeys {
+        path: String,
+        index: usize,
+        keys: String,
+    },
 }
 
 /// Checks that the elements of all merged lists can be told apart.
@@ -51,10 +57,15 @@ fn walk(schema: Schema<'_>, value: &Value, path: &mut Vec<PathElement>) -> Resul
         View::List(list) => {
             let mut seen = BTreeSet::new();
             for (index, element) in list.iter().enumerate() {
-                let step = schema.step_to(element).ok_or_else(|| unknown(schema, element, index, path))?;
+                let step = schema
+                    .step_to(element)
+                    .ok_or_else(|| unknown(schema, element, index, path))?;
                 if !seen.insert(step.clone()) {
                     let element = cut(step.to_string());
-                    return Err(ListError::Duplicate { path: shown(path), element });
+                    return Err(ListError::Duplicate {
+                        path: shown(path),
+                        element,
+                    });
                 }
                 path.push(step);
                 walk(schema.element(), element, path)?;
@@ -71,7 +82,11 @@ fn unknown(schema: Schema<'_>, element: &Value, index: usize, path: &[PathElemen
     match schema.list_type() {
         ListType::By(keys) if element.is_object() => {
             let keys: Vec<_> = keys.iter().map(|key| &*key.name).collect();
-            ListError::NoKeys { path, index, keys: format!("{keys:?}") }
+            ListError::NoKeys {
+                path,
+                index,
+                keys: format!("{keys:?}"),
+            }
         }
         ListType::By(_) => ListError::NoMap { path, index },
         ListType::Set | ListType::Atomic => ListError::NoScalar { path, index },

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::field_set::FieldSet;
-use super::path_element::PathElement;
-use super::schema::Schema;
-use super::view::View;
+use super::{field_set::FieldSet, path_element::PathElement, schema::Schema, view::View};
 
 /// The fields that differ. No field is in two of the sets, unless a list has an element twice.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -110,24 +107,34 @@ fn single<'v>(list: &[&'v Value]) -> Option<&'v Value> {
 impl Comparison {
     /// Adds the differences of a part.
     fn attach(&mut self, step: PathElement, change: Change, inner: Self) {
-        self.removed.attach(step.clone(), change == Change::Removed, inner.removed);
-        self.modified.attach(step.clone(), change == Change::Modified, inner.modified);
+        self.removed
+            .attach(step.clone(), change == Change::Removed, inner.removed);
+        self.modified
+            .attach(step.clone(), change == Change::Modified, inner.modified);
         self.added.attach(step, change == Change::Added, inner.added);
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` values read best when passed as they are"
+)]
 mod tests {
     use serde_json::json;
 
-    use super::super::custom_schema::CustomSchema;
-    use super::super::schema::KindSchema;
-    use super::*;
+    use super::{
+        super::{custom_schema::CustomSchema, schema::KindSchema},
+        *,
+    };
 
     /// Removed, modified and added paths.
     fn changes(schema: Schema<'_>, old: Value, new: Value) -> [String; 3] {
-        let Comparison { removed, modified, added } = compare(schema, &old, &new);
+        let Comparison {
+            removed,
+            modified,
+            added,
+        } = compare(schema, &old, &new);
         [removed, modified, added].map(|set| set.shown(9, 99).join(" "))
     }
 
@@ -135,14 +142,22 @@ mod tests {
     fn change_of_a_map_is_that_of_its_fields() {
         for (old, new, expected) in [
             (json!({"a": {"b": 1}}), json!({"a": {"b": 2}}), ["", ".a.b", ""]),
-            (json!({"a": {"b": 1}}), json!({"a": {"c": 1}}), [".a.b", "", ".a.c"]),
+            (
+                json!({"a": {"b": 1}}),
+                json!({"a": {"c": 1}}),
+                [".a.b", "", ".a.c"],
+            ),
             (json!({}), json!({"a": {"b": 1}}), ["", "", ".a .a.b"]),
             (json!({"a": {"b": 1}}), json!({"a": {}}), [".a.b", "", ""]),
             (json!({"a": {}}), json!({"a": null}), ["", ".a", ""]),
             (json!({"a": {"b": 1}}), json!({"a": 1}), [".a.b", ".a", ""]),
             (json!({"a": [1]}), json!({"a": [1, 2]}), ["", ".a", ""]),
         ] {
-            assert_eq!(changes(Schema::Unknown, old.clone(), new.clone()), expected, "{old} to {new}");
+            assert_eq!(
+                changes(Schema::Unknown, old.clone(), new.clone()),
+                expected,
+                "{old} to {new}"
+            );
         }
     }
 
@@ -152,11 +167,31 @@ mod tests {
         let schema = CustomSchema::of_kind(&json!({"properties": {"l": list}}));
         let of = |list: Value| json!({ "l": list });
         for (old, new, expected) in [
-            (json!([{"n": 1}, {"n": 2}]), json!([{"n": 2}, {"n": 1}]), ["", "", ""]),
-            (json!([{"n": 1, "a": 1}]), json!([{"n": 1, "a": 2}]), ["", ".l[n=1].a", ""]),
-            (json!([{"n": 1}]), json!([{"n": 2}]), [".l[n=1] .l[n=1].n", "", ".l[n=2] .l[n=2].n"]),
-            (json!([{"n": 1}]), json!([{"n": 1}, {"n": 1, "a": 1}]), [".l[n=1] .l[n=1].n", "", ".l[n=1]"]),
-            (json!([{"n": 1}, {"n": 1}]), json!([{"n": 1}, {"n": 1, "a": 1}]), ["", ".l[n=1]", ""]),
+            (
+                json!([{"n": 1}, {"n": 2}]),
+                json!([{"n": 2}, {"n": 1}]),
+                ["", "", ""],
+            ),
+            (
+                json!([{"n": 1, "a": 1}]),
+                json!([{"n": 1, "a": 2}]),
+                ["", ".l[n=1].a", ""],
+            ),
+            (
+                json!([{"n": 1}]),
+                json!([{"n": 2}]),
+                [".l[n=1] .l[n=1].n", "", ".l[n=2] .l[n=2].n"],
+            ),
+            (
+                json!([{"n": 1}]),
+                json!([{"n": 1}, {"n": 1, "a": 1}]),
+                [".l[n=1] .l[n=1].n", "", ".l[n=1]"],
+            ),
+            (
+                json!([{"n": 1}, {"n": 1}]),
+                json!([{"n": 1}, {"n": 1, "a": 1}]),
+                ["", ".l[n=1]", ""],
+            ),
             (json!([{"a": 1}]), json!([7]), ["", "", ""]),
         ] {
             let seen = changes(Schema::Custom(&schema), of(old.clone()), of(new.clone()));

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::field_set::FieldSet;
-use super::managers::{Managed, ManagerId, Managers, Operation};
+use super::{
+    field_set::FieldSet,
+    managers::{Managed, ManagerId, Managers, Operation},
+};
 
 /// How many conflicts are listed, and how many bytes of each path and of a manager's name. Paths share their
 /// beginnings, so all of them could be much longer than the object.
@@ -86,11 +88,19 @@ impl fmt::Display for Conflicts {
         let count = self.len();
         let listed = self.listed();
         if let (1, [(manager, paths)]) = (count, &listed[..]) {
-            return write!(f, "Apply failed with 1 conflict: conflict with {manager}: {}", paths.concat());
+            return write!(
+                f,
+                "Apply failed with 1 conflict: conflict with {manager}: {}",
+                paths.concat()
+            );
         }
         write!(f, "Apply failed with {count} conflicts: ")?;
         for (index, (manager, paths)) in listed.iter().enumerate() {
-            write!(f, "{}conflicts with {manager}:", if index > 0 { "\n" } else { "" })?;
+            write!(
+                f,
+                "{}conflicts with {manager}:",
+                if index > 0 { "\n" } else { "" }
+            )?;
             for path in paths {
                 write!(f, "\n- {path}")?;
             }

@@ -19,7 +19,10 @@ pub(crate) struct CustomSchema {
 impl CustomSchema {
     /// The schema of a kind, from the `openAPIV3Schema` of its definition.
     pub(crate) fn of_kind(schema: &Value) -> Self {
-        Self { object: true, ..Self::read(schema) }
+        Self {
+            object: true,
+            ..Self::read(schema)
+        }
     }
 
     /// Recurses as deep as the definition, which is a stored object. What is malformed counts as missing.
@@ -52,7 +55,10 @@ impl CustomSchema {
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
-        let index = self.fields.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
+        let index = self
+            .fields
+            .binary_search_by(|(other, _)| (**other).cmp(name))
+            .ok()?;
         Some(&self.fields[index].1)
     }
 
@@ -75,7 +81,11 @@ fn relation(schema: &Value) -> Option<Relation> {
             let keys = keys.into_iter().flatten().filter_map(Value::as_str);
             let default = |key: &str| schema.get("items")?.get("properties")?.get(key)?.get("default");
             Some(Relation::By(
-                keys.map(|key| ListKey { name: key.into(), default: default(key).map(canonical) }).collect(),
+                keys.map(|key| ListKey {
+                    name: key.into(),
+                    default: default(key).map(canonical),
+                })
+                .collect(),
             ))
         }
         (Some("atomic"), _) | (_, Some("atomic")) => Some(Relation::Atomic),
@@ -87,8 +97,10 @@ fn relation(schema: &Value) -> Option<Relation> {
 mod tests {
     use serde_json::json;
 
-    use super::super::schema::{ListType, Schema};
-    use super::*;
+    use super::{
+        super::schema::{ListType, Schema},
+        *,
+    };
 
     #[test]
     fn definition_says_how_lists_and_maps_are_merged() {
@@ -108,9 +120,20 @@ mod tests {
         assert!(matches!(field("plain").schema.list_type(), ListType::Atomic));
         assert!(field("one").schema.is_atomic_map() && !field("labels").schema.is_atomic_map());
         assert!(!field("labels").schema.field("a").named && !field("unknown").named);
-        let step = |element: Value| field("ports").schema.step_to(&element).map(|step| step.to_string());
-        assert_eq!(step(json!({"port": 1})).as_deref(), Some("[port=1,protocol=\"TCP\"]"));
-        assert_eq!(step(json!({"protocol": "UDP"})).as_deref(), Some("[protocol=\"UDP\"]"));
+        let step = |element: Value| {
+            field("ports")
+                .schema
+                .step_to(&element)
+                .map(|step| step.to_string())
+        };
+        assert_eq!(
+            step(json!({"port": 1})).as_deref(),
+            Some("[port=1,protocol=\"TCP\"]")
+        );
+        assert_eq!(
+            step(json!({"protocol": "UDP"})).as_deref(),
+            Some("[protocol=\"UDP\"]")
+        );
         assert_eq!(step(json!(1)), None);
         let has_finalizers = |object: Schema<'_>| {
             let finalizers = object.field("metadata").schema.field("finalizers");
@@ -122,12 +145,17 @@ mod tests {
 
     #[test]
     fn malformed_schema_is_no_schema() {
-        for schema in
-            [json!(null), json!([]), json!({"properties": 1, "items": [1], "x-kubernetes-list-type": {}})]
-        {
+        for schema in [
+            json!(null),
+            json!([]),
+            json!({"properties": 1, "items": [1], "x-kubernetes-list-type": {}}),
+        ] {
             assert_eq!(
                 CustomSchema::of_kind(&schema),
-                CustomSchema { object: true, ..CustomSchema::default() }
+                CustomSchema {
+                    object: true,
+                    ..CustomSchema::default()
+                }
             );
         }
     }

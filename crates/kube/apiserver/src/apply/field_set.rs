@@ -77,12 +77,17 @@ impl FieldSet {
 
     /// The paths below a step. None if there are none.
     pub(super) fn below(&self, step: &PathElement) -> Option<&FieldSet> {
-        self.0.get(step).map(|node| &node.below).filter(|below| !below.is_empty())
+        self.0
+            .get(step)
+            .map(|node| &node.below)
+            .filter(|below| !below.is_empty())
     }
 
     /// The first steps of the paths, whether the set contains the step itself, and the paths below.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&PathElement, bool, &FieldSet)> {
-        self.0.iter().map(|(step, node)| (step, node.contained, &node.below))
+        self.0
+            .iter()
+            .map(|(step, node)| (step, node.contained, &node.below))
     }
 
     /// Adds all paths of `other`.
@@ -130,14 +135,24 @@ impl FieldSet {
 
     /// The number of paths.
     pub(crate) fn len(&self) -> usize {
-        self.0.values().map(|node| usize::from(node.contained) + node.below.len()).sum()
+        self.0
+            .values()
+            .map(|node| usize::from(node.contained) + node.below.len())
+            .sum()
     }
 
     /// The first `limit` paths as messages show them, each cut to `length` bytes: first the paths of one step, then
     /// those of more, as a real server lists them.
     pub(crate) fn shown(&self, limit: usize, length: usize) -> Vec<String> {
         let mut paths = Vec::new();
-        self.show(&Shown { text: String::new(), left: length }, limit, &mut paths);
+        self.show(
+            &Shown {
+                text: String::new(),
+                left: length,
+            },
+            limit,
+            &mut paths,
+        );
         paths
     }
 
@@ -167,11 +182,21 @@ struct Shown {
 impl Shown {
     fn and(&self, step: &PathElement) -> Self {
         if self.left == 0 {
-            return Self { text: self.text.clone(), left: 0 };
+            return Self {
+                text: self.text.clone(),
+                left: 0,
+            };
         }
         let step = step.to_string();
         let kept = &step[..step.floor_char_boundary(self.left)];
-        let left = if kept.len() == step.len() { self.left - kept.len() } else { 0 };
-        Self { text: format!("{}{kept}", self.text), left }
+        let left = if kept.len() == step.len() {
+            self.left - kept.len()
+        } else {
+            0
+        };
+        Self {
+            text: format!("{}{kept}", self.text),
+            left,
+        }
     }
 }

@@ -39,7 +39,12 @@ impl ManagerId {
             Operation::Apply => String::new(),
             Operation::Update => api_version.to_owned(),
         };
-        Self { operation, name: name.to_owned(), version, subresource: subresource.to_owned() }
+        Self {
+            operation,
+            name: name.to_owned(),
+            version,
+            subresource: subresource.to_owned(),
+        }
     }
 }
 
@@ -90,7 +95,9 @@ impl Managers {
     /// The managers of an object. None if it has no `managedFields`, or if they are malformed: a client or an older
     /// record may have written them, and they must not be in the way of other writes.
     pub(crate) fn of(managed_fields: Option<&Value>) -> Self {
-        managed_fields.and_then(|value| Self::read(value).ok()).unwrap_or_default()
+        managed_fields
+            .and_then(|value| Self::read(value).ok())
+            .unwrap_or_default()
     }
 
     /// `managedFields`: appliers first, then by time and name. None if nothing has an owner.
@@ -98,9 +105,18 @@ impl Managers {
         let mut entries: Vec<_> = self.0.iter().collect();
         entries.sort_by_key(|(id, managed)| {
             let seconds = managed.time.map_or(0, Timestamp::as_second);
-            (id.operation, seconds, &id.name, &managed.api_version, &id.subresource)
+            (
+                id.operation,
+                seconds,
+                &id.name,
+                &managed.api_version,
+                &id.subresource,
+            )
         });
-        let entries: Vec<_> = entries.into_iter().map(|(id, managed)| write_entry(id, managed)).collect();
+        let entries: Vec<_> = entries
+            .into_iter()
+            .map(|(id, managed)| write_entry(id, managed))
+            .collect();
         (!entries.is_empty()).then_some(Value::Array(entries))
     }
 
@@ -173,7 +189,9 @@ pub(crate) fn is_reset(value: &Value) -> bool {
 
 /// Whether two versions of `managedFields` differ in their times at most.
 pub(crate) fn are_same_but_for_times(a: &Value, b: &Value) -> bool {
-    let (Ok(mut a), Ok(mut b)) = (Managers::read(a), Managers::read(b)) else { return a == b };
+    let (Ok(mut a), Ok(mut b)) = (Managers::read(a), Managers::read(b)) else {
+        return a == b;
+    };
     for managed in a.0.values_mut().chain(b.0.values_mut()) {
         managed.time = None;
     }
@@ -205,7 +223,14 @@ fn read_entry(entry: &Map<String, Value>) -> Result<(ManagerId, Managed), Manage
         Some(fields) => FieldSet::read(fields).map_err(ManagersError::Fields)?,
     };
     let id = ManagerId::new(operation, text("manager")?, api_version, text("subresource")?);
-    Ok((id, Managed { api_version: api_version.to_owned(), time, fields }))
+    Ok((
+        id,
+        Managed {
+            api_version: api_version.to_owned(),
+            time,
+            fields,
+        },
+    ))
 }
 
 fn write_entry(id: &ManagerId, managed: &Managed) -> Value {

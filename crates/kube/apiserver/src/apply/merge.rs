@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::Value;
 
-use super::path_element::PathElement;
-use super::schema::Schema;
-use super::view::View;
+use super::{path_element::PathElement, schema::Schema, view::View};
 
 /// The value that results when `applied` is applied to `live`. At most as deep as the deeper one of them.
 pub(super) fn merge(schema: Schema<'_>, live: Option<&Value>, applied: &Value) -> Value {
@@ -31,19 +29,29 @@ pub(super) fn merge(schema: Schema<'_>, live: Option<&Value>, applied: &Value) -
 /// Elements of both lists are in the order of `applied`. The others of `live` stay where they are, as far as that
 /// order allows, and the others of `applied` follow their predecessors.
 fn merge_lists(schema: Schema<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> {
-    let steps = |list: &[Value]| list.iter().map(|element| schema.step_to(element)).collect::<Vec<_>>();
+    let steps = |list: &[Value]| {
+        list.iter()
+            .map(|element| schema.step_to(element))
+            .collect::<Vec<_>>()
+    };
     let live_steps = steps(live);
     let applied_steps = steps(applied);
     let mut there: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
     for (step, element) in live_steps.iter().zip(live) {
         if let Some(step) = step {
             // Elements with the same step cannot be merged: the applied one replaces them.
-            there.entry(step).and_modify(|found| *found = None).or_insert(Some(element));
+            there
+                .entry(step)
+                .and_modify(|found| *found = None)
+                .or_insert(Some(element));
         }
     }
     let wanted: BTreeSet<&PathElement> = applied_steps.iter().flatten().collect();
-    let mut shared: VecDeque<&PathElement> =
-        applied_steps.iter().flatten().filter(|step| there.contains_key(step)).collect();
+    let mut shared: VecDeque<&PathElement> = applied_steps
+        .iter()
+        .flatten()
+        .filter(|step| there.contains_key(step))
+        .collect();
     let is_wanted = |step: &Option<PathElement>| step.as_ref().is_some_and(|step| wanted.contains(step));
     let element = |step: &Option<PathElement>, value: &Value| {
         let live = step.as_ref().and_then(|step| there.get(step).copied().flatten());
@@ -91,12 +99,14 @@ fn merge_lists(schema: Schema<'_>, live: &[Value], applied: &[Value]) -> Vec<Val
 }
 
 #[cfg(test)]
-#[allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` values read best when passed as they are"
+)]
 mod tests {
     use serde_json::json;
 
-    use super::super::custom_schema::CustomSchema;
-    use super::*;
+    use super::{super::custom_schema::CustomSchema, *};
 
     fn schema() -> CustomSchema {
         let set = json!({"x-kubernetes-list-type": "set"});
@@ -124,7 +134,12 @@ mod tests {
         ] {
             let list = |text: &str| json!({ "set": text.chars().map(String::from).collect::<Vec<_>>() });
             let merged = merge(Schema::Custom(&schema()), Some(&list(live)), &list(applied));
-            let merged: String = merged["set"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let merged: String = merged["set"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(Value::as_str)
+                .collect();
             assert_eq!(merged, expected, "{applied} applied to {live}");
         }
     }
@@ -143,7 +158,11 @@ mod tests {
         check(json!({"a": {"b": 1}}), json!({"a": "x"}), json!({"a": "x"}));
         check(json!({"a": [1]}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}}));
         check(json!({"a": [1]}), json!({"a": [2]}), json!({"a": [2]}));
-        check(json!({"list": {"a": 1}}), json!({"list": [{"n": 1}]}), json!({"list": [{"n": 1}]}));
+        check(
+            json!({"list": {"a": 1}}),
+            json!({"list": [{"n": 1}]}),
+            json!({"list": [{"n": 1}]}),
+        );
     }
 
     #[test]

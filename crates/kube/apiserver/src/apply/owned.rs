@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::field_set::FieldSet;
-use super::path_element::PathElement;
-use super::schema::Schema;
-use super::view::View;
+use super::{field_set::FieldSet, path_element::PathElement, schema::Schema, view::View};
 
 /// The fields that an applier of `value` owns: the values that are not merged further, the elements of merged
 /// lists, and the fields of maps that have no name in the schema.
@@ -22,7 +19,11 @@ pub(super) fn fields_of(schema: Schema<'_>, value: &Value) -> FieldSet {
                     View::List(_) => !child.named,
                     View::Leaf | View::Null | View::Missing => true,
                 };
-                set.attach(PathElement::field(name), contained, fields_of(child.schema, value));
+                set.attach(
+                    PathElement::field(name),
+                    contained,
+                    fields_of(child.schema, value),
+                );
             }
         }
         View::List(list) => {

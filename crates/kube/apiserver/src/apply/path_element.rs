@@ -38,7 +38,10 @@ impl PathElement {
             "k:" => {
                 let fields: Map<String, Value> = serde_json::from_str(content).ok()?;
                 Self::key(
-                    fields.iter().map(|(name, value)| (name.as_str().into(), canonical(value))).collect(),
+                    fields
+                        .iter()
+                        .map(|(name, value)| (name.as_str().into(), canonical(value)))
+                        .collect(),
                 )
             }
             _ if prefix.ends_with(':') => return Some(None),

@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::field_set::FieldSet;
-use super::path_element::PathElement;
-use super::schema::Schema;
-use super::view::View;
+use super::{field_set::FieldSet, path_element::PathElement, schema::Schema, view::View};
 
 /// What remains of a map or list whose last part is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +37,11 @@ pub(super) fn remove(schema: Schema<'_>, value: &Value, set: &FieldSet, emptied:
         }
         View::Missing | View::Null | View::Leaf => (value.clone(), false),
     };
-    if is_empty && emptied == Emptied::Null { Value::Null } else { left }
+    if is_empty && emptied == Emptied::Null {
+        Value::Null
+    } else {
+        left
+    }
 }
 
 /// The part at a step. None if it is removed.

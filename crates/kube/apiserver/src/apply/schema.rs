@@ -4,8 +4,10 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
-use super::custom_schema::CustomSchema;
-use super::path_element::{PathElement, canonical};
+use super::{
+    custom_schema::CustomSchema,
+    path_element::{PathElement, canonical},
+};
 use crate::protobuf::{Field, ListKey, Message, Relation, message};
 
 /// The schema of a kind.
@@ -135,14 +137,22 @@ impl<'a> Schema<'a> {
             }
             Schema::Custom(schema) => {
                 return match schema.field(name) {
-                    Some(field) => Child { schema: Schema::Custom(field), named: true, always_there: false },
+                    Some(field) => Child {
+                        schema: Schema::Custom(field),
+                        named: true,
+                        always_there: false,
+                    },
                     None => Child::free(schema.rest().map_or(Schema::Unknown, Schema::Custom)),
                 };
             }
         };
         // Not fields of messages, but of every object, also within a list of objects.
         if matches!(name, "apiVersion" | "kind") && matches!(self, Schema::Message(_)) {
-            return Child { schema: Schema::Unknown, named: true, always_there: false };
+            return Child {
+                schema: Schema::Unknown,
+                named: true,
+                always_there: false,
+            };
         }
         Child::of(message.and_then(|message| message.named(name)))
     }
@@ -172,12 +182,20 @@ impl<'a> Child<'a> {
             None => Self::free(Schema::Unknown),
             Some(field) => {
                 let always_there = field.is_always_there();
-                Self { schema: Schema::Field(field), named: true, always_there }
+                Self {
+                    schema: Schema::Field(field),
+                    named: true,
+                    always_there,
+                }
             }
         }
     }
 
     fn free(schema: Schema<'a>) -> Self {
-        Self { schema, named: false, always_there: false }
+        Self {
+            schema,
+            named: false,
+            always_there: false,
+        }
     }
 }

@@ -6,13 +6,15 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::applied::Applied;
-use super::field_set::FieldSet;
-use super::managers::{ManagerId, Operation};
-use super::owned::fields_of;
-use super::schema::Schema;
-use super::update::without_server_owned;
-use super::*;
+use super::{
+    applied::Applied,
+    field_set::FieldSet,
+    managers::{ManagerId, Operation},
+    owned::fields_of,
+    schema::Schema,
+    update::without_server_owned,
+    *,
+};
 
 static KIND: LazyLock<CustomSchema> = LazyLock::new(|| {
     CustomSchema::of_kind(&json!({"properties": {"spec": {"properties": {
@@ -50,14 +52,22 @@ fn some_of(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<V
 /// An object that can be applied.
 fn config() -> impl Strategy<Value = Value> {
     let point = || some_of(vec![("x", scalar().boxed()), ("y", scalar().boxed())]);
-    let free = || some_of(vec![("p", scalar().boxed()), ("q", point()), ("r", set().boxed())]);
+    let free = || {
+        some_of(vec![
+            ("p", scalar().boxed()),
+            ("q", point()),
+            ("r", set().boxed()),
+        ])
+    };
     let element = some_of(vec![("x", scalar().boxed()), ("set", set().boxed())]);
     let list = prop::collection::btree_map("[a-d]", element, 0..4).prop_flat_map(|elements| {
         let list = elements.into_iter().map(|(name, mut element)| {
             element["name"] = name.into();
             element
         });
-        Just(list.collect::<Vec<_>>()).prop_shuffle().prop_map(Value::Array)
+        Just(list.collect::<Vec<_>>())
+            .prop_shuffle()
+            .prop_map(Value::Array)
     });
     let map = prop::collection::btree_map("[a-c]", point(), 0..3).prop_map(|map| json!(map));
     let spec = some_of(vec![
@@ -82,7 +92,9 @@ fn full_config() -> impl Strategy<Value = Value> {
             Value::Object(map) => {
                 let fields = map.into_iter().map(|(name, value)| (name, full(value)));
                 Value::Object(
-                    fields.filter(|(_, value)| *value != json!({}) && *value != json!([])).collect(),
+                    fields
+                        .filter(|(_, value)| *value != json!({}) && *value != json!([]))
+                        .collect(),
                 )
             }
             Value::Array(list) => Value::Array(list.into_iter().map(full).collect()),
@@ -127,32 +139,62 @@ fn now() -> Timestamp {
 }
 
 fn writer(manager: &str) -> Writer<'_> {
-    Writer { manager, api_version: "x.io/v1", subresource: "" }
+    Writer {
+        manager,
+        api_version: "x.io/v1",
+        subresource: "",
+    }
 }
 
 fn nothing() -> Applied {
-    Applied { object: json!({}), managers: Managers::default() }
+    Applied {
+        object: json!({}),
+        managers: Managers::default(),
+    }
 }
 
 /// Applies, without conflicts only.
 fn by(manager: &str, config: &Value, to: &Applied) -> Result<Applied, ApplyError> {
-    let application = Application { config, writer: writer(manager), force: false };
+    let application = Application {
+        config,
+        writer: writer(manager),
+        force: false,
+    };
     apply(schema(), &to.object, to.managers.clone(), application, now())
 }
 
 fn forced(manager: &str, config: &Value, to: &Applied) -> Applied {
-    let application = Application { config, writer: writer(manager), force: true };
+    let application = Application {
+        config,
+        writer: writer(manager),
+        force: true,
+    };
     apply(schema(), &to.object, to.managers.clone(), application, now()).unwrap()
 }
 
 fn updated(manager: &str, object: &Value, to: &Applied) -> Applied {
-    let managers = update(schema(), &to.object, object, to.managers.clone(), &writer(manager), now());
-    Applied { object: object.clone(), managers }
+    let managers = update(
+        schema(),
+        &to.object,
+        object,
+        to.managers.clone(),
+        &writer(manager),
+        now(),
+    );
+    Applied {
+        object: object.clone(),
+        managers,
+    }
 }
 
 fn owned(applied: &Applied, manager: &str) -> FieldSet {
     let id = ManagerId::new(Operation::Apply, manager, "", "");
-    applied.managers.0.get(&id).map(|managed| managed.fields.clone()).unwrap_or_default()
+    applied
+        .managers
+        .0
+        .get(&id)
+        .map(|managed| managed.fields.clone())
+        .unwrap_or_default()
 }
 
 /// An object without empty maps and lists below its top, and with its merged lists in order: what a client cannot tell
@@ -162,7 +204,9 @@ fn plain(value: &Value) -> Value {
         Value::Object(map) => {
             let fields = map.iter().map(|(name, value)| (name.clone(), plain(value)));
             Value::Object(
-                fields.filter(|(_, value)| *value != json!({}) && *value != json!([])).collect::<Map<_, _>>(),
+                fields
+                    .filter(|(_, value)| *value != json!({}) && *value != json!([]))
+                    .collect::<Map<_, _>>(),
             )
         }
         Value::Array(list) => {
@@ -187,7 +231,11 @@ fn list_that_an_updater_made_is_left_empty_when_its_last_element_goes() {
         object
     };
     let first = by("one", &object(json!({"text": 1})), &nothing()).unwrap();
-    let made = updated("two", &object(json!({"text": 1, "list": [{"name": "a"}]})), &first);
+    let made = updated(
+        "two",
+        &object(json!({"text": 1, "list": [{"name": "a"}]})),
+        &first,
+    );
     let emptied = updated("three", &object(json!({"text": 1, "list": []})), &made);
     let filled = by("four", &object(json!({"list": [{"name": "b"}]})), &emptied).unwrap();
     assert_eq!(filled.object["spec"]["list"], json!([{"name": "b"}]));

@@ -5,11 +5,13 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::compare::compare;
-use super::field_set::FieldSet;
-use super::managers::{Managed, ManagerId, Managers, Operation};
-use super::path_element::PathElement;
-use super::schema::Schema;
+use super::{
+    compare::compare,
+    field_set::FieldSet,
+    managers::{Managed, ManagerId, Managers, Operation},
+    path_element::PathElement,
+    schema::Schema,
+};
 
 /// The manager of a request.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +25,11 @@ pub(crate) struct Writer<'a> {
 
 impl Writer<'_> {
     pub(super) fn id(&self, operation: Operation) -> ManagerId {
-        let manager = if self.manager.is_empty() { "unknown" } else { self.manager };
+        let manager = if self.manager.is_empty() {
+            "unknown"
+        } else {
+            self.manager
+        };
         ManagerId::new(operation, manager, self.api_version, self.subresource)
     }
 }
@@ -71,7 +77,14 @@ pub(crate) fn update(
     let fields = without_server_owned(&changed);
     if !fields.is_empty() {
         let api_version = writer.api_version.to_owned();
-        managers.put(writer.id(Operation::Update), Managed { api_version, time: Some(now), fields });
+        managers.put(
+            writer.id(Operation::Update),
+            Managed {
+                api_version,
+                time: Some(now),
+                fields,
+            },
+        );
     }
     managers.join_old_updates();
     managers

@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::field_set::FieldSet;
-use super::managers::Managers;
-use super::owned::fields_of;
-use super::path_element::PathElement;
-use super::schema::{KindSchema, Schema};
-use super::update::without_server_owned;
-use super::view::View;
+use super::{
+    field_set::FieldSet,
+    managers::Managers,
+    owned::fields_of,
+    path_element::PathElement,
+    schema::{KindSchema, Schema},
+    update::without_server_owned,
+    view::View,
+};
 use crate::conversion::Conversion;
 
 /// The versions of a kind, and an object in which managers own fields.
@@ -35,7 +37,11 @@ impl Versions<'_> {
         if self.conversion.is_none() {
             return inward;
         }
-        for managed in inward.0.values_mut().filter(|managed| managed.api_version != self.api_version) {
+        for managed in inward
+            .0
+            .values_mut()
+            .filter(|managed| managed.api_version != self.api_version)
+        {
             let fields = self.translated(&managed.fields, &managed.api_version, self.api_version);
             managed.fields = fields.unwrap_or_else(|| managed.fields.clone());
         }
@@ -52,7 +58,10 @@ impl Versions<'_> {
             if managed.api_version == self.api_version {
                 continue;
             }
-            let known = before.0.get(id).filter(|known| known.api_version == managed.api_version);
+            let known = before
+                .0
+                .get(id)
+                .filter(|known| known.api_version == managed.api_version);
             let was = inward.0.get(id).map(|was| &was.fields);
             managed.fields = match known {
                 Some(known) if was == Some(&managed.fields) => known.fields.clone(),
@@ -85,7 +94,10 @@ impl Versions<'_> {
         fields.insert("kind".to_owned(), self.kind.into());
         if let (Some(namespace), Some(metadata)) = (
             live.pointer("/metadata/namespace"),
-            fields.entry("metadata").or_insert_with(|| Map::new().into()).as_object_mut(),
+            fields
+                .entry("metadata")
+                .or_insert_with(|| Map::new().into())
+                .as_object_mut(),
         ) {
             metadata.insert("namespace".to_owned(), namespace.clone());
         }
@@ -94,7 +106,9 @@ impl Versions<'_> {
     }
 
     fn schema(&self, api_version: &str) -> Schema<'_> {
-        self.schemas.get(api_version).map_or(Schema::Unknown, KindSchema::root)
+        self.schemas
+            .get(api_version)
+            .map_or(Schema::Unknown, KindSchema::root)
     }
 }
 
@@ -114,8 +128,9 @@ fn part(schema: Schema<'_>, value: &Value, fields: &FieldSet) -> Value {
             Value::Object(kept.collect())
         }
         View::List(list) => {
-            let kept =
-                list.iter().filter_map(|element| one(schema.element(), element, &schema.step_to(element)?));
+            let kept = list
+                .iter()
+                .filter_map(|element| one(schema.element(), element, &schema.step_to(element)?));
             Value::Array(kept.collect())
         }
         View::Missing | View::Null | View::Leaf => value.clone(),

@@ -6,13 +6,17 @@ use axum::body::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::apply_body;
-use super::convert::{inward, outward_value};
-use super::field_manager;
-use super::status::ApiError;
-use super::write::{Write, complete, complete_new};
-use crate::apply::{self, Application, ApplyError, Conflicts, Managers, Versions};
-use crate::store::{MANAGED_FIELDS, Part, StoreError, managed_fields, metadata_mut, metadata_text};
+use super::{
+    apply_body,
+    convert::{inward, outward_value},
+    field_manager,
+    status::ApiError,
+    write::{Write, complete, complete_new},
+};
+use crate::{
+    apply::{self, Application, ApplyError, Conflicts, Managers, Versions},
+    store::{MANAGED_FIELDS, Part, StoreError, managed_fields, metadata_mut, metadata_text},
+};
 
 impl Write<'_> {
     /// Applies an object. Creates it if it does not exist.
@@ -21,7 +25,10 @@ impl Write<'_> {
         self.check_config(&config)?;
         let kind = self.kind();
         let manager = field_manager::name(self.options, self.headers);
-        let api_versions = kind.versions.iter().map(|version| (kind.api_version(version), version));
+        let api_versions = kind
+            .versions
+            .iter()
+            .map(|version| (kind.api_version(version), version));
         let schemas: BTreeMap<_, _> = api_versions
             .map(|(api_version, version)| (api_version, self.store.schema(kind, version)))
             .collect();
@@ -40,8 +47,10 @@ impl Write<'_> {
             }
             let mut managers = Managers::of(current.as_ref().and_then(managed_fields));
             managers.retain_versions(&kind.api_versions());
-            let mut live =
-                current.map_or_else(|| json!({}), |current| outward_value(kind, &self.info.version, current));
+            let mut live = current.map_or_else(
+                || json!({}),
+                |current| outward_value(kind, &self.info.version, current),
+            );
             let status = live.get("status").cloned();
             metadata_mut(&mut live).remove(MANAGED_FIELDS);
             let versions = Versions {
@@ -77,8 +86,17 @@ impl Write<'_> {
             }
             Ok::<_, ApiError>(object)
         };
-        let (object, created) = self.store.apply(self.now, &self.key, part, self.options.dry_run, edit)?;
-        Ok(self.respond(if created { StatusCode::CREATED } else { StatusCode::OK }, &object))
+        let (object, created) = self
+            .store
+            .apply(self.now, &self.key, part, self.options.dry_run, edit)?;
+        Ok(self.respond(
+            if created {
+                StatusCode::CREATED
+            } else {
+                StatusCode::OK
+            },
+            &object,
+        ))
     }
 
     /// Checks what the body says about itself.
@@ -109,14 +127,21 @@ impl Write<'_> {
         );
         let resource = self.key.resource.clone();
         let name = self.key.name.clone();
-        Err(StoreError::Conflict { resource, name, message }.into())
+        Err(StoreError::Conflict {
+            resource,
+            name,
+            message,
+        }
+        .into())
     }
 
     /// What a request may change and own: without the status, or of the rest only what names the object
     /// (`GetResetFields` of a kind's strategies).
     fn only(&self, part: Part, object: &Value) -> Value {
         let mut object = object.clone();
-        let Some(fields) = object.as_object_mut() else { return object };
+        let Some(fields) = object.as_object_mut() else {
+            return object;
+        };
         match part {
             Part::Whole => {}
             Part::Main => {
@@ -154,8 +179,12 @@ fn conflict(conflicts: &Conflicts) -> ApiError {
         json!({"reason": "FieldManagerConflict", "message": message, "field": path})
     };
     let listed = conflicts.listed().into_iter();
-    let causes: Vec<_> =
-        listed.flat_map(|(manager, paths)| paths.into_iter().map(move |path| cause(manager, path))).collect();
+    let causes: Vec<_> = listed
+        .flat_map(|(manager, paths)| paths.into_iter().map(move |path| cause(manager, path)))
+        .collect();
     let details = json!({ "causes": causes });
-    ApiError { details, ..ApiError::new(StatusCode::CONFLICT, "Conflict", conflicts.to_string()) }
+    ApiError {
+        details,
+        ..ApiError::new(StatusCode::CONFLICT, "Conflict", conflicts.to_string())
+    }
 }

@@ -48,25 +48,54 @@ mod tests {
     use super::*;
 
     fn parsed(body: &str) -> Result<Value, String> {
-        read(body.as_bytes()).map(Value::Object).map_err(|error| error.message)
+        read(body.as_bytes())
+            .map(Value::Object)
+            .map_err(|error| error.message)
     }
 
     #[test]
     fn json_and_yaml_are_read_alike() {
         let expected = Ok(json!({"a": {"b": [1, "x", null, true, 1.5]}, "1": "yes"}));
-        assert_eq!(parsed(r#"{"a": {"b": [1, "x", null, true, 1.5]}, "1": "yes"}"#), expected);
-        assert_eq!(parsed("a:\n  b:\n  - 1\n  - x\n  -\n  - true\n  - 1.5\n1: 'yes'\n"), expected);
+        assert_eq!(
+            parsed(r#"{"a": {"b": [1, "x", null, true, 1.5]}, "1": "yes"}"#),
+            expected
+        );
+        assert_eq!(
+            parsed("a:\n  b:\n  - 1\n  - x\n  -\n  - true\n  - 1.5\n1: 'yes'\n"),
+            expected
+        );
         assert_eq!(parsed("{a: {b: [1, x, null, true, 1.5]}, 1: 'yes'}"), expected);
-        assert_eq!(parsed("a: &x {k: v}\nb: *x\n"), Ok(json!({"a": {"k": "v"}, "b": {"k": "v"}})));
-        assert_eq!(parsed("a: &x {k: v}\nb:\n  <<: *x\n  l: w\n").unwrap()["b"], json!({"k": "v", "l": "w"}));
-        assert_eq!(parsed("a: yes\nb: 'yes'\na: no\n"), Ok(json!({"a": false, "b": "yes"})));
+        assert_eq!(
+            parsed("a: &x {k: v}\nb: *x\n"),
+            Ok(json!({"a": {"k": "v"}, "b": {"k": "v"}}))
+        );
+        assert_eq!(
+            parsed("a: &x {k: v}\nb:\n  <<: *x\n  l: w\n").unwrap()["b"],
+            json!({"k": "v", "l": "w"})
+        );
+        assert_eq!(
+            parsed("a: yes\nb: 'yes'\na: no\n"),
+            Ok(json!({"a": false, "b": "yes"}))
+        );
     }
 
     #[test]
     fn what_is_no_object_is_refused() {
-        for body in ["", "null", "[]", "text", "a: 1\n---\nb: 1\n", "a: .nan", "a: [", "? [a]\n: b", "a: *b"]
-        {
-            assert!(parsed(body).unwrap_err().starts_with("error decoding patch: "), "{body}");
+        for body in [
+            "",
+            "null",
+            "[]",
+            "text",
+            "a: 1\n---\nb: 1\n",
+            "a: .nan",
+            "a: [",
+            "? [a]\n: b",
+            "a: *b",
+        ] {
+            assert!(
+                parsed(body).unwrap_err().starts_with("error decoding patch: "),
+                "{body}"
+            );
         }
     }
 
@@ -79,7 +108,11 @@ mod tests {
             bomb.push_str(&format!("b{level}: &a{} [{alias}]\n", level + 1));
         }
         assert!(parsed(&bomb).is_err());
-        let wide = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(100_000), "*a,".repeat(100_000));
+        let wide = format!(
+            "a: &a [{}]\nb: [{}]\n",
+            "x,".repeat(100_000),
+            "*a,".repeat(100_000)
+        );
         assert!(parsed(&wide).is_err());
     }
 

@@ -9,9 +9,14 @@ pub(super) fn to_v1(object: &mut Map<String, Value>) {
     let processors = |metrics: Option<Value>, inner: &str| {
         let of = |metric: &Value| {
             let is_processors = metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
-            metric["resource"][inner]["averageUtilization"].as_i64().filter(|_| is_processors)
+            metric["resource"][inner]["averageUtilization"]
+                .as_i64()
+                .filter(|_| is_processors)
         };
-        metrics.as_ref().and_then(Value::as_array).and_then(|metrics| metrics.iter().find_map(of))
+        metrics
+            .as_ref()
+            .and_then(Value::as_array)
+            .and_then(|metrics| metrics.iter().find_map(of))
     };
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("behavior");
@@ -31,10 +36,19 @@ pub(super) fn to_v1(object: &mut Map<String, Value>) {
 pub(super) fn to_v2(object: &mut Map<String, Value>) {
     for (part, percentage, metrics, inner) in [
         ("spec", "targetCPUUtilizationPercentage", "metrics", "target"),
-        ("status", "currentCPUUtilizationPercentage", "currentMetrics", "current"),
+        (
+            "status",
+            "currentCPUUtilizationPercentage",
+            "currentMetrics",
+            "current",
+        ),
     ] {
-        let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) else { continue };
-        let Some(value) = part.remove(percentage).filter(|value| !value.is_null()) else { continue };
+        let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let Some(value) = part.remove(percentage).filter(|value| !value.is_null()) else {
+            continue;
+        };
         let mut utilization = json!({ "averageUtilization": value });
         if inner == "target" {
             utilization["type"] = "Utilization".into();

@@ -4,12 +4,14 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 
 use super::status::ApiError;
-use crate::protobuf;
-use crate::registry::ResourceType;
+use crate::{protobuf, registry::ResourceType};
 
 /// The media type of a request, without parameters.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
@@ -27,7 +29,11 @@ pub(crate) fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError
             ));
         }
     };
-    if value.is_object() { Ok(value) } else { Err(ApiError::bad_request("the body is not an object")) }
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(ApiError::bad_request("the body is not an object"))
+    }
 }
 
 /// Checks the types of the fields that the server itself reads, as decoding into Go's types would.
@@ -59,7 +65,9 @@ pub(crate) fn check_types(kind: &ResourceType, value: &Value) -> Result<(), ApiE
             match set(field) {
                 None => {}
                 Some(Value::Object(entries)) => {
-                    if let Some(other) = entries.values().find(|value| !value.is_string() && !value.is_null())
+                    if let Some(other) = entries
+                        .values()
+                        .find(|value| !value.is_string() && !value.is_null())
                     {
                         return wrong(field, other, "string");
                     }

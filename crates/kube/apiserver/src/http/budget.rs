@@ -4,37 +4,51 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::selector::LabelSelector;
-use super::status::ApiError;
+use super::{selector::LabelSelector, status::ApiError};
 use crate::store::{GroupResource, Object, Store};
 
 /// Refuses when the eviction of `pod` would break its budget.
 pub(crate) fn admit(store: &Store, pod: &Object) -> Result<(), ApiError> {
     let value = pod.value();
     // Evicting a pod that has ended, never began or is being deleted disrupts nothing.
-    if matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"))
-        || pod.is_deleting()
+    if matches!(
+        value["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed" | "Pending")
+    ) || pod.is_deleting()
     {
         return Ok(());
     }
     let namespace = Some(&*pod.namespace);
-    let budgets = store.list(&GroupResource::new("policy", "poddisruptionbudgets"), namespace).objects;
+    let budgets = store
+        .list(&GroupResource::new("policy", "poddisruptionbudgets"), namespace)
+        .objects;
     let budgets: Vec<_> = budgets
         .iter()
         .map(|object| Budget::of(&object.value()))
         .filter(|budget| budget.covers(pod))
         .collect();
     let [budget] = budgets.as_slice() else {
-        return if budgets.is_empty() { Ok(()) } else { Err(several()) };
+        return if budgets.is_empty() {
+            Ok(())
+        } else {
+            Err(several())
+        };
     };
     let pods = store.list(&GroupResource::new("", "pods"), namespace).objects;
     let covered: Vec<_> = pods.iter().filter(|pod| budget.covers(pod)).collect();
-    let healthy = covered.iter().filter(|pod| !pod.is_deleting() && is_ready(&pod.value())).count();
+    let healthy = covered
+        .iter()
+        .filter(|pod| !pod.is_deleting() && is_ready(&pod.value()))
+        .count();
     let desired = budget.desired(covered.len());
     if !is_ready(&value) && (budget.unhealthy_always || (healthy >= desired && desired > 0)) {
         return Ok(());
     }
-    if healthy > desired { Ok(()) } else { Err(refusal(&budget.name, desired, healthy)) }
+    if healthy > desired {
+        Ok(())
+    } else {
+        Err(refusal(&budget.name, desired, healthy))
+    }
 }
 
 struct Budget {
@@ -51,7 +65,9 @@ impl Budget {
         let spec = &value["spec"];
         Self {
             name: value["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            selector: spec["selector"].is_object().then(|| LabelSelector::from_object(&spec["selector"])),
+            selector: spec["selector"]
+                .is_object()
+                .then(|| LabelSelector::from_object(&spec["selector"])),
             min_available: spec["minAvailable"].clone(),
             max_unavailable: spec["maxUnavailable"].clone(),
             unhealthy_always: spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow",
@@ -59,7 +75,9 @@ impl Budget {
     }
 
     fn covers(&self, pod: &Object) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(pod))
+        self.selector
+            .as_ref()
+            .is_some_and(|selector| selector.matches(pod))
     }
 
     /// How many of `total` pods must be healthy.
@@ -74,17 +92,27 @@ impl Budget {
 
 /// A number, or a percentage of `total`, rounded up.
 fn share(value: &Value, total: usize) -> usize {
-    let percent =
-        value.as_str().and_then(|text| text.strip_suffix('%')).and_then(|text| text.parse::<usize>().ok());
+    let percent = value
+        .as_str()
+        .and_then(|text| text.strip_suffix('%'))
+        .and_then(|text| text.parse::<usize>().ok());
     match percent {
         Some(percent) => total.saturating_mul(percent).div_ceil(100),
-        None => value.as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(0),
+        None => value
+            .as_u64()
+            .and_then(|number| usize::try_from(number).ok())
+            .unwrap_or(0),
     }
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    let conditions = pod["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    conditions
+        .iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 fn refusal(budget: &str, desired: usize, healthy: usize) -> ApiError {

@@ -7,10 +7,11 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::autoscaling;
-use super::status::ApiError;
-use crate::registry::ResourceType;
-use crate::store::{GroupResource, Object};
+use super::{autoscaling, status::ApiError};
+use crate::{
+    registry::ResourceType,
+    store::{GroupResource, Object},
+};
 
 /// Names of an event's fields: in `events.k8s.io`, and in the core group.
 const EVENT_FIELDS: [(&str, &str); 6] = [
@@ -21,8 +22,10 @@ const EVENT_FIELDS: [(&str, &str); 6] = [
     ("deprecatedLastTimestamp", "lastTimestamp"),
     ("deprecatedCount", "count"),
 ];
-const EVENT_REPORTER_FIELDS: [(&str, &str); 2] =
-    [("reportingController", "reportingComponent"), ("reportingInstance", "reportingInstance")];
+const EVENT_REPORTER_FIELDS: [(&str, &str); 2] = [
+    ("reportingController", "reportingComponent"),
+    ("reportingInstance", "reportingInstance"),
+];
 
 fn is_new_event(kind: &ResourceType) -> bool {
     kind.group == "events.k8s.io" && kind.kind == "Event"
@@ -34,7 +37,11 @@ fn is_autoscaler(kind: &ResourceType) -> bool {
 
 /// The collection that holds the objects of a kind.
 pub(crate) fn stored_in(kind: &ResourceType) -> GroupResource {
-    if is_new_event(kind) { GroupResource::new("", "events") } else { kind.group_resource() }
+    if is_new_event(kind) {
+        GroupResource::new("", "events")
+    } else {
+        kind.group_resource()
+    }
 }
 
 /// A stored object as JSON of the requested version.
@@ -86,11 +93,16 @@ pub(crate) fn inward(kind: &ResourceType, mut value: Value) -> Result<Value, Api
         let given = value["apiVersion"].as_str().unwrap_or_default();
         return kind.converted(&value, &stored).map_err(|reason| {
             let kind = &kind.kind;
-            ApiError::bad_request(format!("failed to convert {kind} of {given} to {stored}: {reason}"))
+            ApiError::bad_request(format!(
+                "failed to convert {kind} of {given} to {stored}: {reason}"
+            ))
         });
     }
     if let Some(object) = value.as_object_mut().filter(|object| {
-        is_autoscaler(kind) && object.get("apiVersion").is_some_and(|version| version == "autoscaling/v1")
+        is_autoscaler(kind)
+            && object
+                .get("apiVersion")
+                .is_some_and(|version| version == "autoscaling/v1")
     }) {
         autoscaling::to_v2(object);
     }

@@ -12,7 +12,10 @@ pub(super) fn set(kind: &ResourceType, object: &mut Map<String, Value>) {
             return fill(object, json!({"preemptionPolicy": "PreemptLowerPriority"}));
         }
         ("storage.k8s.io", "StorageClass") => {
-            return fill(object, json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}));
+            return fill(
+                object,
+                json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
+            );
         }
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => return binding(object),
         ("", "Service" | "ReplicationController" | "PersistentVolume" | "PersistentVolumeClaim")
@@ -26,16 +29,30 @@ pub(super) fn set(kind: &ResourceType, object: &mut Map<String, Value>) {
     match kind.kind.as_str() {
         "Service" => service(spec),
         "PersistentVolume" => {
-            fill(spec, json!({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}));
+            fill(
+                spec,
+                json!({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}),
+            );
         }
         "PersistentVolumeClaim" => fill(spec, json!({"volumeMode": "Filesystem"})),
         "Deployment" => {
-            fill(spec, json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}));
-            rolling(spec, "strategy", json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
+            fill(
+                spec,
+                json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}),
+            );
+            rolling(
+                spec,
+                "strategy",
+                json!({"maxUnavailable": "25%", "maxSurge": "25%"}),
+            );
         }
         "DaemonSet" => {
             fill(spec, json!({"revisionHistoryLimit": 10}));
-            rolling(spec, "updateStrategy", json!({"maxUnavailable": 1, "maxSurge": 0}));
+            rolling(
+                spec,
+                "updateStrategy",
+                json!({"maxUnavailable": 1, "maxSurge": 0}),
+            );
         }
         "StatefulSet" => {
             let retention = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
@@ -48,8 +65,10 @@ pub(super) fn set(kind: &ResourceType, object: &mut Map<String, Value>) {
         }
         "ReplicaSet" => fill(spec, json!({"replicas": 1})),
         "ReplicationController" => {
-            let labels =
-                spec.get("template").and_then(|template| template["metadata"].get("labels")).cloned();
+            let labels = spec
+                .get("template")
+                .and_then(|template| template["metadata"].get("labels"))
+                .cloned();
             fill(spec, json!({"replicas": 1}));
             if let Some(labels) = labels {
                 spec.entry("selector").or_insert(labels);
@@ -72,15 +91,25 @@ pub(super) fn set(kind: &ResourceType, object: &mut Map<String, Value>) {
         ),
         "HorizontalPodAutoscaler" => {
             fill(spec, json!({"minReplicas": 1}));
-            if spec.get("metrics").is_none_or(|metrics| metrics.as_array().is_some_and(Vec::is_empty)) {
+            if spec
+                .get("metrics")
+                .is_none_or(|metrics| metrics.as_array().is_some_and(Vec::is_empty))
+            {
                 let target = json!({"type": "Utilization", "averageUtilization": 80});
                 let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
                 spec.insert("metrics".to_owned(), json!([metric]));
             }
         }
         _ => {
-            let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-            let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            let egress = spec
+                .get("egress")
+                .and_then(Value::as_array)
+                .is_some_and(|rules| !rules.is_empty());
+            let types = if egress {
+                json!(["Ingress", "Egress"])
+            } else {
+                json!(["Ingress"])
+            };
             fill(spec, json!({"policyTypes": types}));
         }
     }
@@ -88,7 +117,9 @@ pub(super) fn set(kind: &ResourceType, object: &mut Map<String, Value>) {
 
 /// Sets the fields that a new pod lacks; they cannot change later.
 pub(super) fn set_pod(object: &mut Map<String, Value>) {
-    let Some(spec) = object.entry("spec").or_insert_with(|| json!({})).as_object_mut() else { return };
+    let Some(spec) = object.entry("spec").or_insert_with(|| json!({})).as_object_mut() else {
+        return;
+    };
     fill(
         spec,
         json!({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
@@ -105,10 +136,15 @@ fn fill(object: &mut Map<String, Value>, defaults: Value) {
 
 /// A strategy is a rolling update unless it says otherwise.
 fn rolling(spec: &mut Map<String, Value>, field: &str, bounds: Value) {
-    let Some(strategy) = spec.entry(field).or_insert_with(|| json!({})).as_object_mut() else { return };
+    let Some(strategy) = spec.entry(field).or_insert_with(|| json!({})).as_object_mut() else {
+        return;
+    };
     fill(strategy, json!({"type": "RollingUpdate"}));
     if strategy["type"] == "RollingUpdate"
-        && let Some(update) = strategy.entry("rollingUpdate").or_insert_with(|| json!({})).as_object_mut()
+        && let Some(update) = strategy
+            .entry("rollingUpdate")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
     {
         fill(update, bounds);
     }
@@ -140,7 +176,10 @@ fn binding(object: &mut Map<String, Value>) {
     }
     let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
     for subject in subjects.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if subject.get("kind").is_some_and(|kind| kind == "User" || kind == "Group") {
+        if subject
+            .get("kind")
+            .is_some_and(|kind| kind == "User" || kind == "Group")
+        {
             fill(subject, group.clone());
         }
     }

@@ -1,16 +1,16 @@
 //! Discovery: `/api`, `/apis` and below, legacy and aggregated (KEP-3352).
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::negotiate::wants_aggregated_discovery;
-use super::status::{ApiError, json_response};
-use crate::registry::ResourceType;
-use crate::store::Store;
+use super::{
+    negotiate::wants_aggregated_discovery,
+    status::{ApiError, json_response},
+};
+use crate::{registry::ResourceType, store::Store};
 
 /// A kind whose requests are answered but not stored.
 pub(crate) struct Review {
@@ -25,20 +25,43 @@ static REVIEWS: [Review; 6] = [
     review("authentication.k8s.io", "tokenreviews", "TokenReview"),
     Review {
         namespaced: true,
-        ..review("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview")
+        ..review(
+            "authorization.k8s.io",
+            "localsubjectaccessreviews",
+            "LocalSubjectAccessReview",
+        )
     },
-    review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
-    review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+    review(
+        "authorization.k8s.io",
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+    ),
+    review(
+        "authorization.k8s.io",
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
+    ),
+    review(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+    ),
 ];
 
 const fn review(group: &'static str, plural: &'static str, kind: &'static str) -> Review {
-    Review { group, plural, kind, namespaced: false }
+    Review {
+        group,
+        plural,
+        kind,
+        namespaced: false,
+    }
 }
 
 /// The kind of a review by its group and plural.
 pub(crate) fn review_named(group: &str, plural: &str) -> Option<&'static Review> {
-    REVIEWS.iter().find(|review| review.group == group && review.plural == plural)
+    REVIEWS
+        .iter()
+        .find(|review| review.group == group && review.plural == plural)
 }
 
 /// Answers a discovery path; none for any other path.
@@ -111,7 +134,12 @@ fn group(name: &str, kinds: &[Arc<ResourceType>]) -> Value {
 
 /// Subresources, each with the kind of its bodies.
 fn subresources<'k>(kind: &'k ResourceType, version: &str) -> Vec<(&'k str, Value, &'static [&'static str])> {
-    let own = |verbs| (json!({"group": kind.group, "kind": kind.kind, "version": version}), verbs);
+    let own = |verbs| {
+        (
+            json!({"group": kind.group, "kind": kind.kind, "version": version}),
+            verbs,
+        )
+    };
     let mut all = Vec::new();
     if kind.status {
         let (response, verbs) = own(&["get", "patch", "update"][..]);
@@ -123,11 +151,18 @@ fn subresources<'k>(kind: &'k ResourceType, version: &str) -> Vec<(&'k str, Valu
                 json!({"group": "autoscaling", "kind": "Scale", "version": "v1"}),
                 &["get", "patch", "update"],
             ),
-            "eviction" => (json!({"group": "policy", "kind": "Eviction", "version": "v1"}), &["create"]),
-            "binding" => (json!({"group": "", "kind": "Binding", "version": "v1"}), &["create"]),
-            "portforward" => {
-                (json!({"group": "", "kind": "PodPortForwardOptions", "version": "v1"}), &["create", "get"])
-            }
+            "eviction" => (
+                json!({"group": "policy", "kind": "Eviction", "version": "v1"}),
+                &["create"],
+            ),
+            "binding" => (
+                json!({"group": "", "kind": "Binding", "version": "v1"}),
+                &["create"],
+            ),
+            "portforward" => (
+                json!({"group": "", "kind": "PodPortForwardOptions", "version": "v1"}),
+                &["create", "get"],
+            ),
             "approval" => own(&["get", "patch", "update"][..]),
             _ => own(&["get"][..]),
         };
@@ -137,12 +172,17 @@ fn subresources<'k>(kind: &'k ResourceType, version: &str) -> Vec<(&'k str, Valu
 }
 
 fn resource_list(groups: &Groups, name: &str, version: &str) -> Response<Body> {
-    let Some(kinds) = groups.get(name) else { return ApiError::unknown_path().response() };
+    let Some(kinds) = groups.get(name) else {
+        return ApiError::unknown_path().response();
+    };
     if !versions(kinds).iter().any(|served| served == version) {
         return ApiError::unknown_path().response();
     }
     let mut resources = Vec::new();
-    for kind in kinds.iter().filter(|kind| kind.versions.iter().any(|served| served == version)) {
+    for kind in kinds
+        .iter()
+        .filter(|kind| kind.versions.iter().any(|served| served == version))
+    {
         let mut entry = json!({
             "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
             "verbs": kind.verbs,
@@ -162,13 +202,23 @@ fn resource_list(groups: &Groups, name: &str, version: &str) -> Response<Body> {
             }));
         }
     }
-    for Review { plural, kind, namespaced, .. } in REVIEWS.iter().filter(|review| review.group == name) {
+    for Review {
+        plural,
+        kind,
+        namespaced,
+        ..
+    } in REVIEWS.iter().filter(|review| review.group == name)
+    {
         resources.push(json!({
             "name": plural, "singularName": kind.to_lowercase(), "namespaced": namespaced, "kind": kind,
             "verbs": ["create"],
         }));
     }
-    let group_version = if name.is_empty() { version.to_owned() } else { format!("{name}/{version}") };
+    let group_version = if name.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{name}/{version}")
+    };
     json_response(
         StatusCode::OK,
         &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
@@ -203,8 +253,10 @@ fn aggregated_response(groups: &Groups, core: bool) -> Response<Body> {
 }
 
 fn aggregated_resources(name: &str, kinds: &[Arc<ResourceType>], version: &str) -> Vec<Value> {
-    let stored =
-        kinds.iter().filter(|kind| kind.versions.iter().any(|served| served == version)).map(|kind| {
+    let stored = kinds
+        .iter()
+        .filter(|kind| kind.versions.iter().any(|served| served == version))
+        .map(|kind| {
             let subresources: Vec<_> = subresources(kind, version)
             .into_iter()
             .map(|(name, response, verbs)| {
@@ -227,13 +279,21 @@ fn aggregated_resources(name: &str, kinds: &[Arc<ResourceType>], version: &str) 
             }
             entry
         });
-    let reviews = REVIEWS.iter().filter(|review| review.group == name).map(|review| {
-        let Review { group, plural, kind, namespaced } = review;
-        json!({
-            "resource": plural, "singularResource": kind.to_lowercase(), "scope": scope(*namespaced),
-            "verbs": ["create"], "responseKind": {"group": group, "version": "v1", "kind": kind},
-        })
-    });
+    let reviews = REVIEWS
+        .iter()
+        .filter(|review| review.group == name)
+        .map(|review| {
+            let Review {
+                group,
+                plural,
+                kind,
+                namespaced,
+            } = review;
+            json!({
+                "resource": plural, "singularResource": kind.to_lowercase(), "scope": scope(*namespaced),
+                "verbs": ["create"], "responseKind": {"group": group, "version": "v1", "kind": kind},
+            })
+        });
     stored.chain(reviews).collect()
 }
 

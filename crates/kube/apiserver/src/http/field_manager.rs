@@ -2,8 +2,7 @@
 
 use http::{HeaderMap, header};
 
-use super::query::Options;
-use super::status::ApiError;
+use super::{query::Options, status::ApiError};
 use crate::store::{Fault, StoreError};
 
 /// The media type of server-side apply.
@@ -25,7 +24,10 @@ pub(crate) fn check(options: &Options, kind: &str, is_apply: bool) -> Result<(),
         faults.push(Fault::required("fieldManager", "is required for apply patch"));
     }
     if !is_apply && kind == "PatchOptions" && options.force.is_some() {
-        faults.push(Fault::forbidden("force", "may not be specified for non-apply patch"));
+        faults.push(Fault::forbidden(
+            "force",
+            "may not be specified for non-apply patch",
+        ));
     }
     if manager.len() > NAME_MAX {
         faults.push(Fault {
@@ -33,9 +35,14 @@ pub(crate) fn check(options: &Options, kind: &str, is_apply: bool) -> Result<(),
             reason: "FieldValueTooLong",
             message: format!("Too long: may not be more than {NAME_MAX} bytes"),
         });
-    } else if let Some((at, character)) = manager.char_indices().find(|(_, character)| character.is_control())
+    } else if let Some((at, character)) = manager
+        .char_indices()
+        .find(|(_, character)| character.is_control())
     {
-        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
+        let detail = format!(
+            "invalid character U+{:04X} (at position {at})",
+            u32::from(character)
+        );
         faults.push(Fault::invalid("fieldManager", &manager.into(), &detail));
     }
     let validation = options.field_validation.as_deref().unwrap_or_default();
@@ -54,16 +61,29 @@ pub(crate) fn check(options: &Options, kind: &str, is_apply: bool) -> Result<(),
     }
     let group = "meta.k8s.io".to_owned();
     let name = String::new();
-    Err(StoreError::Invalid { kind: kind.to_owned(), group, name, faults }.into())
+    Err(StoreError::Invalid {
+        kind: kind.to_owned(),
+        group,
+        name,
+        faults,
+    }
+    .into())
 }
 
 /// The name of the manager: the parameter, or the beginning of the user agent
 /// (`apiserver/pkg/endpoints/handlers/create.go`).
 pub(crate) fn name(options: &Options, headers: &HeaderMap) -> String {
-    if let Some(manager) = options.field_manager.as_ref().filter(|manager| !manager.is_empty()) {
+    if let Some(manager) = options
+        .field_manager
+        .as_ref()
+        .filter(|manager| !manager.is_empty())
+    {
         return manager.clone();
     }
-    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|agent| agent.to_str().ok())
+        .unwrap_or_default();
     let mut name = agent.split('/').next().unwrap_or_default().to_owned();
     name.truncate(name.floor_char_boundary(NAME_MAX));
     name
@@ -99,7 +119,10 @@ mod tests {
 
     #[test]
     fn options_of_a_write_are_checked() {
-        let with = |manager: &str| Options { field_manager: Some(manager.to_owned()), ..Options::default() };
+        let with = |manager: &str| Options {
+            field_manager: Some(manager.to_owned()),
+            ..Options::default()
+        };
         let message = |options: &Options, is_apply| {
             check(options, "PatchOptions", is_apply).map_err(|error| (error.code, error.message))
         };
@@ -109,9 +132,15 @@ mod tests {
         let expected = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
         assert_eq!(text, expected);
         assert!(message(&with(&"a".repeat(129)), true).is_err() && message(&with("a\n"), false).is_err());
-        let forced = Options { force: Some(true), ..with("a") };
+        let forced = Options {
+            force: Some(true),
+            ..with("a")
+        };
         assert!(message(&forced, false).is_err() && message(&forced, true).is_ok());
-        let validation = |word: &str| Options { field_validation: Some(word.to_owned()), ..with("a") };
+        let validation = |word: &str| Options {
+            field_validation: Some(word.to_owned()),
+            ..with("a")
+        };
         assert!(
             message(&validation("Strict"), true).is_ok() && message(&validation("strict"), true).is_err()
         );

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
-use super::request::percent_decode;
-use super::server::UserInfo;
-use super::status::ApiError;
+use super::{request::percent_decode, server::UserInfo, status::ApiError};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -34,7 +32,10 @@ impl Requester {
             groups: vec![MASTERS.to_owned()],
         });
         add(&mut user.groups, AUTHENTICATED);
-        Self { user, ..Self::default() }
+        Self {
+            user,
+            ..Self::default()
+        }
     }
 }
 
@@ -60,8 +61,10 @@ pub(crate) fn requester(user: Option<UserInfo>, headers: &HeaderMap) -> Result<R
         return Err(ApiError::forbidden("", resource, name, message));
     }
     if let (Some((namespace, _)), true) = (service_account(&asked.user.name), asked.user.groups.is_empty()) {
-        asked.user.groups =
-            vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        asked.user.groups = vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+        ];
     }
     if asked.user.name == "system:anonymous" {
         add(&mut asked.user.groups, "system:unauthenticated");
@@ -80,10 +83,16 @@ fn asked(headers: &HeaderMap) -> Result<Option<Requester>, ApiError> {
             .unwrap_or_default()
     };
     let texts = |values: http::header::GetAll<'_, http::HeaderValue>| -> Vec<String> {
-        values.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+        values
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect()
     };
     let mut asked = Requester {
-        user: UserInfo { name: text(USER), groups: texts(headers.get_all(GROUP)) },
+        user: UserInfo {
+            name: text(USER),
+            groups: texts(headers.get_all(GROUP)),
+        },
         uid: text(UID),
         extra: BTreeMap::new(),
     };

@@ -49,12 +49,19 @@ pub(crate) fn shape(headers: &HeaderMap) -> Result<Shape, ApiError> {
             }
         }
     }
-    if any { Err(not_acceptable()) } else { Ok(Shape::Object) }
+    if any {
+        Err(not_acceptable())
+    } else {
+        Ok(Shape::Object)
+    }
 }
 
 /// Whether the client prefers aggregated discovery to plain JSON.
 pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> bool {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accept = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let mut choices = accept.flat_map(|value| value.split(','));
     let first_json = choices.find(|choice| choice.trim().starts_with("application/json"));
     first_json.is_some_and(|choice| {
@@ -86,9 +93,18 @@ mod tests {
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
         assert_eq!(shape(&accept(table)), Ok(Shape::Table));
         assert_eq!(shape(&accept(metadata)), Ok(Shape::Metadata));
-        assert_eq!(shape(&accept("application/vnd.kubernetes.protobuf, */*")), Ok(Shape::Object));
+        assert_eq!(
+            shape(&accept("application/vnd.kubernetes.protobuf, */*")),
+            Ok(Shape::Object)
+        );
         assert_eq!(shape(&HeaderMap::new()), Ok(Shape::Object));
-        assert_eq!(shape(&accept("application/vnd.kubernetes.protobuf")).unwrap_err().code.as_u16(), 406);
+        assert_eq!(
+            shape(&accept("application/vnd.kubernetes.protobuf"))
+                .unwrap_err()
+                .code
+                .as_u16(),
+            406
+        );
         assert!(wants_aggregated_discovery(&accept(
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
         )));

@@ -8,12 +8,13 @@ use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use super::field_manager::APPLY;
-use super::status::json_response;
-use crate::parse_cost::are_too_dense;
-use crate::protobuf::open_api;
-use crate::registry::ResourceType;
-use crate::store::{Store, definition_key};
+use super::{field_manager::APPLY, status::json_response};
+use crate::{
+    parse_cost::are_too_dense,
+    protobuf::open_api,
+    registry::ResourceType,
+    store::{Store, definition_key},
+};
 
 /// Answers `/openapi/…`. None if there is no such document.
 pub(crate) fn answer(
@@ -77,9 +78,15 @@ fn schemas(store: &Store, version: &str, kinds: &Kinds) -> Map<String, Value> {
     let built_in = kinds.iter().filter(|kind| !kind.custom);
     let mut schemas = open_api::schemas(built_in.map(|kind| (&*kind.group, version, &*kind.kind)));
     let custom: Vec<_> = kinds.iter().filter(|kind| kind.custom).collect();
-    let names = custom.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
+    let names = custom
+        .iter()
+        .map(|kind| format!("{}.{}", kind.plural, kind.group));
     let definitions: Vec<_> = names.map(|name| store.get(&definition_key(&name))).collect();
-    let bytes: usize = definitions.iter().flatten().map(|definition| definition.bytes.len()).sum();
+    let bytes: usize = definitions
+        .iter()
+        .flatten()
+        .map(|definition| definition.bytes.len())
+        .sum();
     let stored = definitions.iter().flatten().map(|definition| &*definition.bytes);
     if custom.is_empty() || bytes > DEFINITIONS_MAX || are_too_dense(stored) {
         return schemas;
@@ -90,7 +97,9 @@ fn schemas(store: &Store, version: &str, kinds: &Kinds) -> Map<String, Value> {
         let mut schema = schema.unwrap_or_else(|| json!({"type": "object"}));
         let object = json!({"$ref": "#/components/schemas/ObjectMeta"});
         let text = json!({"type": "string"});
-        let Some(fields) = schema.as_object_mut() else { continue };
+        let Some(fields) = schema.as_object_mut() else {
+            continue;
+        };
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
             properties.insert("metadata".to_owned(), object);
@@ -117,11 +126,19 @@ fn schema_of(mut definition: Value, version: &str) -> Option<Value> {
 }
 
 fn patch_operation(path: &str, kind: &ResourceType) -> (String, Value) {
-    let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
+    let namespace = if kind.namespaced {
+        "namespaces/{namespace}/"
+    } else {
+        ""
+    };
     let version = path.rsplit('/').next().unwrap_or_default();
     let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
     let strategic = (!kind.custom).then_some("application/strategic-merge-patch+json");
-    let formats = ["application/json-patch+json", "application/merge-patch+json", APPLY];
+    let formats = [
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        APPLY,
+    ];
     let content: Map<_, _> = formats
         .into_iter()
         .chain(strategic)
@@ -137,7 +154,10 @@ fn patch_operation(path: &str, kind: &ResourceType) -> (String, Value) {
 }
 
 fn wants_protobuf(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     accept.contains("proto-openapi")
 }
 

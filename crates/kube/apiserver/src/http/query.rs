@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::request::percent_decode;
-use super::selector::{FieldSelector, LabelSelector};
-use super::status::ApiError;
+use super::{
+    request::percent_decode,
+    selector::{FieldSelector, LabelSelector},
+    status::ApiError,
+};
 
 /// The options of list, watch and write requests that change the response.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +59,9 @@ impl Options {
                 }
                 "dryRun" if value == "All" => options.dry_run = true,
                 "dryRun" if !value.is_empty() => {
-                    return Err(ApiError::bad_request(format!("dryRun: Unsupported value: {value:?}")));
+                    return Err(ApiError::bad_request(format!(
+                        "dryRun: Unsupported value: {value:?}"
+                    )));
                 }
                 "propagationPolicy" => options.propagation = Some(value),
                 "includeObject" => options.include_object = Some(value),
@@ -83,9 +87,9 @@ impl Options {
             ))
         };
         match (version_match, self.send_initial_events) {
-            (Some(other), _) if !matches!(other, "Exact" | "NotOlderThan" | "") => {
-                Err(ApiError::bad_request(format!("resourceVersionMatch: Unsupported value: {other:?}")))
-            }
+            (Some(other), _) if !matches!(other, "Exact" | "NotOlderThan" | "") => Err(
+                ApiError::bad_request(format!("resourceVersionMatch: Unsupported value: {other:?}")),
+            ),
             (_, Some(_)) if !self.watch => {
                 forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
             }
@@ -113,7 +117,9 @@ fn truth(value: &str) -> bool {
 }
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, ApiError> {
-    value.parse().map_err(|_| ApiError::bad_request(format!("{name}: Invalid value: {value:?}")))
+    value
+        .parse()
+        .map_err(|_| ApiError::bad_request(format!("{name}: Invalid value: {value:?}")))
 }
 
 /// Pairs of a query string, decoded; `+` is a space.

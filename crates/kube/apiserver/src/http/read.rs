@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::convert::stored_in;
-use super::query::Options;
-use super::request::RequestInfo;
-use super::status::ApiError;
-use crate::registry::ResourceType;
-use crate::store::{GroupResource, Key, Object, Store, StoreError};
+use super::{convert::stored_in, query::Options, request::RequestInfo, status::ApiError};
+use crate::{
+    registry::ResourceType,
+    store::{GroupResource, Key, Object, Store, StoreError},
+};
 
 /// The kind of a request, if it is served in the requested version.
 pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceType>, ApiError> {
@@ -25,13 +23,21 @@ pub(crate) fn served(store: &Store, info: &RequestInfo) -> Result<Arc<ResourceTy
 
 /// The key of the object of a request.
 pub(crate) fn key(kind: &ResourceType, info: &RequestInfo) -> Key {
-    Key { resource: stored_in(kind), namespace: info.namespace.clone(), name: info.name.clone() }
+    Key {
+        resource: stored_in(kind),
+        namespace: info.namespace.clone(),
+        name: info.name.clone(),
+    }
 }
 
 pub(crate) fn find(store: &Store, key: &Key) -> Result<Arc<Object>, ApiError> {
-    store
-        .get(key)
-        .ok_or_else(|| StoreError::NotFound { resource: key.resource.clone(), name: key.name.clone() }.into())
+    store.get(key).ok_or_else(|| {
+        StoreError::NotFound {
+            resource: key.resource.clone(),
+            name: key.name.clone(),
+        }
+        .into()
+    })
 }
 
 /// One page of a list.
@@ -69,7 +75,10 @@ pub(crate) fn select(
     let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let start = options.continue_token.as_deref().map(Token::parse).transpose()?;
     let newest = store.resource_version();
-    let wanted = start.as_ref().map(|token| token.version).or(options.resource_version);
+    let wanted = start
+        .as_ref()
+        .map(|token| token.version)
+        .or(options.resource_version);
     if let Some(wanted) = wanted.filter(|&wanted| wanted > newest) {
         return Err(too_large(wanted, newest));
     }
@@ -78,7 +87,9 @@ pub(crate) fn select(
         Some(token) => Some(token.version),
         None => options.resource_version.filter(|_| options.exact),
     };
-    let after = start.as_ref().map(|token| (token.after.0.as_str(), token.after.1.as_str()));
+    let after = start
+        .as_ref()
+        .map(|token| (token.after.0.as_str(), token.after.1.as_str()));
     let (mut objects, resource_version) = match past {
         None => {
             let listed = store.list(&resource, namespace);
@@ -101,11 +112,19 @@ pub(crate) fn select(
     let remaining = objects.len().saturating_sub(limit);
     objects.truncate(limit);
     let continue_token = objects.last().filter(|_| remaining > 0).map(|last| {
-        Token { version: resource_version, after: (last.namespace.to_string(), last.name.to_string()) }
-            .render()
+        Token {
+            version: resource_version,
+            after: (last.namespace.to_string(), last.name.to_string()),
+        }
+        .render()
     });
     let everything = options.labels.is_everything() && options.fields.is_everything();
-    Ok(Page { objects, resource_version, continue_token, remaining: everything.then_some(remaining) })
+    Ok(Page {
+        objects,
+        resource_version,
+        continue_token,
+        remaining: everything.then_some(remaining),
+    })
 }
 
 /// The client has seen a version that this server has not reached.
@@ -140,6 +159,9 @@ impl Token {
             .and_then(|bytes| serde_json::from_slice::<(u64, String, String)>(&bytes).ok());
         let (version, namespace, name) =
             parsed.ok_or_else(|| ApiError::bad_request("continue key is not valid"))?;
-        Ok(Self { version, after: (namespace, name) })
+        Ok(Self {
+            version,
+            after: (namespace, name),
+        })
     }
 }

@@ -26,9 +26,14 @@ impl RequestInfo {
     pub fn of<B>(request: &Request<B>) -> Self {
         let is_watch = |pair: &str| {
             pair == "watch"
-                || pair.strip_prefix("watch=").is_some_and(|value| !matches!(value, "false" | "0"))
+                || pair
+                    .strip_prefix("watch=")
+                    .is_some_and(|value| !matches!(value, "false" | "0"))
         };
-        let watch = request.uri().query().is_some_and(|query| query.split('&').any(is_watch));
+        let watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.split('&').any(is_watch));
         Self::parse(request.method(), request.uri().path(), watch)
     }
 
@@ -41,9 +46,15 @@ impl RequestInfo {
     /// Parses `method` and the path, which is still percent-encoded. `watch` is the query parameter of that name.
     #[must_use]
     pub fn parse(method: &Method, path: &str, watch: bool) -> Self {
-        let mut info = Self { verb: plain_verb(method), ..Self::default() };
-        let segments: Option<Vec<String>> =
-            path.split('/').filter(|segment| !segment.is_empty()).map(percent_decode).collect();
+        let mut info = Self {
+            verb: plain_verb(method),
+            ..Self::default()
+        };
+        let segments: Option<Vec<String>> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(percent_decode)
+            .collect();
         let Some(segments) = segments else { return info };
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let rest = match segments.as_slice() {
@@ -154,17 +165,41 @@ mod tests {
 
     #[test]
     fn paths_are_read_as_the_real_server_reads_them() {
-        check(&Method::GET, "/api/v1/nodes", ["list", "", "v1", "", "nodes", "", ""]);
-        check(&Method::GET, "/api/v1/nodes/a", ["get", "", "v1", "", "nodes", "a", ""]);
-        check(&Method::PATCH, "/api/v1/nodes/a/status", ["patch", "", "v1", "", "nodes", "a", "status"]);
-        check(&Method::GET, "/api/v1/namespaces", ["list", "", "v1", "", "namespaces", "", ""]);
-        check(&Method::DELETE, "/api/v1/namespaces/x", ["delete", "", "v1", "", "namespaces", "x", ""]);
+        check(
+            &Method::GET,
+            "/api/v1/nodes",
+            ["list", "", "v1", "", "nodes", "", ""],
+        );
+        check(
+            &Method::GET,
+            "/api/v1/nodes/a",
+            ["get", "", "v1", "", "nodes", "a", ""],
+        );
+        check(
+            &Method::PATCH,
+            "/api/v1/nodes/a/status",
+            ["patch", "", "v1", "", "nodes", "a", "status"],
+        );
+        check(
+            &Method::GET,
+            "/api/v1/namespaces",
+            ["list", "", "v1", "", "namespaces", "", ""],
+        );
+        check(
+            &Method::DELETE,
+            "/api/v1/namespaces/x",
+            ["delete", "", "v1", "", "namespaces", "x", ""],
+        );
         check(
             &Method::PUT,
             "/api/v1/namespaces/x/status",
             ["update", "", "v1", "", "namespaces", "x", "status"],
         );
-        check(&Method::POST, "/api/v1/namespaces/x/pods", ["create", "", "v1", "x", "pods", "", ""]);
+        check(
+            &Method::POST,
+            "/api/v1/namespaces/x/pods",
+            ["create", "", "v1", "x", "pods", "", ""],
+        );
         check(
             &Method::POST,
             "/api/v1/namespaces/x/pods/p/eviction",
@@ -178,7 +213,15 @@ mod tests {
         check(
             &Method::GET,
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%3Ab",
-            ["get", "rbac.authorization.k8s.io", "v1", "", "clusterroles", "a:b", ""],
+            [
+                "get",
+                "rbac.authorization.k8s.io",
+                "v1",
+                "",
+                "clusterroles",
+                "a:b",
+                "",
+            ],
         );
         check(&Method::GET, "/healthz", ["get", "", "", "", "", "", ""]);
         check(&Method::GET, "/apis/apps/v1", ["get", "", "", "", "", "", ""]);

@@ -1,15 +1,15 @@
 //! Label and field selectors (`apimachinery/pkg/labels/selector.go`, `pkg/fields/selector.go`).
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::{Number, Value};
 
 use super::status::ApiError;
-use crate::registry::ResourceType;
-use crate::store::Object;
+use crate::{registry::ResourceType, store::Object};
 
 /// Requirements on labels; all must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +54,18 @@ impl LabelSelector {
             key,
             test: Test::In(vec![value.as_str().unwrap_or_default().to_owned()]),
         });
-        let expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
+        let expressions = selector["matchExpressions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let expressed = expressions.into_iter().filter_map(|expression| {
             let values = || {
                 let values = expression["values"].as_array().cloned().unwrap_or_default();
-                values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+                values
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect()
             };
             let test = match expression["operator"].as_str()? {
                 "In" => Test::In(values()),
@@ -67,7 +74,10 @@ impl LabelSelector {
                 "DoesNotExist" => Test::Absent,
                 _ => return None,
             };
-            Some(Requirement { key: expression["key"].as_str()?.to_owned(), test })
+            Some(Requirement {
+                key: expression["key"].as_str()?.to_owned(),
+                test,
+            })
         });
         Self(equal.chain(expressed).collect())
     }
@@ -109,7 +119,10 @@ fn requirement(part: &str) -> Option<Requirement> {
     let made = |key: &str, test| {
         let key = key.trim();
         let word = !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || "()=!<>,".contains(c));
-        word.then(|| Requirement { key: key.to_owned(), test })
+        word.then(|| Requirement {
+            key: key.to_owned(),
+            test,
+        })
     };
     let value = |text: &str| text.trim().to_owned();
     let set = |text: &str| -> Option<Vec<String>> {
@@ -125,7 +138,10 @@ fn requirement(part: &str) -> Option<Requirement> {
     if let Some((key, rest)) = part.split_once("==").or_else(|| part.split_once('=')) {
         return made(key, Test::In(vec![value(rest)]));
     }
-    if let Some((key, rest)) = part.split_once(" notin ").or_else(|| split_before_set(part, " notin")) {
+    if let Some((key, rest)) = part
+        .split_once(" notin ")
+        .or_else(|| split_before_set(part, " notin"))
+    {
         return made(key, Test::NotIn(set(rest)?));
     }
     if let Some((key, rest)) = part.split_once(" in ").or_else(|| split_before_set(part, " in")) {
@@ -166,7 +182,11 @@ impl FieldSelector {
                 let (path, value) = part.split_once("==").or_else(|| part.split_once('='))?;
                 (path, value, true)
             };
-            Some(FieldRequirement { path: path.trim().to_owned(), value: value.trim().to_owned(), equal })
+            Some(FieldRequirement {
+                path: path.trim().to_owned(),
+                value: value.trim().to_owned(),
+                equal,
+            })
         };
         text.split(',')
             .filter(|part| !part.trim().is_empty())
@@ -234,9 +254,10 @@ impl FieldSelector {
         };
         match self.0.iter().find(|requirement| !known(&requirement.path)) {
             None => Ok(()),
-            Some(requirement) if kind.custom => {
-                Err(ApiError::bad_request(format!("field label not supported: {}", requirement.path)))
-            }
+            Some(requirement) if kind.custom => Err(ApiError::bad_request(format!(
+                "field label not supported: {}",
+                requirement.path
+            ))),
             Some(requirement) => Err(ApiError::bad_request(format!(
                 "field label {:?} not supported for kind {:?}",
                 requirement.path, kind.kind
@@ -344,8 +365,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::registry::Registry;
-    use crate::store::GroupResource;
+    use crate::{registry::Registry, store::GroupResource};
 
     #[test]
     fn no_pattern_takes_longer_than_its_length_allows() {
@@ -384,8 +404,16 @@ mod tests {
             "tier<3",
             "app in (web),tier=2",
         ];
-        let fails =
-            ["gone", "app=db", "app!=web", "!app", "app in (db)", "app notin (web)", "tier>2", "app,gone"];
+        let fails = [
+            "gone",
+            "app=db",
+            "app!=web",
+            "!app",
+            "app in (db)",
+            "app notin (web)",
+            "tier>2",
+            "app,gone",
+        ];
         for text in holds {
             assert!(label(text), "{text}");
         }
@@ -399,7 +427,10 @@ mod tests {
 
     #[test]
     fn field_selectors_select_by_path() {
-        let pods = Registry::kubernetes().get(&GroupResource::new("", "pods")).unwrap().clone();
+        let pods = Registry::kubernetes()
+            .get(&GroupResource::new("", "pods"))
+            .unwrap()
+            .clone();
         let matches = |text: &str| FieldSelector::parse(text).unwrap().matches(&pods, &object());
         assert!(matches("metadata.name=a,spec.nodeName==n1"));
         assert!(matches("spec.unschedulable=false"));

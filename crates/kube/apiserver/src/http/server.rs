@@ -1,27 +1,34 @@
 //! Answers requests.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use axum::body::Body;
-use axum::extract::State;
+use axum::{body::Body, extract::State};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::impersonate::{Requester, requester};
-use super::query::Options;
-use super::request::RequestInfo;
-use super::status::{ApiError, bytes_response, json_response};
-use super::subresource::review;
-use super::view::View;
-use super::write::Write;
-use super::{discovery, negotiate, openapi, read, watch};
-use crate::parse_cost::LARGE_BYTES;
-use crate::store::{GroupResource, Key, Part, Store};
+use super::{
+    discovery,
+    impersonate::{Requester, requester},
+    negotiate, openapi,
+    query::Options,
+    read,
+    request::RequestInfo,
+    status::{ApiError, bytes_response, json_response},
+    subresource::review,
+    view::View,
+    watch,
+    write::Write,
+};
+use crate::{
+    parse_cost::LARGE_BYTES,
+    store::{GroupResource, Key, Part, Store},
+};
 
 /// How many times as long it takes to parse a byte as to hand it out.
 const READ_WEIGHT: usize = 16;
@@ -89,7 +96,11 @@ impl ApiServer {
     /// Serves `store`.
     #[must_use]
     pub fn new(store: Arc<Store>, settings: Arc<Settings>) -> Self {
-        Self { store, settings, port_forward: None }
+        Self {
+            store,
+            settings,
+            port_forward: None,
+        }
     }
 
     /// Lets `port_forward` answer `pods/portforward`; without it the answer is 404.
@@ -118,7 +129,10 @@ impl ApiServer {
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let started = Instant::now();
         let info = RequestInfo::of(&request);
-        let response = self.answer(&info, request).await.unwrap_or_else(|error| error.response());
+        let response = self
+            .answer(&info, request)
+            .await
+            .unwrap_or_else(|error| error.response());
         if let Some(observer) = &self.settings.observer {
             observer.observe(&info, response.status().as_u16(), started.elapsed());
         }
@@ -138,7 +152,11 @@ impl ApiServer {
             // A document is made of many definitions, which are parsed for it.
             let _place = self.store.allowance().place()?;
             let server = self.clone();
-            return self.store.allowance().large_part(move || server.plain_path(&request)).await;
+            return self
+                .store
+                .allowance()
+                .large_part(move || server.plain_path(&request))
+                .await;
         }
         if !info.is_resource() {
             return self.plain_path(&request);
@@ -163,12 +181,19 @@ impl ApiServer {
             let work = move |body: &Bytes| server.answer_resource(&info, &parts, body, &requester);
             allowance.large(body, work).await?
         } else {
-            allowance.small(&body, || self.answer_resource(info, &parts, &body.bytes, &requester)).await?
+            allowance
+                .small(&body, || {
+                    self.answer_resource(info, &parts, &body.bytes, &requester)
+                })
+                .await?
         };
         drop(place);
         if is_write(info.verb) && discovery::review_named(&info.group, &info.resource).is_none() {
             // Other clients may see the change before it is kept. Only its writer waits until it is kept.
-            self.store.kept().await.map_err(|error| ApiError::not_kept(&error))?;
+            self.store
+                .kept()
+                .await
+                .map_err(|error| ApiError::not_kept(&error))?;
         }
         Ok(response)
     }
@@ -182,12 +207,21 @@ impl ApiServer {
                     .headers
                     .get(header::ACCEPT)
                     .is_none_or(|accept| accept.to_str().is_ok_and(|accept| !accept.contains("as=")));
-                let selects = parts.uri.query().is_some_and(|query| query.contains("fieldSelector"));
-                let kind = self.store.resource_type(&GroupResource::new(&info.group, &info.resource));
+                let selects = parts
+                    .uri
+                    .query()
+                    .is_some_and(|query| query.contains("fieldSelector"));
+                let kind = self
+                    .store
+                    .resource_type(&GroupResource::new(&info.group, &info.resource));
                 let converts = kind.is_some_and(|kind| {
                     kind.conversion.is_some() && kind.versions.first() != Some(&info.version)
                 });
-                if as_is && !selects && !converts { 1 } else { READ_WEIGHT }
+                if as_is && !selects && !converts {
+                    1
+                } else {
+                    READ_WEIGHT
+                }
             }
             "create" => 0,
             _ => READ_WEIGHT,
@@ -197,7 +231,11 @@ impl ApiServer {
         }
         let name = Some(info.name.as_str()).filter(|name| !name.is_empty());
         // Events have two groups and one collection.
-        let group = if info.group == "events.k8s.io" { "" } else { &info.group };
+        let group = if info.group == "events.k8s.io" {
+            ""
+        } else {
+            &info.group
+        };
         let resource = GroupResource::new(group, &info.resource);
         let bytes = match name.filter(|_| info.verb == "delete") {
             Some(name) => self.store.bytes_deleted_with(&resource, &info.namespace, name),
@@ -238,7 +276,9 @@ impl ApiServer {
             return Err(ApiError::method_not_allowed());
         }
         if is_write(info.verb) {
-            self.store.admits().map_err(|error| ApiError::not_admitted(&error))?;
+            self.store
+                .admits()
+                .map_err(|error| ApiError::not_admitted(&error))?;
         }
         let view = View::new(kind.clone(), &info.version, shape, &options);
         let key = read::key(&kind, info);
@@ -261,7 +301,10 @@ impl ApiServer {
             ("", "get") => get(),
             ("", "list") => {
                 let page = read::select(&self.store, &kind, info, &options)?;
-                Ok(bytes_response(StatusCode::OK, view.list(&page.objects, &page.metadata(), now)))
+                Ok(bytes_response(
+                    StatusCode::OK,
+                    view.list(&page.objects, &page.metadata(), now),
+                ))
             }
             ("", "watch") => {
                 let place = self.store.allowance().watch()?;
@@ -311,7 +354,11 @@ impl ApiServer {
                 Some(text_response(text))
             }
             "/version" => {
-                let Version { major, minor, git_version } = &self.settings.version;
+                let Version {
+                    major,
+                    minor,
+                    git_version,
+                } = &self.settings.version;
                 Some(json_response(
                     StatusCode::OK,
                     &json!({
@@ -345,9 +392,14 @@ impl ApiServer {
             ];
             return Ok(json_response(StatusCode::OK, &json!({"paths": paths})));
         }
-        openapi::answer(&self.store, &self.settings.version.git_version, path, request.headers())
-            .or_else(|| discovery::answer(&self.store, path, request.headers()))
-            .ok_or_else(ApiError::unknown_path)
+        openapi::answer(
+            &self.store,
+            &self.settings.version.git_version,
+            path,
+            request.headers(),
+        )
+        .or_else(|| discovery::answer(&self.store, path, request.headers()))
+        .ok_or_else(ApiError::unknown_path)
     }
 }
 
@@ -359,5 +411,8 @@ fn text_response(text: String) -> Response<Body> {
 }
 
 fn is_write(verb: &str) -> bool {
-    matches!(verb, "create" | "update" | "patch" | "delete" | "deletecollection")
+    matches!(
+        verb,
+        "create" | "update" | "patch" | "delete" | "deletecollection"
+    )
 }

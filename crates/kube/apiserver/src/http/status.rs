@@ -17,7 +17,12 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Value::Null }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -29,7 +34,11 @@ impl ApiError {
     }
 
     pub(crate) fn unknown_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -68,20 +77,29 @@ impl ApiError {
     pub(crate) fn too_many_requests() -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = "too many requests, please try again later";
-        Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+        Self {
+            details,
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+        }
     }
 
     /// The user may not do this. For targets that are not objects of this server.
     pub(crate) fn forbidden(group: &str, resource: &str, name: &str, message: impl Into<String>) -> Self {
         let details = json!({"name": name, "group": group, "kind": resource});
-        Self { details, ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
+        Self {
+            details,
+            ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+        }
     }
 
     /// The change was refused because it cannot be kept now. The client may try again.
     pub(crate) fn not_admitted(error: &Unkept) -> Self {
         let details = json!({"retryAfterSeconds": 1});
         let message = format!("nothing can be changed for now: {error}");
-        Self { details, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message) }
+        Self {
+            details,
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+        }
     }
 
     /// The change was made, but is lost if the server ends now. As with a real server whose etcd does not answer, the
@@ -108,13 +126,19 @@ impl ApiError {
 }
 
 pub(crate) fn json_response(code: StatusCode, value: &Value) -> Response<Body> {
-    bytes_response(code, serde_json::to_vec(value).expect("a JSON value always serialises"))
+    bytes_response(
+        code,
+        serde_json::to_vec(value).expect("a JSON value always serialises"),
+    )
 }
 
 pub(crate) fn bytes_response(code: StatusCode, bytes: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(bytes.into());
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     response
 }
 
@@ -137,12 +161,23 @@ impl From<StoreError> for ApiError {
                 "Conflict",
                 json!({"name": name, "group": resource.group, "kind": resource.resource}),
             ),
-            StoreError::Invalid { kind, group, name, faults } => {
+            StoreError::Invalid {
+                kind,
+                group,
+                name,
+                faults,
+            } => {
                 let causes: Vec<_> = faults
                     .iter()
-                    .map(|Fault { field, reason, message }| {
-                        json!({"reason": reason, "message": message, "field": field})
-                    })
+                    .map(
+                        |Fault {
+                             field,
+                             reason,
+                             message,
+                         }| {
+                            json!({"reason": reason, "message": message, "field": field})
+                        },
+                    )
                     .collect();
                 (
                     StatusCode::UNPROCESSABLE_ENTITY,
@@ -155,13 +190,19 @@ impl From<StoreError> for ApiError {
                 "Forbidden",
                 json!({"name": name, "group": resource.group, "kind": resource.resource}),
             ),
-            StoreError::TooLarge { .. } => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", Value::Null)
-            }
+            StoreError::TooLarge { .. } => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge",
+                Value::Null,
+            ),
             // As the real server says it (`apiserver/pkg/storage/errors/storage.go`): an error that it does not know.
             StoreError::NoSpace => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", Value::Null),
             StoreError::UnknownResource => (StatusCode::NOT_FOUND, "NotFound", json!({})),
-            StoreError::NamespaceTerminating { resource, name, namespace } => (
+            StoreError::NamespaceTerminating {
+                resource,
+                name,
+                namespace,
+            } => (
                 StatusCode::FORBIDDEN,
                 "Forbidden",
                 json!({"name": name, "group": resource.group, "kind": resource.resource,
@@ -169,7 +210,12 @@ impl From<StoreError> for ApiError {
                                    "message": format!("namespace {namespace} is being terminated")}]}),
             ),
         };
-        Self { code, reason, message, details }
+        Self {
+            code,
+            reason,
+            message,
+            details,
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use axum::body::Body;
 use http::{HeaderValue, Response, header};
 use serde_json::Value;
 
-use super::query::Options;
-use super::status::ApiError;
-use crate::protobuf::unknown_fields;
-use crate::registry::ResourceType;
-use crate::store::{Fault, StoreError};
+use super::{query::Options, status::ApiError};
+use crate::{
+    protobuf::unknown_fields,
+    registry::ResourceType,
+    store::{Fault, StoreError},
+};
 
 /// The bytes of all warnings of a response together (`apiserver/pkg/endpoints/filters/warning.go`).
 const WARNINGS_MAX: usize = 4 * 1024;
@@ -61,7 +62,13 @@ pub(super) fn check_patch(
         let begin = &patch[..patch.len().min(SHOWN_MAX)];
         let patch = Value::from(String::from_utf8_lossy(begin).into_owned());
         let faults = vec![Fault::invalid("patch", &patch, &errors)];
-        StoreError::Invalid { kind: String::new(), group: String::new(), name: String::new(), faults }.into()
+        StoreError::Invalid {
+            kind: String::new(),
+            group: String::new(),
+            name: String::new(),
+            faults,
+        }
+        .into()
     })
 }
 
@@ -77,7 +84,10 @@ fn said(
     fields: &[String],
     refusal: impl FnOnce(String) -> ApiError,
 ) -> Result<Warnings, ApiError> {
-    let errors: Vec<_> = fields.iter().map(|field| format!("unknown field {field:?}")).collect();
+    let errors: Vec<_> = fields
+        .iter()
+        .map(|field| format!("unknown field {field:?}"))
+        .collect();
     if errors.is_empty() || options.field_validation.as_deref() != Some("Strict") {
         return Ok(Warnings(errors));
     }
@@ -92,7 +102,9 @@ impl Warnings {
             // A quoted string of a header: `"` and `\` are escaped.
             let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
             bytes += text.len();
-            let Ok(text) = HeaderValue::from_bytes(text.as_bytes()) else { continue };
+            let Ok(text) = HeaderValue::from_bytes(text.as_bytes()) else {
+                continue;
+            };
             if bytes > WARNINGS_MAX {
                 break;
             }

@@ -5,16 +5,20 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::body::{decode, media_type, set_in};
-use super::budget;
-use super::field_manager::{APPLY, apply_is_unsupported};
-use super::impersonate::Requester;
-use super::read::find;
-use super::status::{ApiError, json_response};
-use super::write::{Write, is_dry_run, preconditions};
-use crate::patch;
-use crate::registry::ResourceType;
-use crate::store::{DeleteOptions, Key, Part, StoreError, metadata_text};
+use super::{
+    body::{decode, media_type, set_in},
+    budget,
+    field_manager::{APPLY, apply_is_unsupported},
+    impersonate::Requester,
+    read::find,
+    status::{ApiError, json_response},
+    write::{Write, is_dry_run, preconditions},
+};
+use crate::{
+    patch,
+    registry::ResourceType,
+    store::{DeleteOptions, Key, Part, StoreError, metadata_text},
+};
 
 /// Held from reading the budgets to deleting the pod, so that two evictions cannot both use the last allowed
 /// disruption. One for all stores: evictions are rare and short.
@@ -30,7 +34,11 @@ impl Write<'_> {
             Method::GET | Method::HEAD if self.kind().custom && !value["spec"]["replicas"].is_i64() => {
                 let message =
                     "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
-                return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message));
+                return Err(ApiError::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalError",
+                    message,
+                ));
             }
             Method::GET | Method::HEAD => return Ok(json_response(StatusCode::OK, &current)),
             Method::PUT => decode(self.headers, self.body)?,
@@ -66,7 +74,10 @@ impl Write<'_> {
             set_in(&mut value, "spec", "replicas", replicas.into());
             Ok(value)
         })?;
-        Ok(json_response(StatusCode::OK, &scale_of(self.kind(), &object.value())))
+        Ok(json_response(
+            StatusCode::OK,
+            &scale_of(self.kind(), &object.value()),
+        ))
     }
 
     /// `policy/v1` `Eviction`: a deletion that PodDisruptionBudgets may refuse.
@@ -74,7 +85,11 @@ impl Write<'_> {
         let eviction = decode(self.headers, self.body)?;
         let options = &eviction["deleteOptions"];
         let (uid, resource_version) = preconditions(options)?;
-        let delete = DeleteOptions { uid, resource_version, ..DeleteOptions::default() };
+        let delete = DeleteOptions {
+            uid,
+            resource_version,
+            ..DeleteOptions::default()
+        };
         let one_at_a_time = EVICTION.lock();
         let pod = find(self.store, &self.key)?;
         budget::admit(self.store, &pod)?;
@@ -105,24 +120,33 @@ impl Write<'_> {
         if node.is_empty() {
             return Err(ApiError::bad_request("target.name: Required value"));
         }
-        self.store.update(self.now, key, Part::Whole, self.options.dry_run, |mut pod| {
-            self.check_version(&pod, binding)?;
-            if let Some(assigned) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) {
-                let message = format!("pod {} is already assigned to node {assigned:?}", key.name);
-                let resource = key.resource.clone();
-                let name = key.name.clone();
-                return Err(StoreError::Conflict { resource, name, message }.into());
-            }
-            set_in(&mut pod, "spec", "nodeName", node.into());
-            let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions.retain(|condition| condition["type"] != "PodScheduled");
-            conditions.push(json!({
-                "type": "PodScheduled", "status": "True",
-                "lastTransitionTime": self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            }));
-            set_in(&mut pod, "status", "conditions", conditions.into());
-            Ok::<_, ApiError>(pod)
-        })?;
+        self.store
+            .update(self.now, key, Part::Whole, self.options.dry_run, |mut pod| {
+                self.check_version(&pod, binding)?;
+                if let Some(assigned) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) {
+                    let message = format!("pod {} is already assigned to node {assigned:?}", key.name);
+                    let resource = key.resource.clone();
+                    let name = key.name.clone();
+                    return Err(StoreError::Conflict {
+                        resource,
+                        name,
+                        message,
+                    }
+                    .into());
+                }
+                set_in(&mut pod, "spec", "nodeName", node.into());
+                let mut conditions = pod["status"]["conditions"]
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default();
+                conditions.retain(|condition| condition["type"] != "PodScheduled");
+                conditions.push(json!({
+                    "type": "PodScheduled", "status": "True",
+                    "lastTransitionTime": self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+                }));
+                set_in(&mut pod, "status", "conditions", conditions.into());
+                Ok::<_, ApiError>(pod)
+            })?;
         Ok(created())
     }
 }
@@ -160,7 +184,9 @@ pub(crate) fn review(
         "TokenReview" => json!({"authenticated": false, "error": "invalid bearer token"}),
         _ => json!({"allowed": true}),
     };
-    let object = review.as_object_mut().ok_or_else(|| ApiError::bad_request("the body is not an object"))?;
+    let object = review
+        .as_object_mut()
+        .ok_or_else(|| ApiError::bad_request("the body is not an object"))?;
     object.insert("kind".to_owned(), kind.into());
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("status".to_owned(), status);
@@ -180,7 +206,11 @@ fn scale_of(kind: &ResourceType, object: &Value) -> Value {
     let metadata = &object["metadata"];
     let selector = &object["spec"]["selector"];
     // The selector of a ReplicationController is only labels.
-    let labels = if kind.kind == "ReplicationController" { selector } else { &selector["matchLabels"] };
+    let labels = if kind.kind == "ReplicationController" {
+        selector
+    } else {
+        &selector["matchLabels"]
+    };
     let labels = labels.as_object().cloned().unwrap_or_default();
     // Custom kinds write their selector into the status themselves.
     let selector = object["status"]["selector"].as_str().map_or_else(

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::convert::{outward, outward_value};
-use super::negotiate::Shape;
-use super::query::Options;
-use super::status::bytes_response;
-use crate::registry::ResourceType;
-use crate::store::Object;
-use crate::table;
+use super::{
+    convert::{outward, outward_value},
+    negotiate::Shape,
+    query::Options,
+    status::bytes_response,
+};
+use crate::{registry::ResourceType, store::Object, table};
 
 /// How one request shows objects of one kind.
 #[derive(Clone)]
@@ -29,7 +29,12 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn new(kind: Arc<ResourceType>, version: &str, shape: Shape, options: &Options) -> Self {
         let include = table::IncludeObject::parse(options.include_object.as_deref());
-        Self { kind, version: version.to_owned(), shape, include }
+        Self {
+            kind,
+            version: version.to_owned(),
+            shape,
+            include,
+        }
     }
 
     /// Whether whole objects are parsed to show them. Where only the version differs from the stored one, too.
@@ -63,14 +68,19 @@ impl View {
                     "kind": self.kind.list_kind, "apiVersion": self.kind.api_version(&self.version),
                     "metadata": metadata,
                 });
-                let items: Vec<_> =
-                    objects.iter().map(|object| outward(&self.kind, &self.version, object)).collect();
+                let items: Vec<_> = objects
+                    .iter()
+                    .map(|object| outward(&self.kind, &self.version, object))
+                    .collect();
                 list_of(&bytes(&head), &items)
             }
             Shape::Metadata => {
                 let head = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                                   "metadata": metadata});
-                let items: Vec<_> = objects.iter().map(|object| bytes(&metadata_only(object))).collect();
+                let items: Vec<_> = objects
+                    .iter()
+                    .map(|object| bytes(&metadata_only(object)))
+                    .collect();
                 list_of(&bytes(&head), &items)
             }
             Shape::Table => bytes(&self.table(objects.iter().map(|object| &**object), metadata, now)),
@@ -100,7 +110,13 @@ impl View {
         let outward = |object| outward_value(&self.kind, &self.version, object);
         // The columns of a kind are those of the version that is stored.
         let is_stored = self.kind.conversion.is_some();
-        let objects = objects.map(|object| if is_stored { object.value() } else { outward(object.value()) });
+        let objects = objects.map(|object| {
+            if is_stored {
+                object.value()
+            } else {
+                outward(object.value())
+            }
+        });
         table::render(&self.kind, objects, metadata, self.include, outward, now)
     }
 }
@@ -113,7 +129,9 @@ fn metadata_only(object: &Object) -> Value {
         metadata: Value,
     }
     let only = serde_json::from_slice::<Only>(&object.bytes);
-    let metadata = only.expect("stored bytes were serialised from a JSON object").metadata;
+    let metadata = only
+        .expect("stored bytes were serialised from a JSON object")
+        .metadata;
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 

@@ -8,8 +8,7 @@
 //! the tasks of other clusters wait for all of them. Parts for which large objects may be parsed are made on a thread of
 //! their own.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -17,18 +16,24 @@ use futures::stream;
 use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::sync::watch::Receiver;
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::watch::Receiver,
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
 
-use super::convert::stored_in;
-use super::query::Options;
-use super::request::RequestInfo;
-use super::status::{ApiError, bytes_response};
-use super::view::View;
-use crate::allowance::WatchPlace;
-use crate::parse_cost::LARGE_BYTES;
-use crate::store::{Change, ChangeKind, Expired, GroupResource, Object, Store};
+use super::{
+    convert::stored_in,
+    query::Options,
+    request::RequestInfo,
+    status::{ApiError, bytes_response},
+    view::View,
+};
+use crate::{
+    allowance::WatchPlace,
+    parse_cost::LARGE_BYTES,
+    store::{Change, ChangeKind, Expired, GroupResource, Object, Store},
+};
 
 /// How often a watcher that allows bookmarks gets one. The real server's cache sends one each minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -94,7 +99,11 @@ pub(crate) fn watch(
     let current = store.resource_version();
     if watcher.cursor > current {
         // The client knows a later version than this server, which has lost its past. The client has to list again.
-        return Err(Expired { requested: watcher.cursor, oldest: current }.into());
+        return Err(Expired {
+            requested: watcher.cursor,
+            oldest: current,
+        }
+        .into());
     }
     if options.send_initial_events.unwrap_or(watcher.cursor == 0) {
         // Without an exact match, a resource version asks for a state that is no older: the present.
@@ -134,8 +143,11 @@ impl Watcher {
                 }
                 continue;
             }
-            let wake =
-                if self.options.allow_bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
+            let wake = if self.options.allow_bookmarks {
+                self.next_bookmark.min(self.ends)
+            } else {
+                self.ends
+            };
             tokio::select! {
                 changed = self.newest.changed() => changed.ok()?,
                 () = sleep_until(wake) => {
@@ -185,7 +197,11 @@ impl Watcher {
             self.tell_changes(&mut out)
         };
         if let Err(expired) = told {
-            put_frame(&mut out, "ERROR", ApiError::from(expired).value().to_string().as_bytes());
+            put_frame(
+                &mut out,
+                "ERROR",
+                ApiError::from(expired).value().to_string().as_bytes(),
+            );
             self.over = true;
         }
         out.freeze()
@@ -193,10 +209,14 @@ impl Watcher {
 
     /// Sends more of the objects that existed when the watch started.
     fn tell_beginning(&mut self, out: &mut BytesMut) -> Result<(), Expired> {
-        let Some(told) = &mut self.beginning else { return Ok(()) };
+        let Some(told) = &mut self.beginning else {
+            return Ok(());
+        };
         let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let after = told.as_ref().map(|(namespace, name)| (&**namespace, &**name));
-        let page = self.store.list_at(&self.resource, namespace, self.cursor, after, PAGE)?;
+        let page = self
+            .store
+            .list_at(&self.resource, namespace, self.cursor, after, PAGE)?;
         for object in &page {
             *told = Some((object.namespace.clone(), object.name.clone()));
             if self.options.labels.matches(object) && self.options.fields.matches(&self.view.kind, object) {
@@ -248,9 +268,10 @@ impl Watcher {
                 (None, false) => None,
                 (None, true) => Some(("ADDED", change.object.clone())),
                 (Some(_), true) => Some(("MODIFIED", change.object.clone())),
-                (Some(previous), false) => {
-                    Some(("DELETED", Arc::new(previous.at_version(change.object.resource_version))))
-                }
+                (Some(previous), false) => Some((
+                    "DELETED",
+                    Arc::new(previous.at_version(change.object.resource_version)),
+                )),
             },
         }
     }

@@ -3,29 +3,32 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::body::{check_types, decode, media_type, set_in};
-use super::convert::{inward, outward_value};
-use super::defaults;
-use super::field_manager::{self, APPLY};
-use super::query::Options;
-use super::read::select;
-use super::request::RequestInfo;
-use super::status::{ApiError, bytes_response, json_response};
-use super::strict::{self, Warnings};
-use super::view::View;
-use crate::apply::Writer;
-use crate::patch;
-use crate::registry::ResourceType;
-use crate::store::{
-    DeleteOptions, Deletion, Fault, Faults, Key, Object, Part, Propagation, Store, StoreError, metadata_mut,
-    metadata_text, refuse,
+use super::{
+    body::{check_types, decode, media_type, set_in},
+    convert::{inward, outward_value},
+    defaults,
+    field_manager::{self, APPLY},
+    query::Options,
+    read::select,
+    request::RequestInfo,
+    status::{ApiError, bytes_response, json_response},
+    strict::{self, Warnings},
+    view::View,
+};
+use crate::{
+    apply::Writer,
+    patch,
+    registry::ResourceType,
+    store::{
+        DeleteOptions, Deletion, Fault, Faults, Key, Object, Part, Propagation, Store, StoreError,
+        metadata_mut, metadata_text, refuse,
+    },
 };
 
 /// The inputs of every write.
@@ -95,7 +98,11 @@ impl Write<'_> {
 
     /// The manager of the request.
     pub(super) fn writer<'b>(&'b self, manager: &'b str) -> Writer<'b> {
-        Writer { manager, api_version: &self.api_version, subresource: &self.info.subresource }
+        Writer {
+            manager,
+            api_version: &self.api_version,
+            subresource: &self.info.subresource,
+        }
     }
 
     /// Changes the object for the client.
@@ -106,7 +113,8 @@ impl Write<'_> {
     ) -> Result<Arc<Object>, ApiError> {
         let manager = field_manager::name(self.options, self.headers);
         let writer = self.writer(&manager);
-        self.store.update_as(self.now, &self.key, part, self.options.dry_run, &writer, edit)
+        self.store
+            .update_as(self.now, &self.key, part, self.options.dry_run, &writer, edit)
     }
 
     pub(crate) fn create(&self) -> Result<Response<Body>, ApiError> {
@@ -116,7 +124,9 @@ impl Write<'_> {
         let warnings = strict::check(self.options, self.kind(), &self.info.version, &value)?;
         self.check_place(&value)?;
         if !metadata_text(&value, "resourceVersion").is_empty() {
-            return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         let metadata = metadata_mut(&mut value);
         for field in ["uid", "creationTimestamp"] {
@@ -129,10 +139,18 @@ impl Write<'_> {
     }
 
     fn store_new(&self, name: String, value: Value) -> Result<Response<Body>, ApiError> {
-        let key = Key { name, ..self.key.clone() };
+        let key = Key {
+            name,
+            ..self.key.clone()
+        };
         let manager = field_manager::name(self.options, self.headers);
-        let object =
-            self.store.create_as(self.now, &key, value, self.options.dry_run, &self.writer(&manager))?;
+        let object = self.store.create_as(
+            self.now,
+            &key,
+            value,
+            self.options.dry_run,
+            &self.writer(&manager),
+        )?;
         Ok(self.respond(StatusCode::CREATED, &object))
     }
 
@@ -245,7 +263,13 @@ impl Write<'_> {
         let faults = vec![Fault::invalid("metadata.resourceVersion", &0.into(), detail)];
         let collection = kind.plural.clone();
         let group = kind.group.clone();
-        Err(StoreError::Invalid { kind: collection, group, name: self.key.name.clone(), faults }.into())
+        Err(StoreError::Invalid {
+            kind: collection,
+            group,
+            name: self.key.name.clone(),
+            faults,
+        }
+        .into())
     }
 
     /// The preconditions of an update: a uid or a version in the request must be the current one. Without them, any is
@@ -269,7 +293,11 @@ impl Write<'_> {
         let kind = self.kind();
         let mut faults = Faults::default();
         if is_another(current, next, "uid") && !(kind.custom && part == Part::Status) {
-            faults.push(Fault::invalid("metadata.uid", &next["metadata"]["uid"], "field is immutable"));
+            faults.push(Fault::invalid(
+                "metadata.uid",
+                &next["metadata"]["uid"],
+                "field is immutable",
+            ));
         }
         Ok(refuse(kind, current, faults)?)
     }
@@ -286,7 +314,12 @@ impl Write<'_> {
 
     fn conflict(&self, message: String) -> Result<(), ApiError> {
         let Key { resource, name, .. } = self.key.clone();
-        Err(StoreError::Conflict { resource, name, message }.into())
+        Err(StoreError::Conflict {
+            resource,
+            name,
+            message,
+        }
+        .into())
     }
 
     pub(crate) fn delete(&self) -> Result<Response<Body>, ApiError> {
@@ -312,19 +345,33 @@ impl Write<'_> {
         let (options, dry_run) = self.delete_options()?;
         let page = select(self.store, self.kind(), self.info, self.options)?;
         for object in page.objects.iter().filter(|_| !dry_run) {
-            match self.store.delete(self.now, &object.key(&self.key.resource), &options) {
+            match self
+                .store
+                .delete(self.now, &object.key(&self.key.resource), &options)
+            {
                 // Another client or the garbage collection of an owner was faster.
                 Err(StoreError::NotFound { .. }) | Ok(_) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         let metadata = json!({"resourceVersion": self.store.resource_version().to_string()});
-        Ok(bytes_response(StatusCode::OK, self.view.list(&page.objects, &metadata, self.now)))
+        Ok(bytes_response(
+            StatusCode::OK,
+            self.view.list(&page.objects, &metadata, self.now),
+        ))
     }
 
     fn delete_options(&self) -> Result<(DeleteOptions, bool), ApiError> {
-        let body = if self.body.is_empty() { Value::Null } else { decode(self.headers, self.body)? };
-        let policy = self.options.propagation.as_deref().or_else(|| text(&body, "propagationPolicy"));
+        let body = if self.body.is_empty() {
+            Value::Null
+        } else {
+            decode(self.headers, self.body)?
+        };
+        let policy = self
+            .options
+            .propagation
+            .as_deref()
+            .or_else(|| text(&body, "propagationPolicy"));
         let propagation = match policy {
             Some("Foreground") => Propagation::Foreground,
             Some("Orphan") => Propagation::Orphan,
@@ -338,12 +385,22 @@ impl Write<'_> {
         };
         let (uid, resource_version) = preconditions(&body)?;
         let dry_run = self.options.dry_run || is_dry_run(&body);
-        Ok((DeleteOptions { propagation, uid, resource_version }, dry_run))
+        Ok((
+            DeleteOptions {
+                propagation,
+                uid,
+                resource_version,
+            },
+            dry_run,
+        ))
     }
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
-    value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+    value
+        .get(field)
+        .and_then(Value::as_str)
+        .filter(|text| !text.is_empty())
 }
 
 /// Whether a request sets this field of the metadata to another value than the object has.
@@ -356,9 +413,14 @@ fn is_another(current: &Value, next: &Value, field: &str) -> bool {
 /// The preconditions of `DeleteOptions`: uid and resource version.
 pub(crate) fn preconditions(options: &Value) -> Result<(Option<String>, Option<u64>), ApiError> {
     let preconditions = &options["preconditions"];
-    let version = text(preconditions, "resourceVersion").map(str::parse).transpose().map_err(|_| {
-        ApiError::bad_request(format!("preconditions.resourceVersion: Invalid value: {preconditions}"))
-    })?;
+    let version = text(preconditions, "resourceVersion")
+        .map(str::parse)
+        .transpose()
+        .map_err(|_| {
+            ApiError::bad_request(format!(
+                "preconditions.resourceVersion: Invalid value: {preconditions}"
+            ))
+        })?;
     Ok((text(preconditions, "uid").map(str::to_owned), version))
 }
 
@@ -389,7 +451,9 @@ pub(super) fn complete_new(kind: &ResourceType, value: &mut Value) {
 
 /// The changes that every write makes to an object.
 pub(super) fn complete(kind: &ResourceType, value: &mut Value) {
-    let Some(object) = value.as_object_mut() else { return };
+    let Some(object) = value.as_object_mut() else {
+        return;
+    };
     if !kind.custom {
         // Decoding into Go's types drops null fields; Go clients send unset times as null.
         object.values_mut().for_each(drop_nulls);

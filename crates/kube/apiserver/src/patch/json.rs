@@ -1,7 +1,6 @@
 //! JSON patch (RFC 6902), with bounds on what one patch may build and on how long it may take.
 
-use json_patch::jsonptr::Pointer;
-use json_patch::{Patch, PatchOperation};
+use json_patch::{Patch, PatchOperation, jsonptr::Pointer};
 use serde_json::Value;
 
 use super::PatchError;
@@ -27,12 +26,20 @@ pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchEr
     let patch: Patch =
         serde_json::from_slice(patch).map_err(|error| PatchError::Malformed(error.to_string()))?;
     if patch.len() > OPERATIONS_MAX {
-        return Err(PatchError::TooManyOperations { maximum: OPERATIONS_MAX, given: patch.len() });
+        return Err(PatchError::TooManyOperations {
+            maximum: OPERATIONS_MAX,
+            given: patch.len(),
+        });
     }
     let mut patched = current.clone();
     let mut spent = Spent::default();
     for (index, operation) in patch.iter().enumerate() {
-        spent.add(&patched, operation).map_err(|reason| PatchError::Beyond { operation: index, reason })?;
+        spent
+            .add(&patched, operation)
+            .map_err(|reason| PatchError::Beyond {
+                operation: index,
+                reason,
+            })?;
         // "Unsafe" means that a failure does not undo the operations before it. They changed only the copy.
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation)).map_err(|mut error| {
             error.operation = index;

@@ -3,14 +3,12 @@
 mod json;
 mod strategic;
 
-use thiserror::Error;
-
+pub(crate) use json::json_patch;
 /// JSON merge patch (RFC 7396). It recurses as deep as the patch was parsed. Its result is at most as deep as the
 /// deeper one of object and patch.
 pub(crate) use json_patch::merge as json_merge;
-
-pub(crate) use json::json_patch;
 pub(crate) use strategic::strategic_merge;
+use thiserror::Error;
 
 /// Why a patch cannot be applied.
 #[derive(Debug, Error)]
@@ -48,10 +46,18 @@ mod tests {
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
             (json!({"a": "b"}), json!({"a": null}), json!({})),
             (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
-            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (
+                json!({"a": {"b": "c"}}),
+                json!({"a": {"b": "d", "c": null}}),
+                json!({"a": {"b": "d"}}),
+            ),
             (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
             (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
-            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+            (
+                json!({}),
+                json!({"a": {"bb": {"ccc": null}}}),
+                json!({"a": {"bb": {}}}),
+            ),
         ];
         for (mut current, patch, expected) in cases {
             json_merge(&mut current, &patch);

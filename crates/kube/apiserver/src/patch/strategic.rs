@@ -32,7 +32,9 @@ pub(crate) fn strategic_merge(
         return Err(PatchError::Unsupported(kind.to_owned()));
     };
     let Value::Object(patch) = patch else {
-        return Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned()));
+        return Err(PatchError::Malformed(
+            "a strategic merge patch must be an object".to_owned(),
+        ));
     };
     let current = current.as_object().cloned().unwrap_or_default();
     merge_map(Some(message), current, patch).map(Value::Object)
@@ -54,14 +56,17 @@ fn merge_map(
             !change.is_null() && !field.starts_with('$') && !kept.contains(&field.as_str())
         });
         if let Some((field, _)) = stray {
-            return Err(PatchError::Directive(format!("{field} is changed but missing from {RETAIN}")));
+            return Err(PatchError::Directive(format!(
+                "{field} is changed but missing from {RETAIN}"
+            )));
         }
         current.retain(|field, _| kept.contains(&field.as_str()));
     }
     for (field, change) in patch {
         if let Some(list) = field.strip_prefix(DELETE_FROM) {
-            let gone =
-                change.as_array().ok_or_else(|| PatchError::Directive(format!("{field} must be a list")))?;
+            let gone = change
+                .as_array()
+                .ok_or_else(|| PatchError::Directive(format!("{field} must be a list")))?;
             if let Some(Value::Array(items)) = current.get_mut(list) {
                 let gone: HashSet<_> = gone.iter().collect();
                 items.retain(|item| !gone.contains(item));
@@ -77,7 +82,9 @@ fn merge_map(
         current.extend(merged.map(|merged| (field.clone(), merged)));
     }
     // A patch may set the order of a list without any other change.
-    for (field, order) in patch.iter().filter_map(|(field, order)| Some((field.strip_prefix(ORDER)?, order)))
+    for (field, order) in patch
+        .iter()
+        .filter_map(|(field, order)| Some((field.strip_prefix(ORDER)?, order)))
     {
         let order = list_of(order, field)?;
         if let (false, Some(Value::Array(items))) = (patch.contains_key(field), current.get_mut(field)) {
@@ -111,7 +118,9 @@ fn merge_field(
             merge_list(strategy, inner, name, current, change, order).map(|merged| Some(Value::Array(merged)))
         }
         (_, change) => {
-            let Some(mut fresh) = without_directives(change) else { return Ok(None) };
+            let Some(mut fresh) = without_directives(change) else {
+                return Ok(None);
+            };
             if let (Value::Array(items), Some(order)) = (&mut fresh, order) {
                 *items = in_order(key_of(fields, name), std::mem::take(items), order, &[]);
             }
@@ -147,7 +156,9 @@ fn merge_scalars(name: &str, mut current: Vec<Value>, patch: &[Value]) -> Result
     let mut there: HashSet<_> = current.iter().cloned().collect();
     for item in patch {
         if item.is_object() || item.is_array() {
-            return Err(PatchError::Malformed(format!("the elements of {name} must be scalars")));
+            return Err(PatchError::Malformed(format!(
+                "the elements of {name} must be scalars"
+            )));
         }
         if there.insert(item.clone()) {
             current.push(item.clone());
@@ -169,7 +180,9 @@ fn merge_elements(
     let mut replace = false;
     for item in patch {
         let Value::Object(item) = item else {
-            return Err(PatchError::Malformed(format!("the elements of {name} must be objects")));
+            return Err(PatchError::Malformed(format!(
+                "the elements of {name} must be objects"
+            )));
         };
         match directive(item)? {
             Some(Directive::Delete) => {
@@ -178,17 +191,25 @@ fn merge_elements(
             // It replaces the whole list, whatever its position in the list.
             Some(Directive::Replace) => replace = true,
             Some(Directive::Merge) => {
-                return Err(PatchError::Directive("the directive merge is not allowed in a list".to_owned()));
+                return Err(PatchError::Directive(
+                    "the directive merge is not allowed in a list".to_owned(),
+                ));
             }
             None => changes.push(item),
         }
     }
     if replace {
-        return Ok(changes.into_iter().map(|item| Value::Object(plain(item))).collect());
+        return Ok(changes
+            .into_iter()
+            .map(|item| Value::Object(plain(item)))
+            .collect());
     }
     current.retain(|other| other.get(key).is_none_or(|name| !gone.contains(name)));
     let mut places = HashMap::new();
-    for (index, name) in current.iter().enumerate().filter_map(|(index, item)| Some((index, item.get(key)?)))
+    for (index, name) in current
+        .iter()
+        .enumerate()
+        .filter_map(|(index, item)| Some((index, item.get(key)?)))
     {
         places.entry(name.clone()).or_insert(index);
     }
@@ -225,8 +246,9 @@ fn in_order(key: Option<&str>, merged: Vec<Value>, wanted: &[Value], before: &[V
     let wanted = places(wanted);
     let before = places(before);
     let index = |places: &HashMap<Value, usize>, item: &Value| places.get(&identity(item)?).copied();
-    let (mut named, mut others): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|item| index(&wanted, item).is_some());
+    let (mut named, mut others): (Vec<_>, Vec<_>) = merged
+        .into_iter()
+        .partition(|item| index(&wanted, item).is_some());
     named.sort_by_cached_key(|item| index(&wanted, item));
     others.sort_by_cached_key(|item| index(&before, item));
     let mut ordered = Vec::with_capacity(named.len() + others.len());
@@ -261,7 +283,9 @@ enum Directive {
 }
 
 fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, PatchError> {
-    let Some(word) = patch.get(DIRECTIVE) else { return Ok(None) };
+    let Some(word) = patch.get(DIRECTIVE) else {
+        return Ok(None);
+    };
     match word.as_str() {
         Some("delete") => Ok(Some(Directive::Delete)),
         Some("replace") => Ok(Some(Directive::Replace)),
@@ -298,8 +322,11 @@ fn list_of<'a>(value: &'a Value, field: &str) -> Result<&'a [Value], PatchError>
 }
 
 fn strings<'a>(value: &'a Value, field: &str) -> Result<Vec<&'a str>, PatchError> {
-    let list = value.as_array().map(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
-    list.flatten().ok_or_else(|| PatchError::Directive(format!("{field} must be a list of strings")))
+    let list = value
+        .as_array()
+        .map(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
+    list.flatten()
+        .ok_or_else(|| PatchError::Directive(format!("{field} must be a list of strings")))
 }
 
 #[cfg(test)]

@@ -11,11 +11,10 @@ mod unknown;
 mod value;
 mod wire;
 
-use serde_json::{Map, Value};
-use thiserror::Error;
-
 use schema::Shape;
 pub(crate) use schema::{Field, ListKey, Message, Relation, Strategy, message};
+use serde_json::{Map, Value};
+use thiserror::Error;
 pub(crate) use unknown::unknown_fields;
 use wire::Reader;
 
@@ -87,7 +86,9 @@ fn read_message(
     }
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
-        let Some(field) = message.numbered(number) else { continue };
+        let Some(field) = message.numbered(number) else {
+            continue;
+        };
         match (field.name, field.message()) {
             (Some(name), _) => read_field(field, name, &value, object, depth)?,
             (None, Some(inlined)) => read_message(inlined, value.bytes()?, object, depth + 1)?,
@@ -116,12 +117,16 @@ fn read_field(
         Shape::List => {
             let items = value::read_list(field.kind, value, depth)?;
             let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-            list.as_array_mut().expect("a list field is only ever a list").extend(items);
+            list.as_array_mut()
+                .expect("a list field is only ever a list")
+                .extend(items);
         }
         Shape::Map => {
             let (key, item) = value::read_entry(field.kind, value.bytes()?, depth)?;
             let map = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
-            map.as_object_mut().expect("a map field is only ever a map").insert(key, item);
+            map.as_object_mut()
+                .expect("a map field is only ever a map")
+                .insert(key, item);
         }
     }
     Ok(())

@@ -35,7 +35,10 @@ pub(crate) fn schemas<'a>(kinds: impl Iterator<Item = (&'a str, &'a str, &'a str
 pub(crate) fn metadata() -> Map<String, Value> {
     let mut schemas = Map::new();
     let field = index("", "ConfigMap").and_then(|message| at(message).named("metadata"));
-    add_all(field.and_then(Field::message_index).into_iter().collect(), &mut schemas);
+    add_all(
+        field.and_then(Field::message_index).into_iter().collect(),
+        &mut schemas,
+    );
     schemas
 }
 

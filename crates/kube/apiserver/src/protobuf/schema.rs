@@ -1,8 +1,7 @@
 //! The messages of the built-in kinds, read once from `messages.txt`: field numbers for decoding protobuf, patch
 //! strategies for strategic merge patches, and relations for server-side apply.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 /// A message and its fields.
 #[derive(Debug)]
@@ -101,12 +100,18 @@ pub(crate) fn message(group: &str, kind: &str) -> Option<&'static Message> {
 pub(super) fn index(group: &str, kind: &str) -> Option<usize> {
     let kinds = &SCHEMA.kinds;
     // Delete options are sent under the group of the deleted object.
-    kinds.get(&(group, kind)).or_else(|| kinds.get(&("*", kind))).copied()
+    kinds
+        .get(&(group, kind))
+        .or_else(|| kinds.get(&("*", kind)))
+        .copied()
 }
 
 /// Whether a message is that of a kind, and not only a part of others.
 pub(super) fn is_kind(message: &'static Message) -> bool {
-    SCHEMA.kinds.values().any(|index| std::ptr::eq(at(*index), message))
+    SCHEMA
+        .kinds
+        .values()
+        .any(|index| std::ptr::eq(at(*index), message))
 }
 
 impl Message {
@@ -121,10 +126,12 @@ impl Message {
 
     /// The field of that name in JSON.
     pub(crate) fn named(&self, name: &str) -> Option<&Field> {
-        self.fields.iter().find_map(|field| match (field.name, field.message()) {
-            (None, Some(inlined)) => inlined.named(name),
-            (own, _) => (own == Some(name)).then_some(field),
-        })
+        self.fields
+            .iter()
+            .find_map(|field| match (field.name, field.message()) {
+                (None, Some(inlined)) => inlined.named(name),
+                (own, _) => (own == Some(name)).then_some(field),
+            })
     }
 }
 
@@ -187,10 +194,19 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 
 /// Reads the table. The error is the invalid line.
 fn read(text: &'static str) -> Result<Schema, &'static str> {
-    let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let names: HashMap<_, _> =
-        lines().filter_map(message_name).enumerate().map(|(index, (name, _))| (name, index)).collect();
-    let mut schema = Schema { messages: Vec::new(), kinds: HashMap::new() };
+    let lines = || {
+        text.lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    };
+    let names: HashMap<_, _> = lines()
+        .filter_map(message_name)
+        .enumerate()
+        .map(|(index, (name, _))| (name, index))
+        .collect();
+    let mut schema = Schema {
+        messages: Vec::new(),
+        kinds: HashMap::new(),
+    };
     for line in lines() {
         if let Some(kind) = line.strip_prefix("kind ") {
             let mut words = kind.split(' ');
@@ -198,9 +214,15 @@ fn read(text: &'static str) -> Result<Schema, &'static str> {
                 return Err(line);
             };
             let group = if group == "core" { "" } else { group };
-            schema.kinds.insert((group, kind), *names.get(message).ok_or(line)?);
+            schema
+                .kinds
+                .insert((group, kind), *names.get(message).ok_or(line)?);
         } else if let Some((name, atomic)) = message_name(line) {
-            schema.messages.push(Message { name, fields: Vec::new(), atomic });
+            schema.messages.push(Message {
+                name,
+                fields: Vec::new(),
+                atomic,
+            });
         } else {
             let field = read_field(line.trim_start(), &names).ok_or(line)?;
             schema.messages.last_mut().ok_or(line)?.fields.push(field);
@@ -212,7 +234,10 @@ fn read(text: &'static str) -> Result<Schema, &'static str> {
 /// The name of a message and whether it is atomic, from the line that begins it.
 fn message_name(line: &'static str) -> Option<(&'static str, bool)> {
     let name = line.strip_prefix("message ")?;
-    Some(name.strip_suffix(" atomic").map_or((name, false), |name| (name, true)))
+    Some(
+        name.strip_suffix(" atomic")
+            .map_or((name, false), |name| (name, true)),
+    )
 }
 
 fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Option<Field> {
@@ -243,7 +268,9 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
     let mut words = words.peekable();
     let (strategy, key) = match words.next_if(|word| !word.starts_with("apply:")) {
         None => ("", None),
-        Some(word) => word.split_once('=').map_or((word, None), |(strategy, key)| (strategy, Some(key))),
+        Some(word) => word
+            .split_once('=')
+            .map_or((word, None), |(strategy, key)| (strategy, Some(key))),
     };
     let retain_keys = strategy.ends_with("retainKeys");
     let strategy = match (strategy, key) {
@@ -264,15 +291,28 @@ fn read_field(line: &'static str, names: &HashMap<&'static str, usize>) -> Optio
     if name.is_none() && !(shape == Shape::One && matches!(kind, Kind::Message(_))) {
         return None;
     }
-    Some(Field { number, name, kind, shape, zero_kept, strategy, retain_keys, relation })
+    Some(Field {
+        number,
+        name,
+        kind,
+        shape,
+        zero_kept,
+        strategy,
+        retain_keys,
+        relation,
+    })
 }
 
 fn read_relation(word: &str) -> Option<Relation> {
     let key = |key: &str| match key.split_once(':') {
-        None => ListKey { name: key.into(), default: None },
-        Some((name, default)) => {
-            ListKey { name: name.into(), default: Some(format!("{default:?}").into_boxed_str()) }
-        }
+        None => ListKey {
+            name: key.into(),
+            default: None,
+        },
+        Some((name, default)) => ListKey {
+            name: name.into(),
+            default: Some(format!("{default:?}").into_boxed_str()),
+        },
     };
     Some(match (word, word.strip_prefix("by=")) {
         ("atomic", _) => Relation::Atomic,
@@ -291,12 +331,18 @@ mod tests {
 
     #[test]
     fn table_is_well_formed() {
-        let schema = read(include_str!("messages.txt")).map_err(str::to_owned).map(|s| (s.messages, s.kinds));
+        let schema = read(include_str!("messages.txt"))
+            .map_err(str::to_owned)
+            .map(|s| (s.messages, s.kinds));
         let (messages, kinds) = schema.unwrap();
         assert_eq!(kinds.len(), 69);
         for message in &messages {
             let numbers: BTreeSet<_> = message.fields.iter().map(|field| field.number).collect();
-            assert_eq!(numbers.len(), message.fields.len(), "numbers repeat in {message:?}");
+            assert_eq!(
+                numbers.len(),
+                message.fields.len(),
+                "numbers repeat in {message:?}"
+            );
         }
         assert_eq!(read("message A\n  1 a Missing").err(), Some("  1 a Missing"));
         assert_eq!(read("message A\n  x a string").err(), Some("  x a string"));
@@ -329,7 +375,11 @@ mod tests {
             for parent in parents {
                 message = message.named(parent).unwrap().element().unwrap();
             }
-            assert_eq!(*message.named(last).unwrap().relation(), expected, "{kind} {path:?}");
+            assert_eq!(
+                *message.named(last).unwrap().relation(),
+                expected,
+                "{kind} {path:?}"
+            );
         };
         let protocol = Some("\"TCP\"");
         check(
@@ -338,7 +388,12 @@ mod tests {
             &["spec", "containers", "ports"],
             by(&[("containerPort", None), ("protocol", protocol)]),
         );
-        check("", "Service", &["spec", "ports"], by(&[("port", None), ("protocol", protocol)]));
+        check(
+            "",
+            "Service",
+            &["spec", "ports"],
+            by(&[("port", None), ("protocol", protocol)]),
+        );
         check("", "Service", &["spec", "selector"], Relation::Atomic);
         check("", "Pod", &["spec", "containers"], by(&[("name", None)]));
         check("", "Pod", &["spec", "tolerations"], Relation::Atomic);
@@ -350,7 +405,12 @@ mod tests {
         check("", "PersistentVolume", &["spec", "claimRef"], Relation::Granular);
         check("", "ConfigMap", &["data"], Relation::Granular);
         check("", "ConfigMap", &["metadata", "finalizers"], Relation::Set);
-        check("", "ConfigMap", &["metadata", "ownerReferences"], by(&[("uid", None)]));
+        check(
+            "",
+            "ConfigMap",
+            &["metadata", "ownerReferences"],
+            by(&[("uid", None)]),
+        );
     }
 
     #[test]
@@ -364,15 +424,40 @@ mod tests {
             assert_eq!(message.named(last).unwrap().strategy, expected, "{kind} {path:?}");
         };
         let template = |field: &'static str| ["spec", "template", "spec", field];
-        check("apps", "Deployment", &template("containers"), Strategy::MergeBy("name"));
-        check("apps", "DaemonSet", &template("volumes"), Strategy::MergeBy("name"));
+        check(
+            "apps",
+            "Deployment",
+            &template("containers"),
+            Strategy::MergeBy("name"),
+        );
+        check(
+            "apps",
+            "DaemonSet",
+            &template("volumes"),
+            Strategy::MergeBy("name"),
+        );
         check("apps", "StatefulSet", &template("tolerations"), Strategy::Default);
-        check("", "Pod", &["spec", "ephemeralContainers", "env"], Strategy::MergeBy("name"));
-        check("", "Pod", &["spec", "containers", "ports"], Strategy::MergeBy("containerPort"));
+        check(
+            "",
+            "Pod",
+            &["spec", "ephemeralContainers", "env"],
+            Strategy::MergeBy("name"),
+        );
+        check(
+            "",
+            "Pod",
+            &["spec", "containers", "ports"],
+            Strategy::MergeBy("containerPort"),
+        );
         check("", "Service", &["spec", "ports"], Strategy::MergeBy("port"));
         check("", "Node", &["spec", "taints"], Strategy::Default);
         check("", "Node", &["status", "addresses"], Strategy::MergeBy("type"));
         check("", "Secret", &["metadata", "finalizers"], Strategy::MergeScalars);
-        check("policy", "PodDisruptionBudget", &["spec", "selector"], Strategy::Replace);
+        check(
+            "policy",
+            "PodDisruptionBudget",
+            &["spec", "selector"],
+            Strategy::Replace,
+        );
     }
 }

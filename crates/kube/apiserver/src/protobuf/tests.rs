@@ -1,5 +1,4 @@
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -12,7 +11,12 @@ fn bodies_of_go() -> Vec<(Vec<u8>, Value)> {
         serde_json::from_str(include_str!("../../tests/fixtures/protobuf.json")).unwrap();
     fixtures
         .into_iter()
-        .map(|fixture| (BASE64.decode(fixture["body"].as_str().unwrap()).unwrap(), fixture["object"].clone()))
+        .map(|fixture| {
+            (
+                BASE64.decode(fixture["body"].as_str().unwrap()).unwrap(),
+                fixture["object"].clone(),
+            )
+        })
         .collect()
 }
 
@@ -24,7 +28,14 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 
 fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
-    [MAGIC.to_vec(), field(1, &type_meta), field(2, raw), field(3, b""), field(4, b"")].concat()
+    [
+        MAGIC.to_vec(),
+        field(1, &type_meta),
+        field(2, raw),
+        field(3, b""),
+        field(4, b""),
+    ]
+    .concat()
 }
 
 #[test]
@@ -50,7 +61,12 @@ fn zero_that_means_something_is_kept_and_other_zeros_are_dropped() {
 
 #[test]
 fn fields_of_later_versions_are_skipped() {
-    let later = [field(1, &field(1, b"c")), vec![15 << 3, 9], vec![14 << 3 | 5, 1, 2, 3, 4], field(13, b"?")];
+    let later = [
+        field(1, &field(1, b"c")),
+        vec![15 << 3, 9],
+        vec![14 << 3 | 5, 1, 2, 3, 4],
+        field(13, b"?"),
+    ];
     assert_eq!(
         decode(&body("v1", "ConfigMap", &later.concat())).unwrap(),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
@@ -62,10 +78,19 @@ fn wrong_bodies_say_why() {
     assert_eq!(decode(b"{}"), Err(ProtobufError::Magic));
     assert_eq!(decode(b"k8s\0\x0a\x7f"), Err(ProtobufError::Damaged));
     assert_eq!(decode(b"k8s\0"), Err(ProtobufError::UnknownKind(String::new())));
-    assert_eq!(decode(&body("v1", "Widget", b"")), Err(ProtobufError::UnknownKind("v1 Widget".into())));
-    assert_eq!(decode(&body("v1", "Secret", &field(1, &field(1, &[0xff])))), Err(ProtobufError::Damaged));
+    assert_eq!(
+        decode(&body("v1", "Widget", b"")),
+        Err(ProtobufError::UnknownKind("v1 Widget".into()))
+    );
+    assert_eq!(
+        decode(&body("v1", "Secret", &field(1, &field(1, &[0xff])))),
+        Err(ProtobufError::Damaged)
+    );
     // A field of the wrong wire type.
-    assert_eq!(decode(&body("v1", "Secret", &[1 << 3, 1])), Err(ProtobufError::Damaged));
+    assert_eq!(
+        decode(&body("v1", "Secret", &[1 << 3, 1])),
+        Err(ProtobufError::Damaged)
+    );
 }
 
 #[test]

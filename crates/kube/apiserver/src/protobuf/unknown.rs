@@ -18,7 +18,10 @@ pub(crate) fn unknown_fields(group: &str, api_version: &str, kind: &str, object:
     let Some(message) = message(api_version, kind).or_else(|| message(group, kind)) else {
         return Vec::new();
     };
-    let mut walk = Walk { path: String::new(), found: Vec::new() };
+    let mut walk = Walk {
+        path: String::new(),
+        found: Vec::new(),
+    };
     walk.message(message, object);
     walk.found
 }
@@ -51,7 +54,8 @@ impl Walk {
                 None => {
                     let path = &self.path;
                     let end = if path.len() > PATH_MAX { "…" } else { "" };
-                    self.found.push(format!("{}{end}", &path[..path.floor_char_boundary(PATH_MAX)]));
+                    self.found
+                        .push(format!("{}{end}", &path[..path.floor_char_boundary(PATH_MAX)]));
                 }
             }
             self.path.truncate(begin);
@@ -128,9 +132,15 @@ mod tests {
         let of = |version| unknown_fields("autoscaling", version, "HorizontalPodAutoscaler", &scaler);
         assert_eq!(
             (of("autoscaling/v1"), of("autoscaling/v2")),
-            (vec!["spec.metrics".to_owned()], vec!["spec.targetCPUUtilizationPercentage".to_owned()])
+            (
+                vec!["spec.metrics".to_owned()],
+                vec!["spec.targetCPUUtilizationPercentage".to_owned()]
+            )
         );
-        assert_eq!(unknown_fields("x.io", "x.io/v1", "Thing", &json!({"a": 1})), [""; 0]);
+        assert_eq!(
+            unknown_fields("x.io", "x.io/v1", "Thing", &json!({"a": 1})),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -140,6 +150,10 @@ mod tests {
         let object = json!({"spec": names.collect::<serde_json::Map<_, _>>()});
         let found = unknown_fields("", "v1", "Pod", &object);
         assert_eq!(found.len(), FIELDS_MAX);
-        assert!(found.iter().all(|path| path.len() <= PATH_MAX + "…".len() && path.ends_with('…')));
+        assert!(
+            found
+                .iter()
+                .all(|path| path.len() <= PATH_MAX + "…".len() && path.ends_with('…'))
+        );
     }
 }

@@ -1,13 +1,14 @@
 //! Single values: from the wire format to the JSON that Go writes for them.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::schema::{Kind, at};
-use super::wire::{self, Reader};
-use super::{ProtobufError, read_message};
+use super::{
+    ProtobufError, read_message,
+    schema::{Kind, at},
+    wire::{self, Reader},
+};
 
 /// A value. None for the zero time, which means unset.
 pub(super) fn read(
@@ -105,7 +106,11 @@ fn time(bytes: &[u8], micro: bool) -> Result<Option<Value>, ProtobufError> {
     }
     let at =
         Timestamp::new(seconds, nanoseconds.clamp(0, 999_999_999)).map_err(|_| ProtobufError::Damaged)?;
-    let format = if micro { "%Y-%m-%dT%H:%M:%S.%6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
+    let format = if micro {
+        "%Y-%m-%dT%H:%M:%S.%6fZ"
+    } else {
+        "%Y-%m-%dT%H:%M:%SZ"
+    };
     Ok(Some(at.strftime(format).to_string().into()))
 }
 

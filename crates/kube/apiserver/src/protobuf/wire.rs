@@ -17,15 +17,25 @@ pub(super) enum Value<'a> {
 
 impl<'a> Value<'a> {
     pub(super) fn bytes(&self) -> Result<&'a [u8], ProtobufError> {
-        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufError::Damaged) }
+        if let Self::Bytes(bytes) = self {
+            Ok(bytes)
+        } else {
+            Err(ProtobufError::Damaged)
+        }
     }
 
     pub(super) fn text(&self) -> Result<String, ProtobufError> {
-        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| ProtobufError::Damaged)
+        std::str::from_utf8(self.bytes()?)
+            .map(str::to_owned)
+            .map_err(|_| ProtobufError::Damaged)
     }
 
     pub(super) fn varint(&self) -> Result<u64, ProtobufError> {
-        if let Self::Varint(value) = self { Ok(*value) } else { Err(ProtobufError::Damaged) }
+        if let Self::Varint(value) = self {
+            Ok(*value)
+        } else {
+            Err(ProtobufError::Damaged)
+        }
     }
 }
 

@@ -6,17 +6,18 @@
 //! stack. Each check that changes anything removes an object, an owner reference or a finalizer, or marks an object
 //! deleted. The store has finitely many of those, so the work is bounded.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::definition;
-use super::key::{GroupResource, Key};
-use super::object::{IndexKey, Object, metadata_mut, metadata_text};
-use super::state::{Check, State};
-use super::write::{FOREGROUND, ORPHAN, Propagation};
+use super::{
+    definition,
+    key::{GroupResource, Key},
+    object::{IndexKey, Object, metadata_mut, metadata_text},
+    state::{Check, State},
+    write::{FOREGROUND, ORPHAN, Propagation},
+};
 
 /// An owner reference.
 struct OwnerReference {
@@ -87,8 +88,12 @@ impl State {
                     uid: text("uid").to_owned(),
                     key: kind.map(|kind| Key {
                         resource: kind.group_resource(),
-                        namespace: if kind.namespaced { metadata_text(object, "namespace") } else { "" }
-                            .to_owned(),
+                        namespace: if kind.namespaced {
+                            metadata_text(object, "namespace")
+                        } else {
+                            ""
+                        }
+                        .to_owned(),
                         name: text("name").to_owned(),
                     }),
                     blocking: reference["blockOwnerDeletion"] == true,
@@ -99,7 +104,11 @@ impl State {
 
     /// Queues checks of the deleted owners of a dependent, which may have been the last one that they waited for.
     pub(super) fn check_owners(&mut self, dependent: &Value) {
-        for owner in self.owner_references_in(dependent).into_iter().filter_map(|owner| owner.key) {
+        for owner in self
+            .owner_references_in(dependent)
+            .into_iter()
+            .filter_map(|owner| owner.key)
+        {
             if self.get(&owner).is_some_and(|found| found.deleting) {
                 self.checks.insert(Check::Owner(owner));
             }
@@ -111,7 +120,9 @@ impl State {
         if gone == Some(owner.uid.as_str()) {
             return OwnerState::Absent;
         }
-        let Some(key) = &owner.key else { return OwnerState::Solid };
+        let Some(key) = &owner.key else {
+            return OwnerState::Solid;
+        };
         match self.get(key).filter(|found| *found.uid == *owner.uid) {
             None => OwnerState::Absent,
             Some(found) if owner.blocking && found.deleting && has_finalizer(found, FOREGROUND) => {
@@ -124,9 +135,14 @@ impl State {
     /// An owner of the object is gone or waits for it. Without another owner the object is deleted; otherwise its
     /// references to those owners are removed.
     fn review_dependent(&mut self, now: Timestamp, key: &Key, gone: &str) {
-        let Some(object) = self.get(key).cloned() else { return };
+        let Some(object) = self.get(key).cloned() else {
+            return;
+        };
         let owners = self.owner_references(&object);
-        let states: Vec<_> = owners.iter().map(|owner| self.owner_state(owner, Some(gone))).collect();
+        let states: Vec<_> = owners
+            .iter()
+            .map(|owner| self.owner_state(owner, Some(gone)))
+            .collect();
         if states.contains(&OwnerState::Solid) {
             let solid: HashSet<&str> = owners
                 .iter()
@@ -145,7 +161,8 @@ impl State {
         let waited_for = states.contains(&OwnerState::Waiting) && self.dependents.contains_key(&object.uid);
         if waited_for {
             let circle = self.dependents_of(&object.uid).iter().any(|dependent| {
-                self.get(dependent).is_some_and(|found| found.deleting && has_finalizer(found, FOREGROUND))
+                self.get(dependent)
+                    .is_some_and(|found| found.deleting && has_finalizer(found, FOREGROUND))
             });
             if circle {
                 // Two owners that wait for each other would wait forever. Like the real collector, unblock one.
@@ -165,7 +182,9 @@ impl State {
 
     /// A deleted owner is removed when its dependents are gone or no longer refer to it.
     fn review_owner(&mut self, now: Timestamp, key: &Key) {
-        let Some(owner) = self.get(key).filter(|object| object.deleting).cloned() else { return };
+        let Some(owner) = self.get(key).filter(|object| object.deleting).cloned() else {
+            return;
+        };
         if has_finalizer(&owner, ORPHAN) {
             for dependent in self.dependents_of(&owner.uid) {
                 self.retain_in(&dependent, "ownerReferences", |reference| {
@@ -184,7 +203,9 @@ impl State {
     }
 
     fn review_definition(&mut self, now: Timestamp, name: &str) {
-        let Some(resource) = definition::defined_by(self, name) else { return };
+        let Some(resource) = definition::defined_by(self, name) else {
+            return;
+        };
         for key in self.keys_not_deleted(&resource, None) {
             self.delete_dependent(now, &key, Propagation::Background);
         }
@@ -208,7 +229,9 @@ impl State {
             }
         }
         let namespace = Key::new("", "namespaces", "", name);
-        let ready = self.get(&namespace).is_some_and(|found| found.deleting && !found.has_finalizers);
+        let ready = self
+            .get(&namespace)
+            .is_some_and(|found| found.deleting && !found.has_finalizers);
         if ready && !self.holds_content(&namespace) {
             self.remove(&namespace);
         }
@@ -217,18 +240,29 @@ impl State {
     fn keys_not_deleted(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Key> {
         let objects = self.list(resource, namespace);
         let key = |object: &Arc<Object>| object.key(resource);
-        objects.iter().filter(|object| !object.deleting).map(key).collect()
+        objects
+            .iter()
+            .filter(|object| !object.deleting)
+            .map(key)
+            .collect()
     }
 
     fn dependents_of(&self, uid: &str) -> Vec<Key> {
-        self.dependents.get(uid).into_iter().flatten().map(IndexKey::key).collect()
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .map(IndexKey::key)
+            .collect()
     }
 
     fn blocking_dependents(&self, uid: &str) -> Vec<Key> {
         let mut keys = self.dependents_of(uid);
         keys.retain(|key| {
             self.get(key).is_some_and(|dependent| {
-                self.owner_references(dependent).iter().any(|owner| owner.uid == uid && owner.blocking)
+                self.owner_references(dependent)
+                    .iter()
+                    .any(|owner| owner.uid == uid && owner.blocking)
             })
         });
         keys
@@ -239,7 +273,9 @@ impl State {
     fn retain_in(&mut self, key: &Key, field: &str, keep: impl Fn(&Value) -> bool) {
         self.rewrite(key, |value| {
             let metadata = metadata_mut(value);
-            let Some(list) = metadata.get_mut(field).and_then(Value::as_array_mut) else { return false };
+            let Some(list) = metadata.get_mut(field).and_then(Value::as_array_mut) else {
+                return false;
+            };
             let before = list.len();
             list.retain(keep);
             let changed = list.len() < before;
@@ -248,7 +284,9 @@ impl State {
             }
             changed
         });
-        let ready = self.get(key).is_some_and(|object| object.deleting && !object.has_finalizers);
+        let ready = self
+            .get(key)
+            .is_some_and(|object| object.deleting && !object.has_finalizers);
         if ready && !self.holds_content(key) {
             self.remove(key);
         }
@@ -263,7 +301,9 @@ fn has_finalizer(object: &Object, name: &str) -> bool {
 }
 
 fn unblock_owners(value: &mut Value) -> bool {
-    let references = metadata_mut(value).get_mut("ownerReferences").and_then(Value::as_array_mut);
+    let references = metadata_mut(value)
+        .get_mut("ownerReferences")
+        .and_then(Value::as_array_mut);
     let mut changed = false;
     for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
         changed |= reference.insert("blockOwnerDeletion".to_owned(), false.into()) == Some(true.into());

@@ -5,14 +5,19 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::error::{Fault, Faults};
-use super::key::{GroupResource, Key};
-use super::object::Object;
-use super::state::State;
-use super::{selectable, validate};
-use crate::conversion::Conversion;
-use crate::registry::{PrinterColumn, ResourceType};
-use crate::time::time;
+use super::{
+    error::{Fault, Faults},
+    key::{GroupResource, Key},
+    object::Object,
+    selectable,
+    state::State,
+    validate,
+};
+use crate::{
+    conversion::Conversion,
+    registry::{PrinterColumn, ResourceType},
+    time::time,
+};
 
 /// The collection of definitions.
 pub(super) static COLLECTION: LazyLock<GroupResource> =
@@ -28,7 +33,11 @@ pub(super) fn name_of(resource: &GroupResource) -> String {
 
 /// The key of a definition.
 pub(crate) fn key_of(name: &str) -> Key {
-    Key { resource: COLLECTION.clone(), namespace: String::new(), name: name.to_owned() }
+    Key {
+        resource: COLLECTION.clone(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    }
 }
 
 /// The collection whose kind a definition defines.
@@ -68,9 +77,15 @@ pub(super) fn check(value: &Value, faults: &mut Faults) {
     }
     check_names(&spec["names"], faults);
     if !matches!(spec["scope"].as_str(), Some("Namespaced" | "Cluster")) {
-        let message =
-            format!("Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"", spec["scope"]);
-        faults.push(Fault { field: "spec.scope".into(), reason: "FieldValueNotSupported", message });
+        let message = format!(
+            "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
+            spec["scope"]
+        );
+        faults.push(Fault {
+            field: "spec.scope".into(),
+            reason: "FieldValueNotSupported",
+            message,
+        });
     }
     let group = spec["group"].as_str().unwrap_or_default();
     let good = group.is_empty() || validate::is_dns_subdomain(group) && group.contains('.');
@@ -81,14 +96,27 @@ pub(super) fn check(value: &Value, faults: &mut Faults) {
     let expected = format!("{}.{group}", spec["names"]["plural"].as_str().unwrap_or_default());
     if value["metadata"]["name"] != expected.as_str() {
         let detail = "must be spec.names.plural+\".\"+spec.group";
-        faults.push(Fault::invalid("metadata.name", &value["metadata"]["name"], detail));
+        faults.push(Fault::invalid(
+            "metadata.name",
+            &value["metadata"]["name"],
+            detail,
+        ));
     }
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let named = |version: &Value| version["name"].as_str().is_some_and(validate::is_dns_label);
     if let Some(version) = versions.iter().find(|version| !named(version)) {
-        faults.push(Fault::invalid("spec.versions.name", &version["name"], "must be a DNS label"));
+        faults.push(Fault::invalid(
+            "spec.versions.name",
+            &version["name"],
+            "must be a DNS label",
+        ));
     }
-    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
+    if versions
+        .iter()
+        .filter(|version| version["storage"] == true)
+        .count()
+        != 1
+    {
         let detail = "must have exactly one version marked as storage version";
         faults.push(Fault::invalid("spec.versions", &spec["versions"], detail));
     }
@@ -102,14 +130,23 @@ fn check_names(names: &Value, faults: &mut Faults) {
     let label =
         |text: &str| validate::is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
     for field in ["plural", "singular", "kind", "listKind"] {
-        let Some(text) = names[field].as_str().filter(|text| !text.is_empty()) else { continue };
+        let Some(text) = names[field].as_str().filter(|text| !text.is_empty()) else {
+            continue;
+        };
         let (good, detail) = if field.to_lowercase().ends_with("kind") {
-            (label(&text.to_lowercase()), format!("may have mixed case, but should otherwise match: {LABEL}"))
+            (
+                label(&text.to_lowercase()),
+                format!("may have mixed case, but should otherwise match: {LABEL}"),
+            )
         } else {
             (label(text), LABEL.to_owned())
         };
         if !good {
-            faults.push(Fault::invalid(format!("spec.names.{field}"), &names[field], &detail));
+            faults.push(Fault::invalid(
+                format!("spec.names.{field}"),
+                &names[field],
+                &detail,
+            ));
         }
     }
     for field in ["shortNames", "categories"] {
@@ -126,7 +163,10 @@ fn check_names(names: &Value, faults: &mut Faults) {
 /// Fields that may not change once a definition has been established
 /// (`ValidateCustomResourceDefinitionSpecUpdate`). Group and plural are in its name.
 pub(super) fn check_update(before: &Value, next: &Value, faults: &mut Faults) {
-    for (path, pointer) in [("spec.scope", "/spec/scope"), ("spec.names.kind", "/spec/names/kind")] {
+    for (path, pointer) in [
+        ("spec.scope", "/spec/scope"),
+        ("spec.names.kind", "/spec/names/kind"),
+    ] {
         if before.pointer(pointer) != next.pointer(pointer) {
             let value = next.pointer(pointer).unwrap_or(&Value::Null);
             faults.push(Fault::invalid(path, value, "field is immutable"));
@@ -140,12 +180,22 @@ pub(super) fn complete(value: &mut Value, now: Timestamp) {
     let names = &mut value["spec"]["names"];
     let kind = names["kind"].as_str().unwrap_or_default().to_owned();
     if let Some(names) = names.as_object_mut() {
-        names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
-        names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+        names
+            .entry("singular")
+            .or_insert_with(|| kind.to_lowercase().into());
+        names
+            .entry("listKind")
+            .or_insert_with(|| format!("{kind}List").into());
     }
     let names = names.clone();
-    let mut stored = value["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
-    let versions = value["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut stored = value["status"]["storedVersions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let versions = value["spec"]["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     for version in versions.iter().filter(|version| version["storage"] == true) {
         if !stored.contains(&version["name"]) {
             stored.push(version["name"].clone());
@@ -155,10 +205,17 @@ pub(super) fn complete(value: &mut Value, now: Timestamp) {
         json!({"type": kind, "status": "True", "reason": reason, "message": message,
                "lastTransitionTime": time(now)})
     };
-    let mut conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions = value["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     for (kind, reason, message) in [
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        (
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+        ),
     ] {
         if !conditions.iter().any(|condition| condition["type"] == kind) {
             conditions.push(condition(kind, reason, message));
@@ -211,8 +268,15 @@ fn resource_type_of_definition(definition: &Value, conversion: Option<Conversion
     let names = spec.get("names")?;
     let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
     let texts = |field: &str| {
-        let list = names.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
-        list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        let list = names
+            .get(field)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        list.iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let mut versions: Vec<&Value> = spec.get("versions")?.as_array()?.iter().collect();
     versions.retain(|version| version["served"] == true && version["name"].is_string());
@@ -222,12 +286,18 @@ fn resource_type_of_definition(definition: &Value, conversion: Option<Conversion
     versions.sort_by_key(|version| priority(version["name"].as_str().unwrap_or_default()));
     let first = versions.first()?;
     let kind = text(names, "kind")?;
-    let columns =
-        first.get("additionalPrinterColumns").and_then(Value::as_array).cloned().unwrap_or_default();
+    let columns = first
+        .get("additionalPrinterColumns")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     let scale = first["subresources"].get("scale").is_some();
     Some(ResourceType {
         group: text(spec, "group")?,
-        versions: versions.iter().filter_map(|version| text(version, "name")).collect(),
+        versions: versions
+            .iter()
+            .filter_map(|version| text(version, "name"))
+            .collect(),
         list_kind: text(names, "listKind").unwrap_or_else(|| format!("{kind}List")),
         plural: text(names, "plural")?,
         singular: text(names, "singular").unwrap_or_else(|| kind.to_lowercase()),
@@ -297,8 +367,11 @@ mod tests {
                 { "name": "v1beta1", "served": true, "storage": true },
             ],
         } });
-        let served =
-            |definition: &Value| resource_type_of_definition(definition, None).expect("a kind").versions;
+        let served = |definition: &Value| {
+            resource_type_of_definition(definition, None)
+                .expect("a kind")
+                .versions
+        };
         assert_eq!(served(&definition), ["v1", "v1beta1"]);
         definition["spec"]["conversion"] = json!({ "strategy": "None" });
         assert_eq!(served(&definition), ["v1", "v1beta1"]);
@@ -311,11 +384,15 @@ mod tests {
 
     #[test]
     fn versions_are_preferred_as_the_real_server_does() {
-        let mut versions = ["foo1", "v1alpha2", "v2", "v1beta2", "v10", "v1", "v1beta10", "v1beta1", "bar"];
+        let mut versions = [
+            "foo1", "v1alpha2", "v2", "v1beta2", "v10", "v1", "v1beta10", "v1beta1", "bar",
+        ];
         versions.sort_by_key(|version| priority(version));
         assert_eq!(
             versions,
-            ["v10", "v2", "v1", "v1beta10", "v1beta2", "v1beta1", "v1alpha2", "bar", "foo1"]
+            [
+                "v10", "v2", "v1", "v1beta10", "v1beta2", "v1beta1", "v1alpha2", "bar", "foo1"
+            ]
         );
     }
 }

@@ -30,7 +30,11 @@ pub enum StoreError {
         message: String,
     },
     /// The object is not valid.
-    #[error("{} {name:?} is invalid: {}", GroupResource::new(group, kind), faults_text(faults))]
+    #[error(
+        "{} {name:?} is invalid: {}",
+        GroupResource::new(group, kind),
+        faults_text(faults)
+    )]
     Invalid {
         kind: String,
         group: String,
@@ -87,17 +91,29 @@ const SHOWN_MAX: usize = 256;
 impl Fault {
     pub(crate) fn invalid(field: impl Into<String>, value: &serde_json::Value, detail: &str) -> Self {
         let message = format!("Invalid value: {}: {detail}", shown(value));
-        Self { field: field.into(), reason: "FieldValueInvalid", message }
+        Self {
+            field: field.into(),
+            reason: "FieldValueInvalid",
+            message,
+        }
     }
 
     pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
         let colon = if detail.is_empty() { "" } else { ": " };
         let message = format!("Required value{colon}{detail}");
-        Self { field: field.into(), reason: "FieldValueRequired", message }
+        Self {
+            field: field.into(),
+            reason: "FieldValueRequired",
+            message,
+        }
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
-        Self { field: field.into(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
+        Self {
+            field: field.into(),
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {detail}"),
+        }
     }
 }
 
@@ -145,7 +161,10 @@ impl Faults {
 fn faults_text(faults: &[Fault]) -> String {
     match faults {
         [one] => one.to_string(),
-        all => format!("[{}]", all.iter().map(Fault::to_string).collect::<Vec<_>>().join(", ")),
+        all => format!(
+            "[{}]",
+            all.iter().map(Fault::to_string).collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 

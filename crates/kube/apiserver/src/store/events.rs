@@ -3,9 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::key::Key;
-use super::object::Object;
-use super::state::State;
+use super::{key::Key, object::Object, state::State};
 
 /// How long an event stays after it was last written.
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
@@ -22,7 +20,9 @@ impl State {
         self.events.push_back((now, object.resource_version, key.clone()));
         while let Some((written, version, key)) = self.events.front() {
             let over = now.duration_since(*written) > EVENT_TTL || self.events.len() > EVENTS_MAX;
-            let replaced = self.get(key).is_none_or(|object| object.resource_version != *version);
+            let replaced = self
+                .get(key)
+                .is_none_or(|object| object.resource_version != *version);
             if !over && !replaced {
                 break;
             }

@@ -1,13 +1,10 @@
 //! The journal, which keeps the changes of a store.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use thiserror::Error;
 
-use super::key::Key;
-use super::object::Object;
+use super::{key::Key, object::Object};
 
 /// Keeps the changes of a store. A store without a journal is only in memory.
 pub trait Journal: Send + Sync {

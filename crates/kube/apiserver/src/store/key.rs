@@ -12,7 +12,10 @@ impl GroupResource {
     /// The collection `resource` of `group`.
     #[must_use]
     pub fn new(group: &str, resource: &str) -> Self {
-        Self { group: group.to_owned(), resource: resource.to_owned() }
+        Self {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+        }
     }
 }
 
@@ -20,7 +23,11 @@ impl std::fmt::Display for GroupResource {
     /// The name in error messages: `pods`, `deployments.apps`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.resource)?;
-        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
     }
 }
 

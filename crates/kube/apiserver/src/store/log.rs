@@ -1,11 +1,8 @@
 //! The latest changes of a store, for watchers.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use super::error::Expired;
-use super::key::GroupResource;
-use super::object::Object;
+use super::{error::Expired, key::GroupResource, object::Object};
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +38,11 @@ impl Change {
         // replaced. The version that replaced it is in the store or belongs to a later change, unless the change is
         // a deletion.
         let previous = self.previous.as_ref().map_or(0, |object| object.bytes.len());
-        let mark = if self.kind == ChangeKind::Deleted { self.object.bytes.len() } else { 0 };
+        let mark = if self.kind == ChangeKind::Deleted {
+            self.object.bytes.len()
+        } else {
+            0
+        };
         200 + previous + mark
     }
 }
@@ -88,10 +89,18 @@ impl Log {
         limit: usize,
     ) -> Result<Vec<Change>, Expired> {
         if version < self.dropped {
-            return Err(Expired { requested: version, oldest: self.dropped });
+            return Err(Expired {
+                requested: version,
+                oldest: self.dropped,
+            });
         }
-        let from = self.changes.partition_point(|change| change.resource_version() <= version);
-        let later = self.changes.range(from..).filter(|change| *change.resource == *resource);
+        let from = self
+            .changes
+            .partition_point(|change| change.resource_version() <= version);
+        let later = self
+            .changes
+            .range(from..)
+            .filter(|change| *change.resource == *resource);
         Ok(later.take(limit).cloned().collect())
     }
 }

@@ -26,36 +26,39 @@ mod tests;
 mod validate;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub(crate) use definition::key_of as definition_key;
 pub use error::{Expired, Fault, StoreError};
 pub(crate) use error::{Faults, shown};
+use jiff::Timestamp;
 pub use journal::{Journal, Kept, Recorded, Unkept};
 pub use key::{GroupResource, Key};
+use log::Log;
 pub use log::{Change, ChangeKind};
+use object::IndexKey;
 pub use object::Object;
 #[cfg(debug_assertions)]
 pub use object::objects_parsed;
 pub(crate) use object::{metadata_mut, metadata_text};
 pub(crate) use ownership::managed_fields;
+use parking_lot::Mutex;
 pub(crate) use prepare::MANAGED_FIELDS;
 pub use restore::RestoreError;
+use state::{Collection, Schemas, State, WrittenEvents};
+use tokio::sync::watch;
 pub use validate::is_label;
 pub(crate) use validate::{ANNOTATIONS_MAX, refuse};
 pub use write::{DeleteOptions, Deletion, Part, Propagation};
 
-use crate::allowance::Allowance;
-use crate::conversion::Conversion;
-use crate::registry::{Registry, ResourceType};
-use log::Log;
-use object::IndexKey;
-use state::{Collection, Schemas, State, WrittenEvents};
+use crate::{
+    allowance::Allowance,
+    conversion::Conversion,
+    registry::{Registry, ResourceType},
+};
 
 /// The objects of one cluster.
 pub struct Store {
@@ -171,7 +174,13 @@ impl Store {
         let newest = watch::Sender::new(state.version);
         let uid_seed = self.uid_seed.clone();
         let allowance = self.allowance.clone();
-        Arc::new(Self { state: Mutex::new(copy), newest, uid_seed, journal: None, allowance })
+        Arc::new(Self {
+            state: Mutex::new(copy),
+            newest,
+            uid_seed,
+            journal: None,
+            allowance,
+        })
     }
 
     /// The counter, which is the version of the newest change.
@@ -190,7 +199,12 @@ impl Store {
     #[must_use]
     pub fn resource_types(&self) -> Vec<Arc<ResourceType>> {
         let state = self.state.lock();
-        state.registry.types().chain(state.defined.values()).cloned().collect()
+        state
+            .registry
+            .types()
+            .chain(state.defined.values())
+            .cloned()
+            .collect()
     }
 
     /// The object with this key. None if it does not exist.
@@ -203,14 +217,20 @@ impl Store {
     #[must_use]
     pub fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listed {
         let state = self.state.lock();
-        Listed { objects: state.list(resource, namespace), resource_version: state.version }
+        Listed {
+            objects: state.list(resource, namespace),
+            resource_version: state.version,
+        }
     }
 
     /// The number of objects of a collection.
     #[must_use]
     pub fn count(&self, resource: &GroupResource) -> usize {
         let state = self.state.lock();
-        state.collections.get(resource).map_or(0, |found| found.objects.values().map(BTreeMap::len).sum())
+        state
+            .collections
+            .get(resource)
+            .map_or(0, |found| found.objects.values().map(BTreeMap::len).sum())
     }
 
     /// The keys of the pods that are bound to a Node, found without a look at the others.
@@ -218,7 +238,14 @@ impl Store {
     pub fn pods_on(&self, node: &str) -> Vec<Key> {
         let is_pod = |key: &Key| key.resource.group.is_empty() && key.resource.resource == "pods";
         let state = self.state.lock();
-        state.on_nodes.get(node).into_iter().flatten().map(IndexKey::key).filter(is_pod).collect()
+        state
+            .on_nodes
+            .get(node)
+            .into_iter()
+            .flatten()
+            .map(IndexKey::key)
+            .filter(is_pod)
+            .collect()
     }
 
     /// Objects of a collection as of `version`: the present with the later changes undone. Returns at most `limit`
@@ -292,7 +319,10 @@ impl Store {
     pub fn objects(&self) -> Vec<(Key, Arc<Object>)> {
         let state = self.state.lock();
         let of = |(resource, collection): (&GroupResource, &Collection)| {
-            collection.all().map(|object| (object.key(resource), object.clone())).collect::<Vec<_>>()
+            collection
+                .all()
+                .map(|object| (object.key(resource), object.clone()))
+                .collect::<Vec<_>>()
         };
         state.collections.iter().flat_map(of).collect()
     }
@@ -300,7 +330,12 @@ impl Store {
     /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state.lock().collections.values().map(|collection| collection.all().count()).sum()
+        self.state
+            .lock()
+            .collections
+            .values()
+            .map(|collection| collection.all().count())
+            .sum()
     }
 
     /// Whether there are no objects.
@@ -318,20 +353,30 @@ impl Store {
     /// The bytes of one object, or of a collection without a name.
     pub(crate) fn bytes_of(&self, resource: &GroupResource, namespace: &str, name: Option<&str>) -> usize {
         let state = self.state.lock();
-        let Some(collection) = state.collections.get(resource) else { return 0 };
+        let Some(collection) = state.collections.get(resource) else {
+            return 0;
+        };
         let Some(name) = name else { return collection.bytes };
-        let object = collection.objects.get(namespace).and_then(|names| names.get(name));
+        let object = collection
+            .objects
+            .get(namespace)
+            .and_then(|names| names.get(name));
         object.map_or(0, |object| object.bytes.len())
     }
 
     /// At most how many bytes of objects go with an object.
     pub(crate) fn bytes_deleted_with(&self, resource: &GroupResource, namespace: &str, name: &str) -> usize {
         let state = self.state.lock();
-        let objects =
-            state.collections.get(resource).and_then(|collection| collection.objects.get(namespace));
+        let objects = state
+            .collections
+            .get(resource)
+            .and_then(|collection| collection.objects.get(namespace));
         objects.and_then(|names| names.get(name)).map_or(0, |object| {
             let is_alone = !state.dependents.contains_key(&object.uid)
-                && !matches!(resource.resource.as_str(), "namespaces" | "customresourcedefinitions");
+                && !matches!(
+                    resource.resource.as_str(),
+                    "namespaces" | "customresourcedefinitions"
+                );
             if is_alone { object.bytes.len() } else { state.bytes }
         })
     }
@@ -384,6 +429,8 @@ impl Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("resource_version", &self.resource_version()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("resource_version", &self.resource_version())
+            .finish_non_exhaustive()
     }
 }

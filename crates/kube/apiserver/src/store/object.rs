@@ -5,8 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::error::StoreError;
-use super::key::{GroupResource, Key};
+use super::{
+    error::StoreError,
+    key::{GroupResource, Key},
+};
 use crate::parse_cost::is_too_dense;
 
 /// A [`Key`] for indexes: it shares the collection's name.
@@ -19,7 +21,11 @@ pub(super) struct IndexKey {
 
 impl IndexKey {
     pub(super) fn new(resource: &Arc<GroupResource>, object: &Object) -> Self {
-        Self { resource: resource.clone(), namespace: object.namespace.clone(), name: object.name.clone() }
+        Self {
+            resource: resource.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+        }
     }
 
     pub(super) fn key(&self) -> Key {
@@ -80,7 +86,9 @@ impl Object {
     /// Serialises `value`, whose metadata the store has already set.
     pub(crate) fn new(value: &Value, resource_version: u64) -> Self {
         // Boxed, to drop the buffer's spare capacity.
-        let bytes = serde_json::to_vec(value).expect("a JSON value always serialises").into_boxed_slice();
+        let bytes = serde_json::to_vec(value)
+            .expect("a JSON value always serialises")
+            .into_boxed_slice();
         Self::of(value, resource_version, Bytes::from(bytes))
     }
 
@@ -92,20 +100,35 @@ impl Object {
 
     fn of(value: &Value, resource_version: u64, bytes: Bytes) -> Self {
         let metadata = value.get("metadata");
-        let text =
-            |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default();
+        let text = |field: &str| {
+            metadata
+                .and_then(|m| m.get(field))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let labels = metadata
             .and_then(|m| m.get("labels"))
             .and_then(Value::as_object)
             .map(|labels| {
-                labels.iter().filter_map(|(k, v)| Some((k.as_str().into(), v.as_str()?.into()))).collect()
+                labels
+                    .iter()
+                    .filter_map(|(k, v)| Some((k.as_str().into(), v.as_str()?.into())))
+                    .collect()
             })
             .unwrap_or_default();
         let list = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_array);
         let owners = list("ownerReferences")
-            .map(|owners| owners.iter().filter_map(|o| Some(o.get("uid")?.as_str()?.into())).collect())
+            .map(|owners| {
+                owners
+                    .iter()
+                    .filter_map(|o| Some(o.get("uid")?.as_str()?.into()))
+                    .collect()
+            })
             .unwrap_or_default();
-        let node = value.get("spec").and_then(|spec| spec.get("nodeName")).and_then(Value::as_str);
+        let node = value
+            .get("spec")
+            .and_then(|spec| spec.get("nodeName"))
+            .and_then(Value::as_str);
         let node =
             node.filter(|node| !node.is_empty() && value.get("kind").is_some_and(|kind| kind == "Pod"));
         Self {
@@ -133,7 +156,11 @@ impl Object {
     /// Its key within a collection.
     #[must_use]
     pub fn key(&self, resource: &GroupResource) -> Key {
-        Key { resource: resource.clone(), namespace: self.namespace.to_string(), name: self.name.to_string() }
+        Key {
+            resource: resource.clone(),
+            namespace: self.namespace.to_string(),
+            name: self.name.to_string(),
+        }
     }
 
     /// Whether the object is deleted and waits for its finalizers.
@@ -162,7 +189,9 @@ pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
         *value = Value::Object(Map::new());
     }
     let object = value.as_object_mut().expect("made an object above");
-    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    let metadata = object
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
         *metadata = Value::Object(Map::new());
     }
@@ -171,5 +200,9 @@ pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
 
 /// A text field of the metadata; empty when it is missing.
 pub(crate) fn metadata_text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
+    value
+        .get("metadata")
+        .and_then(|m| m.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::object::metadata_mut;
-use super::prepare::MANAGED_FIELDS;
-use crate::apply::{KindSchema, Managers, Versions, Writer, are_same_but_for_times, is_reset, update};
-use crate::registry::ResourceType;
+use super::{object::metadata_mut, prepare::MANAGED_FIELDS};
+use crate::{
+    apply::{KindSchema, Managers, Versions, Writer, are_same_but_for_times, is_reset, update},
+    registry::ResourceType,
+};
 
 /// How a write changes `metadata.managedFields`.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +73,9 @@ impl Written<'_> {
             return update(schema.root(), &before, self.next, managers, writer, self.now);
         }
         let api_versions = self.kind.api_versions().into_iter();
-        let schemas: BTreeMap<_, _> =
-            api_versions.map(|api_version| (api_version.clone(), of_version(&api_version))).collect();
+        let schemas: BTreeMap<_, _> = api_versions
+            .map(|api_version| (api_version.clone(), of_version(&api_version)))
+            .collect();
         let versions = Versions {
             kind: &self.kind.kind,
             conversion: self.kind.conversion,
@@ -83,7 +85,9 @@ impl Written<'_> {
         };
         let [old, new] = [&before, self.next].map(|object| {
             // What cannot be converted is compared as it is stored.
-            self.kind.converted(object, writer.api_version).unwrap_or_else(|_| object.clone())
+            self.kind
+                .converted(object, writer.api_version)
+                .unwrap_or_else(|_| object.clone())
         });
         let inward = versions.inward(&managers);
         let schema = of_version(writer.api_version);
@@ -124,5 +128,9 @@ fn managers(stored: Option<&Value>, given: Option<&Value>, writer: &Writer<'_>) 
         return Managers::default();
     }
     let given = Managers::of(given);
-    if given.is_empty() { Managers::of(stored) } else { given }
+    if given.is_empty() {
+        Managers::of(stored)
+    } else {
+        given
+    }
 }

@@ -7,8 +7,14 @@ use super::object::{metadata_mut, metadata_text};
 use crate::registry::ResourceType;
 
 /// Metadata that only the server writes.
-const SERVER_OWNED: [&str; 6] =
-    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
+const SERVER_OWNED: [&str; 6] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+];
 
 /// Who owns which fields, in the metadata.
 pub(crate) const MANAGED_FIELDS: &str = "managedFields";
@@ -32,7 +38,11 @@ pub(super) fn uid(seed: &str, resource: &str, namespace: &str, name: &str, versi
 fn name_suffix(uid: &str) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let digest = Sha256::digest(uid.as_bytes());
-    digest.iter().take(5).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+    digest
+        .iter()
+        .take(5)
+        .map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]))
+        .collect()
 }
 
 /// Copies the metadata that only the server writes from `current` to `next`.
@@ -66,24 +76,34 @@ pub(super) fn tidy_metadata(value: &mut Value) -> Option<Value> {
 /// Whether two versions of an object have the same desired state: everything except metadata and, if status has its own
 /// subresource, status.
 pub(super) fn desires_the_same(kind: &ResourceType, a: &Value, b: &Value) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return a == b;
+    };
     let desired = |field: &str| field != "metadata" && !(kind.status && field == "status");
     let fields = |map: &serde_json::Map<String, Value>| map.keys().filter(|field| desired(field)).count();
-    fields(a) == fields(b) && a.iter().all(|(field, value)| !desired(field) || b.get(field) == Some(value))
+    fields(a) == fields(b)
+        && a.iter()
+            .all(|(field, value)| !desired(field) || b.get(field) == Some(value))
 }
 
 /// Sets an object's kind, in the one version in which it is stored: versions differ by name only.
 pub(super) fn set_type(kind: &ResourceType, value: &mut Value) {
     if let Some(object) = value.as_object_mut() {
         object.insert("kind".to_owned(), kind.kind.clone().into());
-        object.insert("apiVersion".to_owned(), kind.api_version(&kind.versions[0]).into());
+        object.insert(
+            "apiVersion".to_owned(),
+            kind.api_version(&kind.versions[0]).into(),
+        );
     }
 }
 
 /// The name for a `generateName`. As in the real server, a long prefix is cut to 58 bytes so that the suffix fits
 /// into 63.
 pub(super) fn generate_name(prefix: &str, basis: &str) -> String {
-    let end = (0..=prefix.len().min(58)).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or(0);
+    let end = (0..=prefix.len().min(58))
+        .rev()
+        .find(|&at| prefix.is_char_boundary(at))
+        .unwrap_or(0);
     format!("{}{}", &prefix[..end], name_suffix(basis))
 }
 
@@ -105,7 +125,9 @@ pub(super) fn complete_namespace(value: &mut Value) {
         labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
     }
     if let Some(object) = value.as_object_mut() {
-        object.entry("spec").or_insert_with(|| json!({"finalizers": ["kubernetes"]}));
+        object
+            .entry("spec")
+            .or_insert_with(|| json!({"finalizers": ["kubernetes"]}));
         object.insert("status".to_owned(), json!({"phase": "Active"}));
     }
 }

@@ -7,10 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::journal::Journal;
-use super::key::Key;
-use super::object::Object;
-use super::{Store, StoreOptions, definition};
+use super::{Store, StoreOptions, definition, journal::Journal, key::Key, object::Object};
 use crate::http::check_types;
 
 /// The largest resource version that is restored. A store that counts a million changes a second from here has a hundred
@@ -39,7 +36,11 @@ fn resource(key: &Key) -> String {
 }
 
 fn namespace(key: &Key) -> String {
-    if key.namespace.is_empty() { String::new() } else { format!(" {:?}", key.namespace) }
+    if key.namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" {:?}", key.namespace)
+    }
 }
 
 impl Store {
@@ -63,8 +64,10 @@ impl Store {
             let value: Value =
                 serde_json::from_slice(&bytes).map_err(|error| RestoreError::Json(key.clone(), error))?;
             if let Some(kind) = options.registry.get(&key.resource) {
-                check_types(kind, &value)
-                    .map_err(|error| RestoreError::Type { key: key.clone(), message: error.message })?;
+                check_types(kind, &value).map_err(|error| RestoreError::Type {
+                    key: key.clone(),
+                    message: error.message,
+                })?;
             }
             let object = Object::kept(&value, bytes).filter(|object| object.key(&key.resource) == key);
             let object = object.ok_or_else(|| RestoreError::Other(key.clone()))?;
@@ -76,7 +79,13 @@ impl Store {
         objects.sort_by_key(|(object, _)| object.resource_version);
         let newest = objects.last().map_or(0, |(object, _)| object.resource_version);
         let first_version = options.first_version.max(newest.saturating_add(1));
-        let store = Self::with_journal(StoreOptions { first_version, ..options }, journal);
+        let store = Self::with_journal(
+            StoreOptions {
+                first_version,
+                ..options
+            },
+            journal,
+        );
         {
             let mut state = store.state.lock();
             for (object, key) in objects {

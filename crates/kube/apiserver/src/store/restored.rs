@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proptest::collection::vec;
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
@@ -55,7 +54,10 @@ fn restore(content: &Content) -> (Arc<Store>, Arc<Memory>) {
     let memory = Arc::new(Memory(Mutex::new(content.clone())));
     let kept = content.objects.clone().into_iter().collect();
     // The latest change may have been a deletion, which leaves no object.
-    let options = StoreOptions { first_version: content.version + 1, ..StoreOptions::default() };
+    let options = StoreOptions {
+        first_version: content.version + 1,
+        ..StoreOptions::default()
+    };
     let store = Store::restored(options, NOW, kept, Some(memory.clone()));
     (store.expect("written by a store"), memory)
 }
@@ -68,7 +70,11 @@ fn empty() -> (Arc<Store>, Arc<Memory>) {
 
 /// All objects as the server returns them.
 fn objects(store: &Store) -> BTreeMap<Key, Value> {
-    store.objects().into_iter().map(|(key, object)| (key, object.value())).collect()
+    store
+        .objects()
+        .into_iter()
+        .map(|(key, object)| (key, object.value()))
+        .collect()
 }
 
 fn map(name: &str) -> Key {
@@ -92,11 +98,20 @@ fn objects_return_with_versions_uids_and_kinds_and_the_counter_continues_above_t
     create(&store, &definition::key_of("things.g.io"), definition());
     let thing = Key::new("g.io", "things", "default", "a");
     create(&store, &thing, json!({"spec": {"size": 3}}));
-    create(&store, &map("held"), json!({"metadata": {"finalizers": ["x.io/held"], "labels": {"a": "b"}}}));
-    assert!(matches!(store.delete(NOW, &map("held"), &DeleteOptions::default()), Ok(Deletion::Pending(_))));
+    create(
+        &store,
+        &map("held"),
+        json!({"metadata": {"finalizers": ["x.io/held"], "labels": {"a": "b"}}}),
+    );
+    assert!(matches!(
+        store.delete(NOW, &map("held"), &DeleteOptions::default()),
+        Ok(Deletion::Pending(_))
+    ));
     // The definition is newer than its object now.
     let labelled = |value: &mut Value| value["metadata"]["labels"] = json!({"later": "yes"});
-    store.modify(NOW, &definition::key_of("things.g.io"), labelled).expect("it is there");
+    store
+        .modify(NOW, &definition::key_of("things.g.io"), labelled)
+        .expect("it is there");
 
     let (again, _) = restore(&memory.content());
     assert_eq!(objects(&again), objects(&store));
@@ -104,8 +119,13 @@ fn objects_return_with_versions_uids_and_kinds_and_the_counter_continues_above_t
     let newest = store.resource_version();
     assert!(again.resource_version() > newest);
     assert_eq!(
-        again.changes_since(newest, &thing.resource, usize::MAX).expect_err("the log is gone"),
-        Expired { requested: newest, oldest: again.resource_version() }
+        again
+            .changes_since(newest, &thing.resource, usize::MAX)
+            .expect_err("the log is gone"),
+        Expired {
+            requested: newest,
+            oldest: again.resource_version()
+        }
     );
     let held = again.get(&map("held")).expect("it waits for its finalizer");
     assert_eq!((held.label("a"), held.is_deleting()), (Some("b"), true));
@@ -121,13 +141,21 @@ fn change_and_what_follows_from_it_are_recorded_as_one() {
     let owner = create(&store, &map("owner"), json!({}));
     for name in ["a", "b"] {
         let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": &*owner.uid});
-        create(&store, &map(name), json!({"metadata": {"ownerReferences": [reference]}}));
+        create(
+            &store,
+            &map(name),
+            json!({"metadata": {"ownerReferences": [reference]}}),
+        );
     }
     let before = memory.content().changes.len();
-    store.delete(NOW, &map("owner"), &DeleteOptions::default()).expect("it is there");
+    store
+        .delete(NOW, &map("owner"), &DeleteOptions::default())
+        .expect("it is there");
     assert_eq!(memory.content().changes[before..], [3]);
     // A write that changes nothing is not recorded.
-    store.delete(NOW, &map("owner"), &DeleteOptions::default()).expect_err("it is gone");
+    store
+        .delete(NOW, &map("owner"), &DeleteOptions::default())
+        .expect_err("it is gone");
     let namespace = Key::new("", "namespaces", "", "default");
     store.modify(NOW, &namespace, |_| {}).expect("it is there");
     assert_eq!(memory.content().changes.len(), before + 1);
@@ -138,27 +166,48 @@ fn what_no_store_has_written_is_refused_by_its_name() {
     let restore = |bytes: &'static str| {
         let kept = vec![(map("a"), bytes::Bytes::from_static(bytes.as_bytes()))];
         let memory = Arc::new(Memory::default());
-        Store::restored(StoreOptions::default(), NOW, kept, Some(memory)).expect_err("nonsense").to_string()
+        Store::restored(StoreOptions::default(), NOW, kept, Some(memory))
+            .expect_err("nonsense")
+            .to_string()
     };
     assert_eq!(restore("{"), r#"failed to read configmaps "default" "a""#);
     let other = r#"failed to restore configmaps "default" "a": its record holds another object"#;
-    for bytes in ["{}", "[]", r#"{"metadata": {"name": "a", "namespace": "default"}}"#] {
+    for bytes in [
+        "{}",
+        "[]",
+        r#"{"metadata": {"name": "a", "namespace": "default"}}"#,
+    ] {
         assert_eq!(restore(bytes), other, "{bytes}");
     }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { name: usize, owners: Vec<usize>, finalizer: bool },
-    Label { name: usize, value: u8 },
-    Release { name: usize },
-    Delete { name: usize, propagation: Propagation },
+    Create {
+        name: usize,
+        owners: Vec<usize>,
+        finalizer: bool,
+    },
+    Label {
+        name: usize,
+        value: u8,
+    },
+    Release {
+        name: usize,
+    },
+    Delete {
+        name: usize,
+        propagation: Propagation,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let name = || 0..6_usize;
-    let propagation =
-        prop_oneof![Just(Propagation::Background), Just(Propagation::Foreground), Just(Propagation::Orphan)];
+    let propagation = prop_oneof![
+        Just(Propagation::Background),
+        Just(Propagation::Foreground),
+        Just(Propagation::Orphan)
+    ];
     prop_oneof![
         4 => (name(), vec(name(), 0..3), prop::bool::weighted(0.2))
             .prop_map(|(name, owners, finalizer)| Step::Create { name, owners, finalizer }),
@@ -173,7 +222,11 @@ fn run(store: &Store, steps: &[Step]) {
     for step in steps {
         // Refused steps are part of the history too.
         match step {
-            Step::Create { name, owners, finalizer } => {
+            Step::Create {
+                name,
+                owners,
+                finalizer,
+            } => {
                 let owners: Vec<_> = owners
                     .iter()
                     .filter_map(|owner| store.get(&key(*owner)))
@@ -194,13 +247,20 @@ fn run(store: &Store, steps: &[Step]) {
             }
             Step::Release { name } => {
                 let release = |object: &mut Value| {
-                    let finalizers = metadata_mut(object).get_mut("finalizers").and_then(Value::as_array_mut);
-                    finalizers.into_iter().for_each(|list| list.retain(|name| name != "x.io/held"));
+                    let finalizers = metadata_mut(object)
+                        .get_mut("finalizers")
+                        .and_then(Value::as_array_mut);
+                    finalizers
+                        .into_iter()
+                        .for_each(|list| list.retain(|name| name != "x.io/held"));
                 };
                 let _ = store.modify(NOW, &key(*name), release);
             }
             Step::Delete { name, propagation } => {
-                let options = DeleteOptions { propagation: *propagation, ..DeleteOptions::default() };
+                let options = DeleteOptions {
+                    propagation: *propagation,
+                    ..DeleteOptions::default()
+                };
                 let _ = store.delete(NOW, &key(*name), &options);
             }
         }
@@ -212,7 +272,9 @@ fn shape(store: &Store) -> Vec<Value> {
     let described = |object: Value| {
         let metadata = &object["metadata"];
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let owners: Vec<_> = owners.map(|owner| (&owner["name"], &owner["blockOwnerDeletion"])).collect();
+        let owners: Vec<_> = owners
+            .map(|owner| (&owner["name"], &owner["blockOwnerDeletion"]))
+            .collect();
         json!([
             metadata["name"],
             metadata["labels"],

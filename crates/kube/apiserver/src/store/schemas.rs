@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::key::GroupResource;
-use super::state::State;
-use super::{Store, definition};
-use crate::apply::{CustomSchema, KindSchema};
-use crate::registry::ResourceType;
+use super::{Store, definition, key::GroupResource, state::State};
+use crate::{
+    apply::{CustomSchema, KindSchema},
+    registry::ResourceType,
+};
 
 impl Store {
     /// The schema of a kind in a version.
@@ -24,7 +24,10 @@ impl State {
             return KindSchema::built_in(&kind.group, &kind.kind);
         }
         let resource = kind.group_resource();
-        let Some(object) = self.get(&definition::key_of(&definition::name_of(&resource))).cloned() else {
+        let Some(object) = self
+            .get(&definition::key_of(&definition::name_of(&resource)))
+            .cloned()
+        else {
             return KindSchema::Custom(Arc::new(CustomSchema::of_kind(&Value::Null)));
         };
         let place = (resource, version.to_owned());
@@ -35,8 +38,10 @@ impl State {
         }
         let schema = Arc::new(read(&object.value(), version));
         // Clients may rename versions without end.
-        self.schemas.retain(|(of, _), (read_at, _)| *of != place.0 || *read_at == object.resource_version);
-        self.schemas.insert(place, (object.resource_version, schema.clone()));
+        self.schemas
+            .retain(|(of, _), (read_at, _)| *of != place.0 || *read_at == object.resource_version);
+        self.schemas
+            .insert(place, (object.resource_version, schema.clone()));
         KindSchema::Custom(schema)
     }
 
@@ -48,7 +53,10 @@ impl State {
 
 /// The schema of a version. A version without one has an empty schema.
 fn read(definition: &Value, version: &str) -> CustomSchema {
-    let versions = definition["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let versions = definition["spec"]["versions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let found = versions.iter().find(|found| found["name"] == version);
     found.map_or_else(
         || CustomSchema::of_kind(&Value::Null),

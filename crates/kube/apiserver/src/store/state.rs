@@ -1,18 +1,24 @@
 //! What is behind the lock of a store.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
-use super::journal::{Kept, Recorded};
-use super::key::{GroupResource, Key};
-use super::log::{Change, ChangeKind, Log};
-use super::object::{IndexKey, Object};
-use crate::apply::CustomSchema;
-use crate::conversion::Conversion;
-use crate::registry::{Registry, ResourceType};
+use super::{
+    journal::{Kept, Recorded},
+    key::{GroupResource, Key},
+    log::{Change, ChangeKind, Log},
+    object::{IndexKey, Object},
+};
+use crate::{
+    apply::CustomSchema,
+    conversion::Conversion,
+    registry::{Registry, ResourceType},
+};
 
 /// Schemas by collection and version, each with the resource version of the definition that it was read from. A schema
 /// is read when it is needed for the first time. It has a few kilobytes; its definition may have hundreds.
@@ -103,16 +109,24 @@ impl State {
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&Arc<Object>> {
-        self.collections.get(&key.resource)?.objects.get(key.namespace.as_str())?.get(key.name.as_str())
+        self.collections
+            .get(&key.resource)?
+            .objects
+            .get(key.namespace.as_str())?
+            .get(key.name.as_str())
     }
 
     pub(super) fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Object>> {
         match (self.collections.get(resource), namespace) {
             (None, _) => Vec::new(),
             (Some(collection), None) => collection.all().cloned().collect(),
-            (Some(collection), Some(namespace)) => {
-                collection.objects.get(namespace).into_iter().flat_map(BTreeMap::values).cloned().collect()
-            }
+            (Some(collection), Some(namespace)) => collection
+                .objects
+                .get(namespace)
+                .into_iter()
+                .flat_map(BTreeMap::values)
+                .cloned()
+                .collect(),
         }
     }
 
@@ -131,7 +145,9 @@ impl State {
         let namespaces =
             namespaces.take_while(move |(inner, _)| namespace.is_none_or(|namespace| ***inner == *namespace));
         namespaces.flat_map(move |(inner, names)| {
-            let name = after.filter(|(namespace, _)| **inner == **namespace).map(|(_, name)| name);
+            let name = after
+                .filter(|(namespace, _)| **inner == **namespace)
+                .map(|(_, name)| name);
             names
                 .range::<str, _>((name.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
                 .map(|(_, object)| object)
@@ -142,10 +158,22 @@ impl State {
     pub(super) fn put(&mut self, key: &Key, object: Object) -> Arc<Object> {
         self.version = object.resource_version;
         let (object, resource, previous) = self.place(key, object);
-        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.log.push(Change { resource, kind, object: object.clone(), previous });
+        let kind = if previous.is_some() {
+            ChangeKind::Modified
+        } else {
+            ChangeKind::Added
+        };
+        self.log.push(Change {
+            resource,
+            kind,
+            object: object.clone(),
+            previous,
+        });
         if let Some(recorded) = &mut self.recorded {
-            recorded.push(Recorded { key: key.clone(), state: Kept::There(object.clone()) });
+            recorded.push(Recorded {
+                key: key.clone(),
+                state: Kept::There(object.clone()),
+            });
         }
         object
     }
@@ -158,24 +186,33 @@ impl State {
         object: Object,
     ) -> (Arc<Object>, Arc<GroupResource>, Option<Arc<Object>>) {
         let object = Arc::new(object);
-        let collection = self.collections.entry(key.resource.clone()).or_insert_with(|| Collection {
-            name: Arc::new(key.resource.clone()),
-            objects: BTreeMap::new(),
-            bytes: 0,
-        });
+        let collection = self
+            .collections
+            .entry(key.resource.clone())
+            .or_insert_with(|| Collection {
+                name: Arc::new(key.resource.clone()),
+                objects: BTreeMap::new(),
+                bytes: 0,
+            });
         let resource = collection.name.clone();
         let names = collection.objects.entry(object.namespace.clone()).or_default();
         let previous = names.insert(object.name.clone(), object.clone());
         let before = previous.as_ref().map_or(0, |previous| previous.bytes.len());
         collection.bytes = collection.bytes + object.bytes.len() - before;
         self.bytes = self.bytes + object.bytes.len() - before;
-        if previous.as_ref().is_none_or(|previous| previous.owners != object.owners) {
+        if previous
+            .as_ref()
+            .is_none_or(|previous| previous.owners != object.owners)
+        {
             let dependent = IndexKey::new(&resource, &object);
             if let Some(previous) = &previous {
                 self.forget_owners(&dependent, previous);
             }
             for owner in &object.owners {
-                self.dependents.entry(owner.clone()).or_default().insert(dependent.clone());
+                self.dependents
+                    .entry(owner.clone())
+                    .or_default()
+                    .insert(dependent.clone());
             }
         }
         if previous.as_ref().and_then(|previous| previous.node.as_ref()) != object.node.as_ref() {
@@ -213,7 +250,10 @@ impl State {
             previous: Some(previous),
         });
         if let Some(recorded) = &mut self.recorded {
-            recorded.push(Recorded { key: key.clone(), state: Kept::Gone(object.clone()) });
+            recorded.push(Recorded {
+                key: key.clone(),
+                state: Kept::Gone(object.clone()),
+            });
         }
         Some(object)
     }

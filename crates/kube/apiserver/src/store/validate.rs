@@ -5,11 +5,15 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::error::{Fault, Faults, StoreError, shown};
-use super::object::metadata_text;
-use super::prepare::MANAGED_FIELDS;
-use crate::depth::{DEPTH_MAX, fits};
-use crate::registry::ResourceType;
+use super::{
+    error::{Fault, Faults, StoreError, shown},
+    object::metadata_text,
+    prepare::MANAGED_FIELDS,
+};
+use crate::{
+    depth::{DEPTH_MAX, fits},
+    registry::ResourceType,
+};
 
 /// The rule for names: `a lowercase RFC 1123 subdomain …`.
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -47,27 +51,40 @@ pub(super) fn validate(kind: &ResourceType, value: &Value) -> Result<(), StoreEr
 /// have a few levels more than the object's own fields.
 fn object_fits(object: &Value) -> bool {
     let fields = object.as_object().into_iter().flatten();
-    fields.into_iter().all(|(name, value)| match value.as_object().filter(|_| name == "metadata") {
-        None => fits(value, DEPTH_MAX - 1),
-        Some(metadata) => {
-            let mut counted = metadata.iter().filter(|(name, _)| *name != MANAGED_FIELDS);
-            counted.all(|(_, value)| fits(value, DEPTH_MAX - 2))
-        }
-    })
+    fields.into_iter().all(
+        |(name, value)| match value.as_object().filter(|_| name == "metadata") {
+            None => fits(value, DEPTH_MAX - 1),
+            Some(metadata) => {
+                let mut counted = metadata.iter().filter(|(name, _)| *name != MANAGED_FIELDS);
+                counted.all(|(_, value)| fits(value, DEPTH_MAX - 2))
+            }
+        },
+    )
 }
 
 /// Checks an update against the stored object.
 pub(super) fn validate_update(kind: &ResourceType, before: &Value, next: &Value) -> Result<(), StoreError> {
     let mut faults = Faults::default();
     if before["metadata"].get("deletionTimestamp").is_some() {
-        let list = |value: &Value| value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let list = |value: &Value| {
+            value["metadata"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
+        };
         let known: HashSet<_> = list(before).into_iter().collect();
-        let new: Vec<_> = list(next).into_iter().filter(|finalizer| !known.contains(finalizer)).collect();
+        let new: Vec<_> = list(next)
+            .into_iter()
+            .filter(|finalizer| !known.contains(finalizer))
+            .collect();
         if !new.is_empty() {
             let new = Value::Array(new);
             let detail =
                 "no new finalizers can be added if the object is being deleted, found new finalizers";
-            faults.push(Fault::forbidden("metadata.finalizers", &format!("{detail} {}", shown(&new))));
+            faults.push(Fault::forbidden(
+                "metadata.finalizers",
+                &format!("{detail} {}", shown(&new)),
+            ));
         }
     }
     if kind.is_definition() {
@@ -101,19 +118,29 @@ fn texts(metadata: &Map<String, Value>, faults: &mut Faults) {
         "deletionTimestamp",
     ] {
         if let Some(value) = metadata.get(field).filter(|value| !value.is_string()) {
-            faults.push(Fault::invalid(format!("metadata.{field}"), value, "must be a string"));
+            faults.push(Fault::invalid(
+                format!("metadata.{field}"),
+                value,
+                "must be a string",
+            ));
         }
     }
 }
 
 fn name(kind: &ResourceType, metadata: &Map<String, Value>, faults: &mut Faults) {
     let Some(value) = metadata.get("name").filter(|value| value.is_string()) else {
-        faults.push(Fault::required("metadata.name", "name or generateName is required"));
+        faults.push(Fault::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
         return;
     };
     let name = value.as_str().unwrap_or_default();
     let detail = if name.is_empty() {
-        faults.push(Fault::required("metadata.name", "name or generateName is required"));
+        faults.push(Fault::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
         return;
     } else if kind.group == "rbac.authorization.k8s.io" {
         // RBAC names are path segments.
@@ -132,7 +159,9 @@ fn name(kind: &ResourceType, metadata: &Map<String, Value>, faults: &mut Faults)
 fn maps(metadata: &Map<String, Value>, faults: &mut Faults) {
     for field in ["labels", "annotations"] {
         let path = format!("metadata.{field}");
-        let Some(value) = metadata.get(field) else { continue };
+        let Some(value) = metadata.get(field) else {
+            continue;
+        };
         let Some(map) = value.as_object() else {
             faults.push(Fault::invalid(path, value, "must be an object"));
             continue;
@@ -143,14 +172,22 @@ fn maps(metadata: &Map<String, Value>, faults: &mut Faults) {
                 return;
             }
             // The real server lower-cases annotation keys before it checks them.
-            let good = if field == "labels" { is_qualified(key) } else { is_qualified(&key.to_lowercase()) };
+            let good = if field == "labels" {
+                is_qualified(key)
+            } else {
+                is_qualified(&key.to_lowercase())
+            };
             if !good {
                 faults.push(Fault::invalid(path.clone(), &key.as_str().into(), QUALIFIED));
             }
             match value.as_str() {
                 None => faults.push(Fault::invalid(path.clone(), value, "must be a string")),
                 Some(text) if field == "labels" && !is_label_value(text) => {
-                    let detail = if text.len() > 63 { "must be no more than 63 bytes" } else { LABEL_VALUE };
+                    let detail = if text.len() > 63 {
+                        "must be no more than 63 bytes"
+                    } else {
+                        LABEL_VALUE
+                    };
                     faults.push(Fault::invalid(path.clone(), value, detail));
                 }
                 Some(text) => size += key.len() + text.len(),
@@ -171,7 +208,10 @@ fn lists(metadata: &Map<String, Value>, faults: &mut Faults) {
         match value.as_array() {
             None => faults.push(Fault::invalid("metadata.finalizers", value, "must be a list")),
             Some(list) => {
-                for item in list.iter().filter(|item| !item.as_str().is_some_and(is_qualified)) {
+                for item in list
+                    .iter()
+                    .filter(|item| !item.as_str().is_some_and(is_qualified))
+                {
                     if faults.are_enough() {
                         return;
                     }
@@ -182,7 +222,11 @@ fn lists(metadata: &Map<String, Value>, faults: &mut Faults) {
     }
     if let Some(value) = metadata.get("ownerReferences") {
         let Some(list) = value.as_array() else {
-            faults.push(Fault::invalid("metadata.ownerReferences", value, "must be a list"));
+            faults.push(Fault::invalid(
+                "metadata.ownerReferences",
+                value,
+                "must be a list",
+            ));
             return;
         };
         let mut controllers = 0;
@@ -235,7 +279,9 @@ pub fn is_label(key: &str, value: &str) -> bool {
 
 /// Whether a text is `[prefix/]name`, the form of label keys, annotation keys and finalizers.
 fn is_qualified(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_subdomain) && name.len() <= 63 && is_label_text(name)
 }
 
@@ -247,7 +293,9 @@ fn is_label_text(text: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     ends(text.as_bytes().first())
         && ends(text.as_bytes().last())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]
@@ -288,8 +336,17 @@ mod tests {
         });
         let seen = faults("", "pods", &metadata);
         assert_eq!(seen.iter().filter(|field| *field == "metadata.labels").count(), 3);
-        assert_eq!(seen.iter().filter(|field| *field == "metadata.finalizers").count(), 2);
-        for field in ["metadata.uid", "metadata.annotations", "metadata.ownerReferences.uid"] {
+        assert_eq!(
+            seen.iter()
+                .filter(|field| *field == "metadata.finalizers")
+                .count(),
+            2
+        );
+        for field in [
+            "metadata.uid",
+            "metadata.annotations",
+            "metadata.ownerReferences.uid",
+        ] {
             assert!(seen.iter().any(|fault| fault == field), "{field} in {seen:?}");
         }
     }

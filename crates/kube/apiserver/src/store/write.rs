@@ -5,16 +5,17 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::error::StoreError;
-use super::key::Key;
-use super::object::{Object, metadata_mut, metadata_text};
-use super::ownership::{Ownership, Written, is_same, set_managed_fields};
-use super::state::{Check, State};
-use super::{Store, definition, prepare, validate};
-use crate::apply::Writer;
-use crate::parse_cost::LARGE_BYTES;
-use crate::registry::ResourceType;
-use crate::time::time;
+use super::{
+    Store, definition,
+    error::StoreError,
+    key::Key,
+    object::{Object, metadata_mut, metadata_text},
+    ownership::{Ownership, Written, is_same, set_managed_fields},
+    prepare,
+    state::{Check, State},
+    validate,
+};
+use crate::{apply::Writer, parse_cost::LARGE_BYTES, registry::ResourceType, time::time};
 
 /// Which part of an object an update may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,9 @@ impl Store {
     /// # Errors
     /// When the name is taken, the kind is not served, the namespace does not exist or the object is not valid.
     pub fn create(&self, now: Timestamp, key: &Key, value: Value) -> Result<Arc<Object>, StoreError> {
-        self.change(now, |state| state.create(&self.uid_seed, now, key, value, Ownership::Kept))
+        self.change(now, |state| {
+            state.create(&self.uid_seed, now, key, value, Ownership::Kept)
+        })
     }
 
     /// As [`Store::create`], for a client. A dry run stores nothing.
@@ -92,10 +95,15 @@ impl Store {
     ) -> Result<Arc<Object>, StoreError> {
         let ownership = Ownership::Updated(writer);
         if dry_run {
-            let (_, _, object) = self.state.lock().prepare_new(&self.uid_seed, now, key, value, ownership)?;
+            let (_, _, object) = self
+                .state
+                .lock()
+                .prepare_new(&self.uid_seed, now, key, value, ownership)?;
             return Ok(Arc::new(object));
         }
-        self.change(now, |state| state.create(&self.uid_seed, now, key, value, ownership))
+        self.change(now, |state| {
+            state.create(&self.uid_seed, now, key, value, ownership)
+        })
     }
 
     /// Creates the default namespaces of a real server that are missing.
@@ -124,7 +132,9 @@ impl Store {
     where
         E: From<StoreError>,
     {
-        self.change(now, |state| state.edit(now, key, part, dry_run, Ownership::Kept, edit))
+        self.change(now, |state| {
+            state.edit(now, key, part, dry_run, Ownership::Kept, edit)
+        })
     }
 
     /// As [`Store::update`], for a client.
@@ -138,7 +148,9 @@ impl Store {
         edit: impl FnOnce(Value) -> Result<Value, E>,
     ) -> Result<Arc<Object>, E> {
         let edit = self.outside(key, edit)?;
-        self.change(now, |state| state.edit(now, key, part, dry_run, Ownership::Updated(writer), edit))
+        self.change(now, |state| {
+            state.edit(now, key, part, dry_run, Ownership::Updated(writer), edit)
+        })
     }
 
     /// Runs the edit of a large object before the store is locked, so that no request waits for it. If another request changes
@@ -160,7 +172,12 @@ impl Store {
             }
             let message = "the object has been modified; please apply your changes to the latest version and \
                            try again";
-            Err(StoreError::Conflict { resource, name, message: message.to_owned() }.into())
+            Err(StoreError::Conflict {
+                resource,
+                name,
+                message: message.to_owned(),
+            }
+            .into())
         }))
     }
 
@@ -243,7 +260,9 @@ impl Store {
 
 impl State {
     fn kind(&self, key: &Key) -> Result<Arc<ResourceType>, StoreError> {
-        self.resource_type(&key.resource).cloned().ok_or(StoreError::UnknownResource)
+        self.resource_type(&key.resource)
+            .cloned()
+            .ok_or(StoreError::UnknownResource)
     }
 
     fn create(
@@ -290,7 +309,10 @@ impl State {
             key.namespace.clear();
         }
         if self.get(&key).is_some() {
-            return Err(StoreError::AlreadyExists { resource: key.resource, name: key.name });
+            return Err(StoreError::AlreadyExists {
+                resource: key.resource,
+                name: key.name,
+            });
         }
         let given = prepare::tidy_metadata(&mut value);
         let metadata = metadata_mut(&mut value);
@@ -306,7 +328,9 @@ impl State {
         metadata.entry("uid").or_insert_with(|| {
             prepare::uid(seed, &key.resource.resource, &key.namespace, &key.name, version).into()
         });
-        metadata.entry("creationTimestamp").or_insert_with(|| time(now).into());
+        metadata
+            .entry("creationTimestamp")
+            .or_insert_with(|| time(now).into());
         if kind.generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
@@ -320,7 +344,13 @@ impl State {
             definition::complete(&mut value, now);
         }
         let before = json!({});
-        let written = Written { kind: &kind, before: &before, next: &value, given, now };
+        let written = Written {
+            kind: &kind,
+            before: &before,
+            next: &value,
+            given,
+            now,
+        };
         let managed_fields = written.managed_fields(ownership, |version| self.schema_of(&kind, version));
         set_managed_fields(&mut value, managed_fields);
         let object = Object::of_client(&value, version)?;
@@ -331,7 +361,11 @@ impl State {
     fn admit_bytes(&self, more: usize, ownership: Ownership<'_>) -> Result<(), StoreError> {
         let is_client = !matches!(ownership, Ownership::Kept);
         let is_full = self.bytes.saturating_add(more) > self.bytes_max;
-        if is_client && more > 0 && is_full { Err(StoreError::NoSpace) } else { Ok(()) }
+        if is_client && more > 0 && is_full {
+            Err(StoreError::NoSpace)
+        } else {
+            Ok(())
+        }
     }
 
     /// Checks the namespace of a namespaced object, which must exist and not be deleted.
@@ -362,8 +396,15 @@ impl State {
         let current = self.get(key).cloned().ok_or_else(|| not_found(key))?;
         let before = current.value();
         let next = edit(before.clone())?;
-        let update =
-            Update { key, kind: &kind, current: &current, before: &before, part, dry_run, ownership };
+        let update = Update {
+            key,
+            kind: &kind,
+            current: &current,
+            before: &before,
+            part,
+            dry_run,
+            ownership,
+        };
         Ok(self.update(now, &update, next)?)
     }
 
@@ -373,7 +414,15 @@ impl State {
         update: &Update<'_>,
         mut next: Value,
     ) -> Result<Arc<Object>, StoreError> {
-        let Update { key, kind, current, before, part, dry_run, ownership } = *update;
+        let Update {
+            key,
+            kind,
+            current,
+            before,
+            part,
+            dry_run,
+            ownership,
+        } = *update;
         let given = prepare::tidy_metadata(&mut next);
         match part {
             Part::Main if kind.status => prepare::copy_field(before, &mut next, "status"),
@@ -388,8 +437,17 @@ impl State {
         prepare::keep_server_metadata(before, &mut next);
         prepare::set_type(kind, &mut next);
         let metadata = metadata_mut(&mut next);
-        metadata.insert("resourceVersion".to_owned(), current.resource_version.to_string().into());
-        let written = Written { kind, before, next: &next, given, now };
+        metadata.insert(
+            "resourceVersion".to_owned(),
+            current.resource_version.to_string().into(),
+        );
+        let written = Written {
+            kind,
+            before,
+            next: &next,
+            given,
+            now,
+        };
         let managed_fields = written.managed_fields(ownership, |version| self.schema_of(kind, version));
         set_managed_fields(&mut next, managed_fields);
         if is_same(before, &next) {
@@ -403,7 +461,11 @@ impl State {
         if kind.generation && !prepare::desires_the_same(kind, before, &next) {
             bump_generation(&mut next);
         }
-        let version = if dry_run { current.resource_version } else { self.version + 1 };
+        let version = if dry_run {
+            current.resource_version
+        } else {
+            self.version + 1
+        };
         metadata_mut(&mut next).insert("resourceVersion".to_owned(), version.to_string().into());
         let object = match (Object::of_client(&next, version), ownership) {
             (Err(StoreError::TooLarge { .. }), Ownership::Updated(_)) => {
@@ -439,7 +501,11 @@ impl State {
         self.kind(key)?;
         let object = self.get(key).ok_or_else(|| not_found(key))?;
         let conflict = |message: String| {
-            Err(StoreError::Conflict { resource: key.resource.clone(), name: key.name.clone(), message })
+            Err(StoreError::Conflict {
+                resource: key.resource.clone(),
+                name: key.name.clone(),
+                message,
+            })
         };
         if is_namespaces(key) && NAMESPACES.contains(&key.name.as_str()) {
             return Err(StoreError::Forbidden {
@@ -544,7 +610,10 @@ impl State {
         }
         if self.registry.get(&key.resource).is_none() {
             let name = definition::name_of(&key.resource);
-            if self.get(&definition::key_of(&name)).is_some_and(|found| found.deleting) {
+            if self
+                .get(&definition::key_of(&name))
+                .is_some_and(|found| found.deleting)
+            {
                 self.checks.insert(Check::Definition(name));
             }
         }
@@ -553,7 +622,11 @@ impl State {
 
     /// Whether the object contains others: a namespace with objects in it, or a definition whose kind has objects.
     pub(super) fn holds_content(&self, key: &Key) -> bool {
-        is_namespaces(key) && self.collections.values().any(|c| c.objects.contains_key(key.name.as_str()))
+        is_namespaces(key)
+            && self
+                .collections
+                .values()
+                .any(|c| c.objects.contains_key(key.name.as_str()))
             || key.resource == *definition::COLLECTION && definition::in_use(self, &key.name)
     }
 }
@@ -582,5 +655,8 @@ fn bump_generation(value: &mut Value) {
 }
 
 pub(super) fn not_found(key: &Key) -> StoreError {
-    StoreError::NotFound { resource: key.resource.clone(), name: key.name.clone() }
+    StoreError::NotFound {
+        resource: key.resource.clone(),
+        name: key.name.clone(),
+    }
 }

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{length, selector, text, text_or};
+use super::{
+    column::{Column, Row},
+    format::{length, selector, text, text_or},
+};
 
 pub(super) const VALIDATING_POLICY: &[Column] = &[
     Column::NAME,
@@ -33,7 +35,11 @@ const PARAM_KIND: Column = Column::text("ParamKind", |row| match row.spec("param
 
 fn param_ref(row: Row<'_>) -> Value {
     let reference = row.spec("paramRef");
-    match (text(&reference["name"]), text(&reference["namespace"]), &reference["selector"]) {
+    match (
+        text(&reference["name"]),
+        text(&reference["namespace"]),
+        &reference["selector"],
+    ) {
         ("", _, Value::Null) => "<unset>".into(),
         ("", _, labels) => selector(labels, ""),
         (name, "", _) => format!("*/{name}").into(),

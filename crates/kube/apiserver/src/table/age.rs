@@ -22,7 +22,11 @@ pub(super) fn human(seconds: i64) -> String {
     let hours = seconds / 3600;
     let days = seconds / 86_400;
     let two = |whole: i64, unit: char, rest: i64, small: char| {
-        if rest == 0 { format!("{whole}{unit}") } else { format!("{whole}{unit}{rest}{small}") }
+        if rest == 0 {
+            format!("{whole}{unit}")
+        } else {
+            format!("{whole}{unit}{rest}{small}")
+        }
     };
     match seconds {
         // Clocks may differ by two seconds.

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{count, items, text, text_or};
+use super::{
+    column::{Column, Row},
+    format::{count, items, text, text_or},
+};
 
 pub(super) const HORIZONTAL_POD_AUTOSCALER: &[Column] = &[
     Column::NAME,
@@ -47,11 +49,16 @@ fn targets(row: Row<'_>) -> Value {
                 _ => return "<unknown type>".to_owned(),
             };
             let target = &metric[field]["target"];
-            let current = statuses.get(index).map_or(&Value::Null, |status| &status[field]["current"]);
+            let current = statuses
+                .get(index)
+                .map_or(&Value::Null, |status| &status[field]["current"]);
             let shown = |value: &Value| text(&text_or(value, "<unknown>")).to_owned();
             let of_resource = matches!(field, "resource" | "containerResource");
-            let prefix =
-                if of_resource { format!("{}: ", text(&metric[field]["name"])) } else { String::new() };
+            let prefix = if of_resource {
+                format!("{}: ", text(&metric[field]["name"]))
+            } else {
+                String::new()
+            };
             match (&target["averageValue"], of_resource) {
                 (Value::Null, true) => format!(
                     "{prefix}{}/{}",
@@ -60,8 +67,16 @@ fn targets(row: Row<'_>) -> Value {
                 ),
                 (Value::Null, false) => format!("{}/{}", shown(&current["value"]), text(&target["value"])),
                 (value, _) => {
-                    let average = if matches!(field, "external" | "object") { " (avg)" } else { "" };
-                    format!("{prefix}{}/{}{average}", shown(&current["averageValue"]), text(value))
+                    let average = if matches!(field, "external" | "object") {
+                        " (avg)"
+                    } else {
+                        ""
+                    };
+                    format!(
+                        "{prefix}{}/{}{average}",
+                        shown(&current["averageValue"]),
+                        text(value)
+                    )
                 }
             }
         })

@@ -2,22 +2,32 @@
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{count, items, length, text, text_or};
+use super::{
+    column::{Column, Row},
+    format::{count, items, length, text, text_or},
+};
 
 pub(super) const NAME_AND_AGE: &[Column] = &[Column::NAME, Column::AGE];
 
 pub(super) const NAME_AND_CREATED_AT: &[Column] = &[
     Column::NAME,
-    Column { kind: "date", ..Column::text("Created At", |row| row.metadata("creationTimestamp").clone()) },
+    Column {
+        kind: "date",
+        ..Column::text("Created At", |row| row.metadata("creationTimestamp").clone())
+    },
 ];
 
-pub(super) const NAMESPACE: &[Column] =
-    &[Column::NAME, Column::text("Status", |row| text_or(row.status("phase"), "")), Column::AGE];
+pub(super) const NAMESPACE: &[Column] = &[
+    Column::NAME,
+    Column::text("Status", |row| text_or(row.status("phase"), "")),
+    Column::AGE,
+];
 
 pub(super) const CONFIG_MAP: &[Column] = &[
     Column::NAME,
-    Column::text("Data", |row| (length(&row.object["data"]) + length(&row.object["binaryData"])).into()),
+    Column::text("Data", |row| {
+        (length(&row.object["data"]) + length(&row.object["binaryData"])).into()
+    }),
     Column::AGE,
 ];
 
@@ -28,19 +38,29 @@ pub(super) const SECRET: &[Column] = &[
     Column::AGE,
 ];
 
-pub(super) const LEASE: &[Column] =
-    &[Column::NAME, Column::text("Holder", |row| text_or(row.spec("holderIdentity"), "")), Column::AGE];
+pub(super) const LEASE: &[Column] = &[
+    Column::NAME,
+    Column::text("Holder", |row| text_or(row.spec("holderIdentity"), "")),
+    Column::AGE,
+];
 
 pub(super) const PRIORITY_CLASS: &[Column] = &[
     Column::NAME,
     Column::integer("Value", |row| count(&row.object["value"]).into()),
-    Column::truth("Global-Default", |row| (row.object["globalDefault"] == true).into()),
+    Column::truth("Global-Default", |row| {
+        (row.object["globalDefault"] == true).into()
+    }),
     Column::AGE,
-    Column::text("PreemptionPolicy", |row| text_or(&row.object["preemptionPolicy"], "")),
+    Column::text("PreemptionPolicy", |row| {
+        text_or(&row.object["preemptionPolicy"], "")
+    }),
 ];
 
-pub(super) const WEBHOOKS: &[Column] =
-    &[Column::NAME, Column::integer("Webhooks", |row| length(&row.object["webhooks"]).into()), Column::AGE];
+pub(super) const WEBHOOKS: &[Column] = &[
+    Column::NAME,
+    Column::integer("Webhooks", |row| length(&row.object["webhooks"]).into()),
+    Column::AGE,
+];
 
 pub(super) const ROLE_BINDING: &[Column] = &[
     Column::NAME,
@@ -62,10 +82,12 @@ pub(super) const RESOURCE_QUOTA: &[Column] = &[
 ];
 
 pub(super) const EVENT: &[Column] = &[
-    Column::text("Last Seen", |row| match (event(row, "series"), event(row, "lastTimestamp")) {
-        (Value::Null, Value::Null) => first_seen(row),
-        (Value::Null, last) => row.age_of(last),
-        (series, _) => row.age_of(&series["lastObservedTime"]),
+    Column::text("Last Seen", |row| {
+        match (event(row, "series"), event(row, "lastTimestamp")) {
+            (Value::Null, Value::Null) => first_seen(row),
+            (Value::Null, last) => row.age_of(last),
+            (series, _) => row.age_of(&series["lastObservedTime"]),
+        }
     }),
     Column::text("Type", |row| text_or(event(row, "type"), "")),
     Column::text("Reason", |row| text_or(event(row, "reason"), "")),
@@ -77,7 +99,10 @@ pub(super) const EVENT: &[Column] = &[
             name => format!("{kind}/{name}").into(),
         }
     }),
-    Column::text("Subobject", |row| text_or(&event(row, "involvedObject")["fieldPath"], "")).wide(),
+    Column::text("Subobject", |row| {
+        text_or(&event(row, "involvedObject")["fieldPath"], "")
+    })
+    .wide(),
     Column::text("Source", |row| {
         let source = event(row, "source");
         let first = |own: &Value, other: &str| text(&text_or(own, text(event(row, other)))).to_owned();
@@ -122,7 +147,9 @@ fn first_seen(row: Row<'_>) -> Value {
 }
 
 fn subjects(row: Row<'_>, kind: &str) -> Value {
-    let subjects = items(&row.object["subjects"]).iter().filter(|subject| subject["kind"] == kind);
+    let subjects = items(&row.object["subjects"])
+        .iter()
+        .filter(|subject| subject["kind"] == kind);
     let name = |subject: &Value| match (kind, text(&subject["name"])) {
         ("ServiceAccount", name) => format!("{}/{name}", text(&subject["namespace"])),
         (_, name) => name.to_owned(),
@@ -136,7 +163,11 @@ fn quota(row: Row<'_>, limits: bool) -> Value {
     let quotas: Vec<_> = hard
         .filter(|(resource, _)| resource.starts_with("limits.") == limits)
         .map(|(resource, hard)| {
-            format!("{resource}: {}/{}", text(&text_or(&used[resource], "0")), text(hard))
+            format!(
+                "{resource}: {}/{}",
+                text(&text_or(&used[resource], "0")),
+                text(hard)
+            )
         })
         .collect();
     quotas.join(", ").into()

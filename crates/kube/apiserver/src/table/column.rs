@@ -24,15 +24,27 @@ pub(super) struct Row<'a> {
 
 impl Column {
     pub(super) const fn text(name: &'static str, cell: fn(Row<'_>) -> Value) -> Self {
-        Self { name, kind: "string", format: "", priority: 0, cell }
+        Self {
+            name,
+            kind: "string",
+            format: "",
+            priority: 0,
+            cell,
+        }
     }
 
     pub(super) const fn integer(name: &'static str, cell: fn(Row<'_>) -> Value) -> Self {
-        Self { kind: "integer", ..Self::text(name, cell) }
+        Self {
+            kind: "integer",
+            ..Self::text(name, cell)
+        }
     }
 
     pub(super) const fn truth(name: &'static str, cell: fn(Row<'_>) -> Value) -> Self {
-        Self { kind: "boolean", ..Self::text(name, cell) }
+        Self {
+            kind: "boolean",
+            ..Self::text(name, cell)
+        }
     }
 
     /// The same, for the wide view only.
@@ -40,8 +52,10 @@ impl Column {
         Self { priority: 1, ..self }
     }
 
-    pub(super) const NAME: Self =
-        Self { format: "name", ..Self::text("Name", |row| row.metadata("name").clone()) };
+    pub(super) const NAME: Self = Self {
+        format: "name",
+        ..Self::text("Name", |row| row.metadata("name").clone())
+    };
 
     pub(super) const AGE: Self = Self::text("Age", |row| row.age_of(row.metadata("creationTimestamp")));
 

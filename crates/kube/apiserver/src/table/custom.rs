@@ -2,9 +2,7 @@
 
 use serde_json::{Number, Value, json};
 
-use super::age::age;
-use super::column::Row;
-use super::json_path;
+use super::{age::age, column::Row, json_path};
 use crate::registry::PrinterColumn;
 
 /// The one column of a definition without columns: the age.
@@ -42,19 +40,26 @@ pub(super) fn cells(columns: &[PrinterColumn], row: Row<'_>) -> Vec<Value> {
 
 /// A value that does not fit its column's type is shown as null.
 fn cell(column: &PrinterColumn, row: Row<'_>) -> Value {
-    let Some(value) = json_path::find(row.object, &column.json_path) else { return Value::Null };
+    let Some(value) = json_path::find(row.object, &column.json_path) else {
+        return Value::Null;
+    };
     match (column.kind.as_str(), value) {
         ("date", Value::String(since)) => age(Some(since), row.now).into(),
         ("string", Value::String(text)) => text.as_str().into(),
         ("string", Value::Null) => "null".into(),
         ("string", other) => other.to_string().into(),
-        #[expect(clippy::cast_possible_truncation, reason = "a real server cuts fractions off likewise")]
-        ("integer", Value::Number(number)) => {
-            number.as_i64().or_else(|| number.as_f64().map(|number| number as i64)).into()
-        }
-        ("number", Value::Number(number)) => {
-            number.as_f64().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
-        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a real server cuts fractions off likewise"
+        )]
+        ("integer", Value::Number(number)) => number
+            .as_i64()
+            .or_else(|| number.as_f64().map(|number| number as i64))
+            .into(),
+        ("number", Value::Number(number)) => number
+            .as_f64()
+            .and_then(Number::from_f64)
+            .map_or(Value::Null, Value::Number),
         ("boolean", Value::Bool(truth)) => (*truth).into(),
         _ => Value::Null,
     }

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{items, text_or};
+use super::{
+    column::{Column, Row},
+    format::{items, text_or},
+};
 
 pub(super) const RESOURCE_CLAIM: &[Column] = &[Column::NAME, Column::text("State", state), Column::AGE];
 
@@ -23,6 +25,10 @@ fn state(row: Row<'_>) -> Value {
         _ if items(row.status("reservedFor")).is_empty() => Some("allocated"),
         _ => Some("allocated,reserved"),
     };
-    let states: Vec<_> = is_deleted.then_some("deleted").into_iter().chain(allocated).collect();
+    let states: Vec<_> = is_deleted
+        .then_some("deleted")
+        .into_iter()
+        .chain(allocated)
+        .collect();
     states.join(",").into()
 }

@@ -9,7 +9,11 @@ pub(super) fn items(value: &Value) -> &[Value] {
 
 /// The text, or `fallback` if it is empty or missing.
 pub(super) fn text_or(value: &Value, fallback: &str) -> Value {
-    value.as_str().filter(|text| !text.is_empty()).unwrap_or(fallback).into()
+    value
+        .as_str()
+        .filter(|text| !text.is_empty())
+        .unwrap_or(fallback)
+        .into()
 }
 
 /// The text, or an empty one if it is missing.
@@ -29,7 +33,9 @@ pub(super) fn length(value: &Value) -> usize {
 
 /// The condition of a type.
 pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    items(&object["status"]["conditions"]).iter().find(|condition| condition["type"] == kind)
+    items(&object["status"]["conditions"])
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 /// Whether the status of a condition is True.
@@ -40,7 +46,11 @@ pub(super) fn is_true(object: &Value, kind: &str) -> bool {
 /// Texts joined by commas, or `fallback` if there are none.
 pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str>, fallback: &str) -> Value {
     let texts: Vec<_> = texts.collect();
-    if texts.is_empty() { fallback.into() } else { texts.join(",").into() }
+    if texts.is_empty() {
+        fallback.into()
+    } else {
+        texts.join(",").into()
+    }
 }
 
 /// Labels in the form `a=b,c=d`.
@@ -75,7 +85,10 @@ pub(super) fn selector(value: &Value, none: &str) -> Value {
         requirements.push((label, requirement));
     }
     requirements.sort();
-    joined(requirements.iter().map(|(_, requirement)| requirement.as_str()), none)
+    joined(
+        requirements.iter().map(|(_, requirement)| requirement.as_str()),
+        none,
+    )
 }
 
 /// At most three elements of `list`, and the number of further ones.

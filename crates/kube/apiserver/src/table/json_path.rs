@@ -74,13 +74,19 @@ fn bracket(inner: &str) -> Option<Step> {
 
 /// Recurses once per step; a path has no more steps than an object has levels.
 fn find_by<'a>(value: &'a Value, steps: &[Step]) -> Option<&'a Value> {
-    let Some((step, rest)) = steps.split_first() else { return Some(value) };
+    let Some((step, rest)) = steps.split_first() else {
+        return Some(value);
+    };
     match step {
         Step::Field(name) => find_by(value.get(name)?, rest),
         Step::Index(index) => {
             let items = value.as_array()?;
             let length = i64::try_from(items.len()).ok()?;
-            let index = if *index < 0 { length.checked_add(*index)? } else { *index };
+            let index = if *index < 0 {
+                length.checked_add(*index)?
+            } else {
+                *index
+            };
             find_by(items.get(usize::try_from(index).ok()?)?, rest)
         }
         Step::All => match value {
@@ -90,7 +96,11 @@ fn find_by<'a>(value: &'a Value, steps: &[Step]) -> Option<&'a Value> {
         },
         Step::Where(path, wanted) => {
             let holds = |item: &&Value| find_by(item, path) == Some(wanted);
-            value.as_array()?.iter().filter(holds).find_map(|item| find_by(item, rest))
+            value
+                .as_array()?
+                .iter()
+                .filter(holds)
+                .find_map(|item| find_by(item, rest))
         }
     }
 }
@@ -154,8 +164,14 @@ mod tests {
         check(r".metadata.labels['a\.b/c']", Some(json!("x")));
         check(".metadata['labels'][\"a.b/c\"]", Some(json!("x")));
         check(r".metadata.labels.a\.b/c", Some(json!("x")));
-        check(r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True")));
-        check(".status.conditions[?(@.type == 'Ready')].status", Some(json!("True")));
+        check(
+            r#".status.conditions[?(@.type=="Ready")].status"#,
+            Some(json!("True")),
+        );
+        check(
+            ".status.conditions[?(@.type == 'Ready')].status",
+            Some(json!("True")),
+        );
         check(".status.conditions[?(@.type==\"Gone\")].status", None);
         check(".status.addresses[?(@.n==7)].address", Some(json!("10.0.0.2")));
         check(".status.addresses[0].address", Some(json!("10.0.0.1")));

@@ -23,11 +23,11 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+use column::{Column, Row};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::registry::ResourceType;
-use column::{Column, Row};
 
 /// How much of each object a row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,11 @@ pub(crate) fn render(
     now: Timestamp,
 ) -> Value {
     let custom = kind.custom || !kind.columns.is_empty();
-    let built_in = if custom { &[][..] } else { columns(&kind.group, &kind.kind) };
+    let built_in = if custom {
+        &[][..]
+    } else {
+        columns(&kind.group, &kind.kind)
+    };
     let definitions = if custom {
         custom::definitions(&kind.columns)
     } else {
@@ -160,7 +164,8 @@ fn row_conditions(kind: &ResourceType, object: &Value) -> Option<Value> {
     if (kind.group.as_str(), kind.kind.as_str()) != ("", "Pod") {
         return None;
     }
-    let phase =
-        object["status"]["phase"].as_str().filter(|phase| matches!(*phase, "Succeeded" | "Failed"))?;
+    let phase = object["status"]["phase"]
+        .as_str()
+        .filter(|phase| matches!(*phase, "Succeeded" | "Failed"))?;
     Some(json!([{"type": "Completed", "status": "True", "reason": phase}]))
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{condition, items, text, text_or};
+use super::{
+    column::{Column, Row},
+    format::{condition, items, text, text_or},
+};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::NAME,
@@ -17,8 +19,10 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::text("External-IP", |row| address(row, "ExternalIP")).wide(),
     Column::text("OS-Image", |row| text_or(info(row, "osImage"), "<unknown>")).wide(),
     Column::text("Kernel-Version", kernel).wide(),
-    Column::text("Container-Runtime", |row| text_or(info(row, "containerRuntimeVersion"), "<unknown>"))
-        .wide(),
+    Column::text("Container-Runtime", |row| {
+        text_or(info(row, "containerRuntimeVersion"), "<unknown>")
+    })
+    .wide(),
 ];
 
 fn info<'a>(row: Row<'a>, field: &str) -> &'a Value {
@@ -32,24 +36,36 @@ fn status(row: Row<'_>) -> Value {
         None => "Unknown",
     };
     let cordoned = *row.spec("unschedulable") == Value::Bool(true);
-    if cordoned { format!("{status},SchedulingDisabled").into() } else { status.into() }
+    if cordoned {
+        format!("{status},SchedulingDisabled").into()
+    } else {
+        status.into()
+    }
 }
 
 fn roles(row: Row<'_>) -> Value {
     let labels = row.metadata("labels").as_object().into_iter().flatten();
     let roles: BTreeSet<_> = labels
-        .filter_map(|(label, value)| match label.strip_prefix("node-role.kubernetes.io/") {
-            Some(role) => Some(role),
-            None if label == "kubernetes.io/role" => value.as_str(),
-            None => None,
-        })
+        .filter_map(
+            |(label, value)| match label.strip_prefix("node-role.kubernetes.io/") {
+                Some(role) => Some(role),
+                None if label == "kubernetes.io/role" => value.as_str(),
+                None => None,
+            },
+        )
         .filter(|role| !role.is_empty())
         .collect();
-    if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",").into() }
+    if roles.is_empty() {
+        "<none>".into()
+    } else {
+        roles.into_iter().collect::<Vec<_>>().join(",").into()
+    }
 }
 
 fn address(row: Row<'_>, kind: &str) -> Value {
-    let found = items(row.status("addresses")).iter().find(|address| address["type"] == kind);
+    let found = items(row.status("addresses"))
+        .iter()
+        .find(|address| address["type"] == kind);
     found.map_or("<none>".into(), |found| text_or(&found["address"], "<none>"))
 }
 

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{count, is_true, items, text, text_or};
+use super::{
+    column::{Column, Row},
+    format::{count, is_true, items, text, text_or},
+};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::NAME,
@@ -15,12 +17,17 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::text("Restarts", restarts),
     Column::AGE,
     Column::text("IP", |row| {
-        let first = items(row.status("podIPs")).first().map_or(row.status("podIP"), |first| &first["ip"]);
+        let first = items(row.status("podIPs"))
+            .first()
+            .map_or(row.status("podIP"), |first| &first["ip"]);
         text_or(first, "<none>")
     })
     .wide(),
     Column::text("Node", |row| text_or(row.spec("nodeName"), "<none>")).wide(),
-    Column::text("Nominated Node", |row| text_or(row.status("nominatedNodeName"), "<none>")).wide(),
+    Column::text("Nominated Node", |row| {
+        text_or(row.status("nominatedNodeName"), "<none>")
+    })
+    .wide(),
     Column::text("Readiness Gates", readiness_gates).wide(),
 ];
 
@@ -36,7 +43,9 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn count_restarts(&mut self, container: &'a Value) {
         self.restarts += count(&container["restartCount"]);
-        self.restarted = self.restarted.max(container["lastState"]["terminated"]["finishedAt"].as_str());
+        self.restarted = self
+            .restarted
+            .max(container["lastState"]["terminated"]["finishedAt"].as_str());
     }
 }
 
@@ -48,7 +57,9 @@ fn summarize(pod: &Value) -> Summary<'_> {
         .filter(|container| container["restartPolicy"] == "Always")
         .map(|container| text(&container["name"]))
         .collect();
-    let reason = [&status["reason"], &status["phase"]].into_iter().find(|reason| !text(reason).is_empty());
+    let reason = [&status["reason"], &status["phase"]]
+        .into_iter()
+        .find(|reason| !text(reason).is_empty());
     let mut summary = Summary {
         containers: items(&spec["containers"]).len() + sidecars.len(),
         ready: 0,
@@ -160,6 +171,9 @@ fn readiness_gates(row: Row<'_>) -> Value {
     if gates.is_empty() {
         return "<none>".into();
     }
-    let open = gates.iter().filter(|gate| is_true(row.object, text(&gate["conditionType"]))).count();
+    let open = gates
+        .iter()
+        .filter(|gate| is_true(row.object, text(&gate["conditionType"])))
+        .count();
     format!("{open}/{}", gates.len()).into()
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::column::{Column, Row};
-use super::format::{count, items, joined, labels, selector, text, text_or, three_of};
+use super::{
+    column::{Column, Row},
+    format::{count, items, joined, labels, selector, text, text_or, three_of},
+};
 
 pub(super) const SERVICE: &[Column] = &[
     Column::NAME,
@@ -34,8 +36,14 @@ pub(super) const ENDPOINT_SLICE: &[Column] = &[
         three_of(&items(&row.object["ports"]).iter().map(port).collect::<Vec<_>>())
     }),
     Column::text("Endpoints", |row| {
-        let addresses = items(&row.object["endpoints"]).iter().flat_map(|e| items(&e["addresses"]));
-        three_of(&addresses.map(|address| text(address).to_owned()).collect::<Vec<_>>())
+        let addresses = items(&row.object["endpoints"])
+            .iter()
+            .flat_map(|e| items(&e["addresses"]));
+        three_of(
+            &addresses
+                .map(|address| text(address).to_owned())
+                .collect::<Vec<_>>(),
+        )
     }),
     Column::AGE,
 ];
@@ -53,7 +61,14 @@ pub(super) const INGRESS: &[Column] = &[
         hosts
     }),
     Column::text("Address", |row| load_balancer(row).into()),
-    Column::text("Ports", |row| if items(row.spec("tls")).is_empty() { "80" } else { "80, 443" }.into()),
+    Column::text("Ports", |row| {
+        if items(row.spec("tls")).is_empty() {
+            "80"
+        } else {
+            "80, 443"
+        }
+        .into()
+    }),
     Column::AGE,
 ];
 
@@ -70,7 +85,11 @@ pub(super) const INGRESS_CLASS: &[Column] = &[
         ..Column::text("Name", |row| {
             let default = &row.metadata("annotations")["ingressclass.kubernetes.io/is-default-class"];
             let name = text(row.metadata("name"));
-            if *default == "true" { format!("{name} (default)").into() } else { name.into() }
+            if *default == "true" {
+                format!("{name} (default)").into()
+            } else {
+                name.into()
+            }
         })
     },
     Column::text("Controller", |row| text_or(row.spec("controller"), "")),
@@ -81,7 +100,12 @@ pub(super) const INGRESS_CLASS: &[Column] = &[
                 "" => String::new(),
                 group => format!(".{group}"),
             };
-            format!("{}{group}/{}", text(&parameters["kind"]), text(&parameters["name"])).into()
+            format!(
+                "{}{group}/{}",
+                text(&parameters["kind"]),
+                text(&parameters["name"])
+            )
+            .into()
         }
     }),
     Column::AGE,
@@ -104,7 +128,9 @@ pub(super) const IP_ADDRESS: &[Column] = &[
 
 pub(super) const SERVICE_CIDR: &[Column] = &[
     Column::NAME,
-    Column::text("CIDRs", |row| joined(items(row.spec("cidrs")).iter().map(text), "")),
+    Column::text("CIDRs", |row| {
+        joined(items(row.spec("cidrs")).iter().map(text), "")
+    }),
     Column::AGE,
 ];
 
@@ -112,7 +138,10 @@ fn load_balancer(row: Row<'_>) -> String {
     let names: BTreeSet<_> = items(&row.status("loadBalancer")["ingress"])
         .iter()
         .filter_map(|ingress| {
-            [&ingress["ip"], &ingress["hostname"]].into_iter().map(text).find(|n| !n.is_empty())
+            [&ingress["ip"], &ingress["hostname"]]
+                .into_iter()
+                .map(text)
+                .find(|n| !n.is_empty())
         })
         .collect();
     names.into_iter().collect::<Vec<_>>().join(",")
@@ -124,7 +153,10 @@ fn external_ip(row: Row<'_>) -> Value {
         "ExternalName" => text_or(row.spec("externalName"), ""),
         "LoadBalancer" => {
             let balancer = load_balancer(row);
-            let all = [balancer.as_str()].into_iter().filter(|names| !names.is_empty()).chain(external);
+            let all = [balancer.as_str()]
+                .into_iter()
+                .filter(|names| !names.is_empty())
+                .chain(external);
             joined(all, "<pending>")
         }
         _ => joined(external, "<none>"),
@@ -150,19 +182,29 @@ fn ports(row: Row<'_>) -> Value {
 fn endpoints(row: Row<'_>) -> Value {
     let mut list = Vec::new();
     for subset in items(&row.object["subsets"]) {
-        let addresses = || items(&subset["addresses"]).iter().map(|address| text(&address["ip"]));
+        let addresses = || {
+            items(&subset["addresses"])
+                .iter()
+                .map(|address| text(&address["ip"]))
+        };
         // A headless service may have no ports.
         if items(&subset["ports"]).is_empty() {
             list.extend(addresses().map(str::to_owned));
         }
         for port in items(&subset["ports"]) {
             let port = count(&port["port"]);
-            list.extend(
-                addresses().map(|ip| {
-                    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
-                }),
-            );
+            list.extend(addresses().map(|ip| {
+                if ip.contains(':') {
+                    format!("[{ip}]:{port}")
+                } else {
+                    format!("{ip}:{port}")
+                }
+            }));
         }
     }
-    if list.is_empty() { "<none>".into() } else { three_of(&list) }
+    if list.is_empty() {
+        "<none>".into()
+    } else {
+        three_of(&list)
+    }
 }

@@ -1,14 +1,20 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::registry::{PrinterColumn, Registry};
-use crate::store::GroupResource;
+use crate::{
+    registry::{PrinterColumn, Registry},
+    store::GroupResource,
+};
 
 const NOW: &str = "2026-03-04T05:06:07Z";
 const CREATED: &str = "2026-03-04T04:00:00Z";
 
 fn kind(group: &str, plural: &str) -> Arc<ResourceType> {
-    Arc::clone(Registry::kubernetes().get(&GroupResource::new(group, plural)).unwrap())
+    Arc::clone(
+        Registry::kubernetes()
+            .get(&GroupResource::new(group, plural))
+            .unwrap(),
+    )
 }
 
 fn table(kind: &ResourceType, mut object: Value) -> Value {
@@ -28,10 +34,18 @@ fn table(kind: &ResourceType, mut object: Value) -> Value {
 /// Headings with the cells under them; those of the wide view in brackets.
 fn row(group: &str, plural: &str, object: Value) -> Value {
     let table = table(&kind(group, plural), object);
-    let names = table["columnDefinitions"].as_array().unwrap().iter().map(|column| {
-        let name = column["name"].as_str().unwrap();
-        if column["priority"] == 0 { name.to_owned() } else { format!("[{name}]") }
-    });
+    let names = table["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| {
+            let name = column["name"].as_str().unwrap();
+            if column["priority"] == 0 {
+                name.to_owned()
+            } else {
+                format!("[{name}]")
+            }
+        });
     let cells = table["rows"][0]["cells"].as_array().unwrap().clone();
     assert_eq!(names.len(), cells.len());
     names.zip(cells).collect::<serde_json::Map<_, _>>().into()
@@ -53,11 +67,18 @@ fn node_shows_status_roles_version_and_addresses() {
                "[Kernel-Version]": "6.12 (amd64)", "[Container-Runtime]": "<unknown>"})
     );
     let bare = row("", "nodes", json!({"metadata": {"name": "n2"}}));
-    assert_eq!((&bare["Status"], &bare["Roles"]), (&json!("Unknown"), &json!("<none>")));
+    assert_eq!(
+        (&bare["Status"], &bare["Roles"]),
+        (&json!("Unknown"), &json!("<none>"))
+    );
 }
 
 fn pod_row(spec: &Value, status: &Value) -> [String; 3] {
-    let row = row("", "pods", json!({"metadata": {"name": "p"}, "spec": spec, "status": status}));
+    let row = row(
+        "",
+        "pods",
+        json!({"metadata": {"name": "p"}, "spec": spec, "status": status}),
+    );
     ["Ready", "Status", "Restarts"].map(|column| row[column].as_str().unwrap().to_owned())
 }
 
@@ -66,19 +87,27 @@ fn pod_shows_the_summary_of_its_containers() {
     let running = json!({"name": "a", "ready": true, "state": {"running": {}}});
     let one = json!({"containers": [{"name": "a"}]});
     let pod = |status: Value| pod_row(&one, &status);
-    assert_eq!(pod(json!({"phase": "Running", "containerStatuses": [running]})), ["1/1", "Running", "0"]);
+    assert_eq!(
+        pod(json!({"phase": "Running", "containerStatuses": [running]})),
+        ["1/1", "Running", "0"]
+    );
     assert_eq!(pod(json!({"phase": "Pending"})), ["0/1", "Pending", "0"]);
     assert_eq!(
-        pod(json!({"phase": "Running", "containerStatuses": [{"restartCount": 3,
+        pod(
+            json!({"phase": "Running", "containerStatuses": [{"restartCount": 3,
             "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-            "lastState": {"terminated": {"finishedAt": "2026-03-04T05:05:07Z"}}}]})),
+            "lastState": {"terminated": {"finishedAt": "2026-03-04T05:05:07Z"}}}]})
+        ),
         ["0/1", "CrashLoopBackOff", "3 (60s ago)"]
     );
     assert_eq!(
         pod(json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 2}}}]})),
         ["0/1", "ExitCode:2", "0"]
     );
-    assert_eq!(pod(json!({"phase": "Failed", "reason": "Evicted"})), ["0/1", "Evicted", "0"]);
+    assert_eq!(
+        pod(json!({"phase": "Failed", "reason": "Evicted"})),
+        ["0/1", "Evicted", "0"]
+    );
     assert_eq!(
         pod_row(
             &json!({"containers": [{}], "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]}),
@@ -100,8 +129,10 @@ fn pod_shows_the_summary_of_its_containers() {
 fn pod_that_is_deleted_is_terminating_and_one_that_ended_is_marked() {
     let pod = json!({"metadata": {"name": "p", "deletionTimestamp": NOW}, "status": {"phase": "Running"}});
     assert_eq!(row("", "pods", pod)["Status"], "Terminating");
-    let ended =
-        table(&kind("", "pods"), json!({"metadata": {"name": "p"}, "status": {"phase": "Succeeded"}}));
+    let ended = table(
+        &kind("", "pods"),
+        json!({"metadata": {"name": "p"}, "status": {"phase": "Succeeded"}}),
+    );
     assert_eq!(ended["rows"][0]["conditions"][0]["reason"], "Succeeded");
 }
 
@@ -136,7 +167,11 @@ fn workloads_show_counts_containers_and_selectors() {
                "[Images]": "i:1,i:2", "[Selector]": "e in (a,b),k8s-app=x"})
     );
     assert_eq!(
-        row("apps", "daemonsets", object(json!({"desiredNumberScheduled": 3, "numberReady": 2}))),
+        row(
+            "apps",
+            "daemonsets",
+            object(json!({"desiredNumberScheduled": 3, "numberReady": 2}))
+        ),
         json!({"Name": "w", "Desired": 3, "Current": 0, "Ready": 2, "Up-to-date": 0, "Available": 0,
                "Node Selector": "os=linux", "Age": "66m", "[Containers]": "a,b", "[Images]": "i:1,i:2",
                "[Selector]": "e in (a,b),k8s-app=x"})
@@ -168,18 +203,33 @@ fn configuration_and_leases_show_what_they_hold() {
         object
     };
     assert_eq!(
-        row("", "configmaps", named(json!({"data": {"a": ""}, "binaryData": {"b": ""}}))),
+        row(
+            "",
+            "configmaps",
+            named(json!({"data": {"a": ""}, "binaryData": {"b": ""}}))
+        ),
         json!({"Name": "x", "Data": 2, "Age": "66m"})
     );
     assert_eq!(
-        row("", "secrets", named(json!({"type": "t", "data": {"a": "", "b": ""}}))),
+        row(
+            "",
+            "secrets",
+            named(json!({"type": "t", "data": {"a": "", "b": ""}}))
+        ),
         json!({"Name": "x", "Type": "t", "Data": 2, "Age": "66m"})
     );
     assert_eq!(
-        row("coordination.k8s.io", "leases", named(json!({"spec": {"holderIdentity": "h"}}))),
+        row(
+            "coordination.k8s.io",
+            "leases",
+            named(json!({"spec": {"holderIdentity": "h"}}))
+        ),
         json!({"Name": "x", "Holder": "h", "Age": "66m"})
     );
-    assert_eq!(row("", "serviceaccounts", named(json!({}))), json!({"Name": "x", "Age": "66m"}));
+    assert_eq!(
+        row("", "serviceaccounts", named(json!({}))),
+        json!({"Name": "x", "Age": "66m"})
+    );
     assert_eq!(
         row("", "namespaces", named(json!({"status": {"phase": "Active"}}))),
         json!({"Name": "x", "Status": "Active", "Age": "66m"})
@@ -194,13 +244,19 @@ fn configuration_and_leases_show_what_they_hold() {
 #[test]
 fn every_kind_shows_any_object_without_panic() {
     for kind in Registry::kubernetes().types() {
-        for object in
-            [json!({"metadata": {"name": "x"}}), json!({"metadata": {"name": "x"}, "spec": 1, "status": []})]
-        {
+        for object in [
+            json!({"metadata": {"name": "x"}}),
+            json!({"metadata": {"name": "x"}, "spec": 1, "status": []}),
+        ] {
             let table = table(kind, object);
             let columns = &table["columnDefinitions"];
             let cells = &table["rows"][0]["cells"];
-            assert_eq!(columns.as_array().unwrap().len(), cells.as_array().unwrap().len(), "{}", kind.kind);
+            assert_eq!(
+                columns.as_array().unwrap().len(),
+                cells.as_array().unwrap().len(),
+                "{}",
+                kind.kind
+            );
         }
     }
 }
@@ -212,13 +268,21 @@ fn custom(columns: &[(&str, &str, &str)]) -> ResourceType {
         json_path: (*path).to_owned(),
         ..PrinterColumn::default()
     });
-    ResourceType { columns: columns.collect(), custom: true, ..(*kind("", "configmaps")).clone() }
+    ResourceType {
+        columns: columns.collect(),
+        custom: true,
+        ..(*kind("", "configmaps")).clone()
+    }
 }
 
 #[test]
 fn custom_kind_shows_the_columns_of_its_definition() {
     let machines = custom(&[
-        ("Ready", "string", r#".status.conditions[?(@.type=="Ready")].status"#),
+        (
+            "Ready",
+            "string",
+            r#".status.conditions[?(@.type=="Ready")].status"#,
+        ),
         ("Replicas", "integer", ".spec.replicas"),
         ("Paused", "boolean", ".spec.paused"),
         ("Load", "number", ".spec.load"),
@@ -258,7 +322,10 @@ fn row_carries_as_much_of_the_object_as_was_asked_for() {
         table["rows"][0].get("object").cloned()
     };
     assert_eq!(carried(IncludeObject::parse(Some("None"))), None);
-    assert_eq!(carried(IncludeObject::parse(Some("Object"))), Some(object.clone()));
+    assert_eq!(
+        carried(IncludeObject::parse(Some("Object"))),
+        Some(object.clone())
+    );
     let metadata =
         json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "c"}});
     assert_eq!(carried(IncludeObject::parse(None)), Some(metadata));

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::age;
-use super::column::{Column, Row};
-use super::format::{
-    count, integer_or_text, is_true, items, joined, labels, length, selector, text, text_or,
+use super::{
+    age,
+    column::{Column, Row},
+    format::{count, integer_or_text, is_true, items, joined, labels, length, selector, text, text_or},
 };
 
 pub(super) const DEPLOYMENT: &[Column] = &[
@@ -21,12 +21,20 @@ pub(super) const DEPLOYMENT: &[Column] = &[
 
 pub(super) const DAEMON_SET: &[Column] = &[
     Column::NAME,
-    Column::integer("Desired", |row| count(row.status("desiredNumberScheduled")).into()),
-    Column::integer("Current", |row| count(row.status("currentNumberScheduled")).into()),
+    Column::integer("Desired", |row| {
+        count(row.status("desiredNumberScheduled")).into()
+    }),
+    Column::integer("Current", |row| {
+        count(row.status("currentNumberScheduled")).into()
+    }),
     Column::integer("Ready", |row| count(row.status("numberReady")).into()),
-    Column::integer("Up-to-date", |row| count(row.status("updatedNumberScheduled")).into()),
+    Column::integer("Up-to-date", |row| {
+        count(row.status("updatedNumberScheduled")).into()
+    }),
     Column::integer("Available", |row| count(row.status("numberAvailable")).into()),
-    Column::text("Node Selector", |row| labels(&row.spec("template")["spec"]["nodeSelector"])),
+    Column::text("Node Selector", |row| {
+        labels(&row.spec("template")["spec"]["nodeSelector"])
+    }),
     Column::AGE,
     CONTAINERS,
     IMAGES,
@@ -57,7 +65,9 @@ pub(super) const POD_TEMPLATE: &[Column] = &[
     Column::NAME,
     Column::text("Containers", |row| of_containers(&row.object["template"], "name")),
     Column::text("Images", |row| of_containers(&row.object["template"], "image")),
-    Column::text("Pod Labels", |row| labels(&row.object["template"]["metadata"]["labels"])),
+    Column::text("Pod Labels", |row| {
+        labels(&row.object["template"]["metadata"]["labels"])
+    }),
 ];
 
 pub(super) const CONTROLLER_REVISION: &[Column] = &[
@@ -67,16 +77,28 @@ pub(super) const CONTROLLER_REVISION: &[Column] = &[
         let Some(owner) = owners.iter().find(|owner| owner["controller"] == true) else {
             return "<none>".into();
         };
-        let group = text(&owner["apiVersion"]).rsplit_once('/').map_or("", |(group, _)| group);
+        let group = text(&owner["apiVersion"])
+            .rsplit_once('/')
+            .map_or("", |(group, _)| group);
         let dot = if group.is_empty() { "" } else { "." };
-        format!("{}{dot}{group}/{}", text(&owner["kind"]).to_lowercase(), text(&owner["name"])).into()
+        format!(
+            "{}{dot}{group}/{}",
+            text(&owner["kind"]).to_lowercase(),
+            text(&owner["name"])
+        )
+        .into()
     }),
     Column::text("Revision", |row| count(&row.object["revision"]).into()),
     Column::AGE,
 ];
 
-pub(super) const STATEFUL_SET: &[Column] =
-    &[Column::NAME, Column::text("Ready", ready_replicas), Column::AGE, CONTAINERS, IMAGES];
+pub(super) const STATEFUL_SET: &[Column] = &[
+    Column::NAME,
+    Column::text("Ready", ready_replicas),
+    Column::AGE,
+    CONTAINERS,
+    IMAGES,
+];
 
 pub(super) const JOB: &[Column] = &[
     Column::NAME,
@@ -103,17 +125,31 @@ pub(super) const CRON_JOB: &[Column] = &[
         at => row.age_of(at),
     }),
     Column::AGE,
-    Column::text("Containers", |row| of_containers(&row.spec("jobTemplate")["spec"]["template"], "name"))
-        .wide(),
-    Column::text("Images", |row| of_containers(&row.spec("jobTemplate")["spec"]["template"], "image")).wide(),
-    Column::text("Selector", |row| selector(&row.spec("jobTemplate")["spec"]["selector"], "<none>")).wide(),
+    Column::text("Containers", |row| {
+        of_containers(&row.spec("jobTemplate")["spec"]["template"], "name")
+    })
+    .wide(),
+    Column::text("Images", |row| {
+        of_containers(&row.spec("jobTemplate")["spec"]["template"], "image")
+    })
+    .wide(),
+    Column::text("Selector", |row| {
+        selector(&row.spec("jobTemplate")["spec"]["selector"], "<none>")
+    })
+    .wide(),
 ];
 
 pub(super) const POD_DISRUPTION_BUDGET: &[Column] = &[
     Column::NAME,
-    Column::text("Min Available", |row| integer_or_text(row.spec("minAvailable"), "N/A")),
-    Column::text("Max Unavailable", |row| integer_or_text(row.spec("maxUnavailable"), "N/A")),
-    Column::integer("Allowed Disruptions", |row| count(row.status("disruptionsAllowed")).into()),
+    Column::text("Min Available", |row| {
+        integer_or_text(row.spec("minAvailable"), "N/A")
+    }),
+    Column::text("Max Unavailable", |row| {
+        integer_or_text(row.spec("maxUnavailable"), "N/A")
+    }),
+    Column::integer("Allowed Disruptions", |row| {
+        count(row.status("disruptionsAllowed")).into()
+    }),
     Column::AGE,
 ];
 
@@ -123,7 +159,12 @@ const IMAGES: Column = Column::text("Images", |row| of_containers(row.spec("temp
 const SELECTOR: Column = Column::text("Selector", |row| selector(row.spec("selector"), "<none>")).wide();
 
 fn of_containers(template: &Value, field: &str) -> Value {
-    joined(items(&template["spec"]["containers"]).iter().map(|container| text(&container[field])), "")
+    joined(
+        items(&template["spec"]["containers"])
+            .iter()
+            .map(|container| text(&container[field])),
+        "",
+    )
 }
 
 /// The desired number of replicas; one if it is missing.
@@ -143,7 +184,11 @@ fn job_status(row: Row<'_>) -> Value {
     if row.metadata("deletionTimestamp").is_string() {
         return "Terminating".into();
     }
-    ["Suspended", "FailureTarget", "SuccessCriteriaMet"].into_iter().find(holds).unwrap_or("Running").into()
+    ["Suspended", "FailureTarget", "SuccessCriteriaMet"]
+        .into_iter()
+        .find(holds)
+        .unwrap_or("Running")
+        .into()
 }
 
 fn completions(row: Row<'_>) -> Value {
@@ -159,6 +204,8 @@ fn completions(row: Row<'_>) -> Value {
 fn duration(row: Row<'_>) -> Value {
     let instant = |field: &str| row.status(field).as_str().and_then(|at| at.parse().ok());
     instant("startTime")
-        .map_or(String::new(), |start| age::between(start, instant("completionTime").unwrap_or(row.now)))
+        .map_or(String::new(), |start| {
+            age::between(start, instant("completionTime").unwrap_or(row.now))
+        })
         .into()
 }

@@ -1,7 +1,9 @@
 //! Server-side apply of maps and scalars, and who owns what.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 use jiff::Timestamp;
 use nephele_apiserver::{ApiServer, Authentication, Settings};
@@ -44,7 +46,10 @@ async fn apply_creates_what_is_not_there_and_merges_into_what_is() {
     assert_eq!(merged["metadata"]["uid"], created["metadata"]["uid"]);
     assert_eq!(
         managers(&merged),
-        [r#"one Apply {"f:data":{"f:a":{}}}"#, r#"two Apply {"f:data":{"f:b":{}}}"#]
+        [
+            r#"one Apply {"f:data":{"f:a":{}}}"#,
+            r#"two Apply {"f:data":{"f:b":{}}}"#
+        ]
     );
     assert_eq!(get(&server, MAP).await, (200, merged));
 }
@@ -62,8 +67,13 @@ async fn change_of_a_field_that_others_own_is_a_conflict() {
     });
     assert_eq!((code, status), (409, expected));
     // `kubectl edit` and others update: they are named with their version.
-    let (code, _) =
-        patch(&server, "merge", &format!("{MAP}?fieldManager=ed"), &json!({"data": {"b": "2"}})).await;
+    let (code, _) = patch(
+        &server,
+        "merge",
+        &format!("{MAP}?fieldManager=ed"),
+        &json!({"data": {"b": "2"}}),
+    )
+    .await;
     assert_eq!(code, 200);
     let (_, _, message) = failure(apply(&server, MAP, "two", map(json!({"a": "2", "b": "3"}))).await);
     let expected = "Apply failed with 2 conflicts: conflicts with \"ed\" using v1:\n- .data.b\nconflicts with \"one\":\n- .data.a";
@@ -79,12 +89,23 @@ async fn force_takes_fields_from_their_owners() {
     assert_eq!((code, &forced["data"]), (200, &json!({"a": "2", "b": "1"})));
     assert_eq!(
         managers(&forced),
-        [r#"one Apply {"f:data":{"f:b":{}}}"#, r#"two Apply {"f:data":{"f:a":{}}}"#]
+        [
+            r#"one Apply {"f:data":{"f:b":{}}}"#,
+            r#"two Apply {"f:data":{"f:a":{}}}"#
+        ]
     );
     // The former owner gets a conflict now, unless it agrees.
-    assert_eq!(apply(&server, MAP, "one", map(json!({"a": "1", "b": "1"}))).await.0, 409);
+    assert_eq!(
+        apply(&server, MAP, "one", map(json!({"a": "1", "b": "1"})))
+            .await
+            .0,
+        409
+    );
     let agreed = applied(&server, "one", json!({"a": "2", "b": "1"})).await;
-    assert_eq!(managers(&agreed)[0], r#"one Apply {"f:data":{"f:a":{},"f:b":{}}}"#);
+    assert_eq!(
+        managers(&agreed)[0],
+        r#"one Apply {"f:data":{"f:a":{},"f:b":{}}}"#
+    );
 }
 
 #[tokio::test]
@@ -95,7 +116,13 @@ async fn field_goes_when_its_last_applier_omits_it() {
     let without = applied(&server, "one", json!({})).await;
     assert_eq!(without["data"], json!({"shared": "x"}));
     // An empty map is owned itself, as in the real server.
-    assert_eq!(managers(&without), [r#"one Apply {"f:data":{}}"#, r#"two Apply {"f:data":{"f:shared":{}}}"#]);
+    assert_eq!(
+        managers(&without),
+        [
+            r#"one Apply {"f:data":{}}"#,
+            r#"two Apply {"f:data":{"f:shared":{}}}"#
+        ]
+    );
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let (_, without) = apply(&server, MAP, "two", bare.clone()).await;
     assert_eq!(without["data"], json!({}));
@@ -141,16 +168,37 @@ async fn updates_after_an_apply_move_the_fields_that_they_change() {
     ];
     assert_eq!(managers(&updated), expected);
     // A client that does not know them does not drop them, nor does one that changes nothing.
-    object["metadata"].as_object_mut().unwrap().remove("managedFields");
-    object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("managedFields");
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
     let (_, same) = send(&server, "PUT", MAP, &object).await;
     assert_eq!(same, updated);
-    let (_, removed) = patch(&server, "json", MAP, &json!([{"op": "remove", "path": "/data/a"}])).await;
+    let (_, removed) = patch(
+        &server,
+        "json",
+        MAP,
+        &json!([{"op": "remove", "path": "/data/a"}]),
+    )
+    .await;
     assert_eq!(managers(&removed), [&*expected[1]]);
-    let (_, labelled) = patch(&server, "merge", MAP, &json!({"metadata": {"labels": {"l": "v"}}})).await;
+    let (_, labelled) = patch(
+        &server,
+        "merge",
+        MAP,
+        &json!({"metadata": {"labels": {"l": "v"}}}),
+    )
+    .await;
     assert_eq!(
         managers(&labelled),
-        [&*expected[1], r#"unknown Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}"#]
+        [
+            &*expected[1],
+            r#"unknown Update {"f:metadata":{"f:labels":{".":{},"f:l":{}}}}"#
+        ]
     );
 }
 
@@ -180,7 +228,10 @@ async fn client_may_reset_and_change_managers() {
         ("manager", json!(7)),
         ("fieldsV1", json!({"data": {}})),
         ("fieldsV1", json!([])),
-        ("fieldsV1", (0..120).fold(json!({}), |inner, _| json!({"f:a": inner}))),
+        (
+            "fieldsV1",
+            (0..120).fold(json!({}), |inner, _| json!({"f:a": inner})),
+        ),
     ] {
         let mut malformed = entry.clone();
         malformed[field] = value;
@@ -198,7 +249,10 @@ async fn created_object_with_managers_is_tracked_from_the_beginning() {
     let mut copy = map(json!({"a": "1"}));
     copy["metadata"]["managedFields"] = owned["metadata"]["managedFields"].clone();
     let (_, created) = send(&server, "POST", &format!("{MAPS}?fieldManager=mover"), &copy).await;
-    assert_eq!(managers(&created), [r#"mover Update {"f:data":{".":{},"f:a":{}}}"#]);
+    assert_eq!(
+        managers(&created),
+        [r#"mover Update {"f:data":{".":{},"f:a":{}}}"#]
+    );
     // `clusterctl move` writes them again afterwards.
     let restore = json!({"metadata": {"managedFields": owned["metadata"]["managedFields"]}});
     let (_, restored) = patch(&server, "merge", MAP, &restore).await;
@@ -209,7 +263,10 @@ async fn created_object_with_managers_is_tracked_from_the_beginning() {
 fn server_at(clock: &Arc<AtomicI64>) -> ApiServer {
     let clock = clock.clone();
     let now = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
-    let settings = Settings { clock: Arc::new(now), ..(*settings(Authentication::AllowAll)).clone() };
+    let settings = Settings {
+        clock: Arc::new(now),
+        ..(*settings(Authentication::AllowAll)).clone()
+    };
     ApiServer::new(server().store().clone(), Arc::new(settings))
 }
 
@@ -221,15 +278,25 @@ async fn apply_that_changes_nothing_writes_nothing() {
     body["metadata"]["creationTimestamp"] = Value::Null;
     let (_, first) = apply(&server, MAP, "one", body.clone()).await;
     clock.store(2_000_000_000, Ordering::Relaxed);
-    assert_eq!(apply(&server, MAP, "one", body.clone()).await, (200, first.clone()));
+    assert_eq!(
+        apply(&server, MAP, "one", body.clone()).await,
+        (200, first.clone())
+    );
     let (_, second) = apply(&server, MAP, "two", body.clone()).await;
     assert_ne!(version(&second), version(&first));
-    let times: Vec<_> =
-        second["metadata"]["managedFields"].as_array().unwrap().iter().map(|e| &e["time"]).collect();
+    let times: Vec<_> = second["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| &e["time"])
+        .collect();
     assert_eq!(times, ["2001-09-09T01:46:40Z", "2033-05-18T03:33:20Z"]);
     body["data"]["a"] = "2".into();
     let (_, third) = apply(&server, MAP, "one&force=true", body).await;
-    assert_eq!(third["metadata"]["managedFields"][0]["time"], "2033-05-18T03:33:20Z");
+    assert_eq!(
+        third["metadata"]["managedFields"][0]["time"],
+        "2033-05-18T03:33:20Z"
+    );
     assert_eq!(managers(&third).len(), 1);
 }
 
@@ -264,15 +331,31 @@ async fn bodies_and_parameters_that_make_no_sense_are_refused() {
         body
     };
     for (body, code, message) in [
-        (with("/metadata/managedFields", json!([])), 400, "metadata.managedFields must be nil"),
+        (
+            with("/metadata/managedFields", json!([])),
+            400,
+            "metadata.managedFields must be nil",
+        ),
         (
             with("/metadata/managedFields", json!([{"manager": "m"}])),
             400,
             "metadata.managedFields must be nil",
         ),
-        (with("/kind", json!("Secret")), 400, "invalid object type: /v1, Kind=Secret"),
-        (with("/apiVersion", json!("apps/v1")), 400, "invalid object type: apps/v1, Kind=ConfigMap"),
-        (with("/apiVersion", Value::Null), 400, "invalid object type: /, Kind=ConfigMap"),
+        (
+            with("/kind", json!("Secret")),
+            400,
+            "invalid object type: /v1, Kind=Secret",
+        ),
+        (
+            with("/apiVersion", json!("apps/v1")),
+            400,
+            "invalid object type: apps/v1, Kind=ConfigMap",
+        ),
+        (
+            with("/apiVersion", Value::Null),
+            400,
+            "invalid object type: /, Kind=ConfigMap",
+        ),
         (
             with("/metadata/name", json!("b")),
             400,
@@ -296,13 +379,23 @@ async fn bodies_and_parameters_that_make_no_sense_are_refused() {
     let (code, _, message) = failure(apply(&server, MAP, "one", with("/metadata/uid", json!("u"))).await);
     let expected = "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
     assert_eq!((code, message.as_str()), (422, expected));
-    let (code, _, message) =
-        failure(apply(&server, &format!("{MAPS}/c"), "one", with("/metadata/uid", json!("u"))).await);
+    let (code, _, message) = failure(
+        apply(
+            &server,
+            &format!("{MAPS}/c"),
+            "one",
+            with("/metadata/uid", json!("u")),
+        )
+        .await,
+    );
     let expected = "Operation cannot be fulfilled on configmaps \"c\": uid mismatch: the provided object specified uid u, and no existing object was found";
     assert_eq!((code, message.as_str()), (409, expected));
     for (query, field) in [
         ("", "fieldManager: Required value: is required for apply patch"),
-        ("a%0A", "fieldManager: Invalid value: \"a\\n\": invalid character U+000A (at position 1)"),
+        (
+            "a%0A",
+            "fieldManager: Invalid value: \"a\\n\": invalid character U+000A (at position 1)",
+        ),
         ("a&fieldValidation=x", "fieldValidation: Unsupported value: \"x\""),
     ] {
         let (code, reason, message) = failure(apply(&server, MAP, query, map(json!({}))).await);
@@ -312,7 +405,11 @@ async fn bodies_and_parameters_that_make_no_sense_are_refused() {
     }
     assert_eq!(apply(&server, MAP, "one&dryRun=x", map(json!({}))).await.0, 400);
     let forced = patch(&server, "merge", &format!("{MAP}?force=true"), &json!({})).await;
-    assert!(failure(forced).2.ends_with("force: Forbidden: may not be specified for non-apply patch"));
+    assert!(
+        failure(forced)
+            .2
+            .ends_with("force: Forbidden: may not be specified for non-apply patch")
+    );
     for yaml in ["a: [", "text", "a: &a [*a]", "{", ""] {
         assert_eq!(apply_text(&server, MAP, "one", yaml).await.0, 400, "{yaml}");
     }
@@ -321,7 +418,17 @@ async fn bodies_and_parameters_that_make_no_sense_are_refused() {
     let mut new = with("/metadata/resourceVersion", json!("1"));
     new["metadata"]["name"] = "n".into();
     assert_eq!(apply(&server, &format!("{MAPS}/n"), "one", new).await.0, 201);
-    assert_eq!(apply(&server, "/api/v1/namespaces/no/configmaps/a", "one", map(json!({}))).await.0, 404);
+    assert_eq!(
+        apply(
+            &server,
+            "/api/v1/namespaces/no/configmaps/a",
+            "one",
+            map(json!({}))
+        )
+        .await
+        .0,
+        404
+    );
 }
 
 #[tokio::test]
@@ -341,10 +448,16 @@ async fn status_is_applied_and_owned_through_its_subresource() {
     let both = body(json!({"replicas": 5}), json!({"replicas": 3}));
     let (_, with_status) = apply(&server, &status, "one", both.clone()).await;
     assert_eq!(
-        (&with_status["spec"]["replicas"], &with_status["status"]["replicas"]),
+        (
+            &with_status["spec"]["replicas"],
+            &with_status["status"]["replicas"]
+        ),
         (&json!(1), &json!(3))
     );
-    assert_eq!(managers(&with_status), [owned, r#"one Apply status {"f:status":{"f:replicas":{}}}"#]);
+    assert_eq!(
+        managers(&with_status),
+        [owned, r#"one Apply status {"f:status":{"f:replicas":{}}}"#]
+    );
     let (_, _, message) =
         failure(apply(&server, &status, "two", body(json!({}), json!({"replicas": 4}))).await);
     let expected =
@@ -352,11 +465,22 @@ async fn status_is_applied_and_owned_through_its_subresource() {
     assert_eq!(message, expected);
     let update = json!({"status": {"replicas": 5}, "spec": {"replicas": 6}});
     let (_, updated) = patch(&server, "merge", &format!("{status}?fieldManager=c"), &update).await;
-    assert_eq!(managers(&updated), [owned, r#"c Update status {"f:status":{"f:replicas":{}}}"#]);
+    assert_eq!(
+        managers(&updated),
+        [owned, r#"c Update status {"f:status":{"f:replicas":{}}}"#]
+    );
     // The main object still has its status.
-    let (_, main) =
-        apply(&server, DEPLOYMENT, "one", body(json!({"replicas": 2}), json!({"replicas": 0}))).await;
-    assert_eq!((&main["spec"]["replicas"], &main["status"]["replicas"]), (&json!(2), &json!(5)));
+    let (_, main) = apply(
+        &server,
+        DEPLOYMENT,
+        "one",
+        body(json!({"replicas": 2}), json!({"replicas": 0})),
+    )
+    .await;
+    assert_eq!(
+        (&main["spec"]["replicas"], &main["status"]["replicas"]),
+        (&json!(2), &json!(5))
+    );
 }
 
 #[tokio::test]
@@ -380,7 +504,12 @@ async fn scaling_takes_the_replicas() {
     let body = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1}});
     apply(&server, DEPLOYMENT, "one", body.clone()).await;
     let scale = format!("{DEPLOYMENT}/scale?fieldManager=hpa");
-    assert_eq!(patch(&server, "merge", &scale, &json!({"spec": {"replicas": 4}})).await.0, 200);
+    assert_eq!(
+        patch(&server, "merge", &scale, &json!({"spec": {"replicas": 4}}))
+            .await
+            .0,
+        200
+    );
     assert_eq!(
         managers(&get(&server, DEPLOYMENT).await.1),
         [r#"hpa Update scale {"f:spec":{"f:replicas":{}}}"#]
@@ -407,7 +536,12 @@ async fn client_side_apply_becomes_server_side_apply_without_conflicts() {
     let annotation = &object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
     assert_eq!(*annotation, map(json!({"a": "2"})).to_string().as_str());
     // The annotation does not have it, so it is a conflict still.
-    assert_eq!(apply(&server, MAP, "kubectl", map(json!({"a": "2", "b": "2"}))).await.0, 409);
+    assert_eq!(
+        apply(&server, MAP, "kubectl", map(json!({"a": "2", "b": "2"})))
+            .await
+            .0,
+        409
+    );
 }
 
 #[tokio::test]
@@ -416,18 +550,32 @@ async fn only_the_newest_ten_updates_are_kept_apart() {
     applied(&server, "one", json!({"a": "1"})).await;
     for index in 10..25 {
         let path = format!("{MAP}?fieldManager=m{index}");
-        patch(&server, "merge", &path, &json!({"data": {format!("k{index}"): "v"}})).await;
+        patch(
+            &server,
+            "merge",
+            &path,
+            &json!({"data": {format!("k{index}"): "v"}}),
+        )
+        .await;
     }
     let owners = managers(&get(&server, MAP).await.1);
     assert_eq!(owners.len(), 11);
-    assert!(owners[1].starts_with(r#"ancient-changes Update {"f:data":{"f:k10":{},"#), "{owners:?}");
+    assert!(
+        owners[1].starts_with(r#"ancient-changes Update {"f:data":{"f:k10":{},"#),
+        "{owners:?}"
+    );
 }
 
 #[tokio::test]
 async fn update_does_not_fail_because_of_its_managers() {
     let server = server();
-    let data = (0..2_900).map(|index| (format!("{index:0250}"), json!("v"))).collect();
-    assert_eq!(managers(&applied(&server, "one", Value::Object(data)).await).len(), 1);
+    let data = (0..2_900)
+        .map(|index| (format!("{index:0250}"), json!("v")))
+        .collect();
+    assert_eq!(
+        managers(&applied(&server, "one", Value::Object(data)).await).len(),
+        1
+    );
     let change = json!({"metadata": {"annotations": {"a": "x".repeat(150_000)}}});
     let (code, answer) = patch(&server, "merge", MAP, &change).await;
     assert_eq!((code, answer["metadata"].get("managedFields")), (200, None));
@@ -438,7 +586,11 @@ async fn openapi_lists_the_formats_of_patches() {
     let server = server();
     let (_, document) = get(&server, "/openapi/v3/api/v1").await;
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"];
-    let formats: Vec<_> = patch["requestBody"]["content"].as_object().unwrap().keys().collect();
+    let formats: Vec<_> = patch["requestBody"]["content"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
     let expected = [
         "application/apply-patch+yaml",
         "application/json-patch+json",
@@ -446,6 +598,11 @@ async fn openapi_lists_the_formats_of_patches() {
         "application/strategic-merge-patch+json",
     ];
     assert_eq!(formats, expected);
-    let parameters: Vec<_> = patch["parameters"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
+    let parameters: Vec<_> = patch["parameters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| &p["name"])
+        .collect();
     assert_eq!(parameters, ["dryRun", "fieldManager", "fieldValidation", "force"]);
 }

@@ -57,7 +57,13 @@ async fn elements_of_lists_of_maps_are_merged_by_their_keys() {
 async fn ports_of_a_service_differ_by_port_and_protocol() {
     let server = server();
     let service = |ports: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}});
-    applied(&server, SERVICE, "one", service(json!([{"port": 53, "name": "tcp"}]))).await;
+    applied(
+        &server,
+        SERVICE,
+        "one",
+        service(json!([{"port": 53, "name": "tcp"}])),
+    )
+    .await;
     let udp = service(json!([{"port": 53, "protocol": "UDP", "name": "udp"}]));
     let both = applied(&server, SERVICE, "two", udp).await;
     assert_eq!(both["spec"]["ports"].as_array().map(Vec::len), Some(2));
@@ -68,7 +74,10 @@ async fn atomic_lists_and_maps_are_one_value() {
     let server = server();
     let tolerations = |key: &str| pod(json!({"tolerations": [{"key": key}], "nodeSelector": {"a": key}}));
     let object = applied(&server, POD, "one", tolerations("a")).await;
-    assert_eq!(managers(&object), [r#"one Apply {"f:spec":{"f:nodeSelector":{},"f:tolerations":{}}}"#]);
+    assert_eq!(
+        managers(&object),
+        [r#"one Apply {"f:spec":{"f:nodeSelector":{},"f:tolerations":{}}}"#]
+    );
     let (_, _, message) = failure(apply(&server, POD, "two", tolerations("b")).await);
     let expected =
         "Apply failed with 2 conflicts: conflicts with \"one\":\n- .spec.nodeSelector\n- .spec.tolerations";
@@ -92,7 +101,10 @@ async fn sets_and_owners_of_the_metadata_are_merged() {
     applied(&server, POD, "one", with("x.io/a", uid)).await;
     let both = applied(&server, POD, "two", with("x.io/b", uid)).await;
     assert_eq!(both["metadata"]["finalizers"], json!(["x.io/a", "x.io/b"]));
-    assert_eq!(both["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        both["metadata"]["ownerReferences"].as_array().map(Vec::len),
+        Some(1)
+    );
     let owner = format!(r#""k:{{\"uid\":\"{uid}\"}}":{{}}"#);
     assert_eq!(
         managers(&both)[1],
@@ -123,7 +135,10 @@ async fn list_whose_elements_cannot_be_told_apart_is_refused() {
         ),
     ] {
         let (code, _, answer) = failure(apply(&server, POD, "one", pod(spec)).await);
-        assert_eq!((code, answer), (422, format!("failed to create typed patch object: {message}")));
+        assert_eq!(
+            (code, answer),
+            (422, format!("failed to create typed patch object: {message}"))
+        );
     }
     // What is stored already is merged as well as it can be.
     let stored = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "a"}, {"image": "i"}]}});
@@ -172,11 +187,20 @@ async fn definition_decides_how_its_objects_are_merged() {
     let second = json!({"set": ["b"], "zones": [{"name": "z2"}], "free": {"x": {"z": 2}}});
     let merged = applied(&server, THING, "two", thing(second)).await;
     assert_eq!(merged["spec"]["set"], json!(["a", "b"]));
-    assert_eq!(merged["spec"]["zones"], json!([{"name": "z1", "size": 1}, {"name": "z2"}]));
+    assert_eq!(
+        merged["spec"]["zones"],
+        json!([{"name": "z1", "size": 1}, {"name": "z2"}])
+    );
     assert_eq!(merged["spec"]["free"], json!({"x": {"y": 1, "z": 2}}));
-    for (spec, path) in [(json!({"plain": ["b"]}), ".spec.plain"), (json!({"one": {"b": 1}}), ".spec.one")] {
+    for (spec, path) in [
+        (json!({"plain": ["b"]}), ".spec.plain"),
+        (json!({"one": {"b": 1}}), ".spec.one"),
+    ] {
         let message = failure(apply(&server, THING, "two", thing(spec)).await).2;
-        assert_eq!(message, format!("Apply failed with 1 conflict: conflict with \"one\": {path}"));
+        assert_eq!(
+            message,
+            format!("Apply failed with 1 conflict: conflict with \"one\": {path}")
+        );
     }
     let duplicates = thing(json!({"set": ["a", "a"]}));
     assert_eq!(apply(&server, THING, "two", duplicates).await.0, 422);
@@ -190,7 +214,12 @@ async fn changed_definition_changes_how_its_objects_are_merged() {
     };
     post(&server, DEFINITIONS, list("atomic")).await;
     applied(&server, THING, "one", thing(json!({"list": ["a"]}))).await;
-    assert_eq!(apply(&server, THING, "two", thing(json!({"list": ["b"]}))).await.0, 409);
+    assert_eq!(
+        apply(&server, THING, "two", thing(json!({"list": ["b"]})))
+            .await
+            .0,
+        409
+    );
     let mut as_set = list("set");
     as_set["apiVersion"] = "apiextensions.k8s.io/v1".into();
     as_set["kind"] = "CustomResourceDefinition".into();

@@ -1,12 +1,12 @@
 //! No request of any client ends the process, uses much more memory than the client sent, or keeps the store busy.
 
+use nephele_apiserver::StoreOptions;
 use serde_json::{Value, json};
 
 use crate::support::{
     Call, apply, apply_text, call, failure, get, get_as, json_of, managers, patch, post, send, server,
     server_with,
 };
-use nephele_apiserver::StoreOptions;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const NODES: &str = "/api/v1/nodes";
@@ -25,7 +25,12 @@ fn definition(plural: &str, columns: &Value) -> Value {
 #[tokio::test]
 async fn patch_cannot_nest_by_moving() {
     let server = server();
-    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {"a": {}}})).await;
+    post(
+        &server,
+        NODES,
+        json!({"metadata": {"name": "n"}, "spec": {"a": {}}}),
+    )
+    .await;
     let mut operations = Vec::new();
     let mut last = "a";
     for _ in 0..5000 {
@@ -46,7 +51,12 @@ async fn patch_cannot_nest_by_moving() {
 #[tokio::test]
 async fn patch_cannot_nest_by_copying() {
     let server = server();
-    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {"a": {}}})).await;
+    post(
+        &server,
+        NODES,
+        json!({"metadata": {"name": "n"}, "spec": {"a": {}}}),
+    )
+    .await;
     let mut end = "/spec/a".to_owned();
     let mut operations = Vec::new();
     for round in 0..16 {
@@ -62,7 +72,12 @@ async fn patch_cannot_nest_by_copying() {
 #[tokio::test]
 async fn patch_that_fails_on_its_way_changes_nothing() {
     let server = server();
-    post(&server, MAPS, json!({"metadata": {"name": "a"}, "data": {"k": "v"}})).await;
+    post(
+        &server,
+        MAPS,
+        json!({"metadata": {"name": "a"}, "data": {"k": "v"}}),
+    )
+    .await;
     let path = format!("{MAPS}/a");
     let operations = json!([
         {"op": "add", "path": "/data/z", "value": {}}, {"op": "move", "from": "/data/z", "path": "/nope/x"},
@@ -77,7 +92,12 @@ async fn patch_that_fails_on_its_way_changes_nothing() {
 async fn patch_cannot_keep_the_store_busy_with_a_long_list() {
     let server = server();
     let list: Vec<_> = (0..200_000).map(|_| 0).collect();
-    post(&server, NODES, json!({"metadata": {"name": "n"}, "spec": {"list": list}})).await;
+    post(
+        &server,
+        NODES,
+        json!({"metadata": {"name": "n"}, "spec": {"list": list}}),
+    )
+    .await;
     let insert = json!({"op": "add", "path": "/spec/list/0", "value": 1});
     let operations = Value::Array(vec![insert; 10_000]);
     let (code, _, message) = failure(patch(&server, "json", "/api/v1/nodes/n", &operations).await);
@@ -88,8 +108,10 @@ async fn patch_cannot_keep_the_store_busy_with_a_long_list() {
 async fn patch_of_more_operations_than_a_real_server_takes_is_too_large() {
     let server = server();
     post(&server, NODES, json!({"metadata": {"name": "n"}})).await;
-    let operations =
-        Value::Array(vec![json!({"op": "test", "path": "/metadata/name", "value": "n"}); 10_001]);
+    let operations = Value::Array(vec![
+        json!({"op": "test", "path": "/metadata/name", "value": "n"});
+        10_001
+    ]);
     let answer = failure(patch(&server, "json", "/api/v1/nodes/n", &operations).await);
     let message = "The allowed maximum operations in a JSON patch is 10000, got 10001".to_owned();
     assert_eq!(answer, (413, "RequestEntityTooLarge".to_owned(), message));
@@ -124,7 +146,11 @@ async fn refusal_does_not_outgrow_what_it_refuses() {
     };
     let (code, status) = json_of(call(&server, request).await).await;
     assert_eq!(code, 422);
-    assert!(status.to_string().len() < 100_000, "{} bytes", status.to_string().len());
+    assert!(
+        status.to_string().len() < 100_000,
+        "{} bytes",
+        status.to_string().len()
+    );
     assert_eq!(status["details"]["causes"].as_array().map(Vec::len), Some(64));
 }
 
@@ -132,16 +158,30 @@ async fn refusal_does_not_outgrow_what_it_refuses() {
 #[tokio::test]
 async fn column_of_a_million_steps_is_read_without_recursion() {
     let server = server();
-    for (plural, step) in [("dots", "."), ("names", ".a"), ("stars", "[*]"), ("brackets", "['a']")] {
+    for (plural, step) in [
+        ("dots", "."),
+        ("names", ".a"),
+        ("stars", "[*]"),
+        ("brackets", "['a']"),
+    ] {
         let path = step.repeat(1_000_000 / step.len());
         let columns = json!([{"name": "Deep", "type": "string", "jsonPath": path}]);
         post(&server, DEFINITIONS, definition(plural, &columns)).await;
         let things = format!("/apis/x.io/v1/{plural}");
-        post(&server, &things, json!({"metadata": {"name": "t"}, "a": {"a": [[{"a": 1}]]}})).await;
+        post(
+            &server,
+            &things,
+            json!({"metadata": {"name": "t"}, "a": {"a": [[{"a": 1}]]}}),
+        )
+        .await;
         let (code, table) = get_as(&server, &things, "application/json;as=Table;v=v1;g=meta.k8s.io").await;
         assert_eq!(code, 200);
         // Dots alone name the object itself.
-        assert_eq!(table["rows"][0]["cells"][1].is_null(), plural != "dots", "{plural}");
+        assert_eq!(
+            table["rows"][0]["cells"][1].is_null(),
+            plural != "dots",
+            "{plural}"
+        );
     }
 }
 
@@ -157,12 +197,22 @@ async fn object_of_a_hundred_levels_can_be_applied_and_updated() {
     assert_eq!(apply(&server, path, "one", node(99)).await.0, 201);
     let (code, status) = apply(&server, path, "two&force=true", node(98)).await;
     assert_eq!((code, managers(&status).len()), (200, 2));
-    let (code, object) = patch(&server, "merge", path, &json!({"metadata": {"labels": {"l": "v"}}})).await;
+    let (code, object) = patch(
+        &server,
+        "merge",
+        path,
+        &json!({"metadata": {"labels": {"l": "v"}}}),
+    )
+    .await;
     assert_eq!((code, managers(&object).len()), (200, 3));
     let (_, list) = get(&server, NODES).await;
     assert_eq!(list["items"][0]["metadata"], object["metadata"]);
     let (code, _, message) = failure(apply(&server, path, "one", node(100)).await);
-    assert_eq!((code, message.contains("deeper than 100 levels")), (400, true), "{message}");
+    assert_eq!(
+        (code, message.contains("deeper than 100 levels")),
+        (400, true),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -182,19 +232,27 @@ async fn long_lists_are_merged_in_a_time_that_grows_with_their_length() {
     let server = server();
     let path = "/api/v1/namespaces/default/pods/p";
     let pod = |from: usize| {
-        let containers: Vec<_> =
-            (from..from + 5_000).rev().map(|index| json!({"name": format!("c{index}")})).collect();
+        let containers: Vec<_> = (from..from + 5_000)
+            .rev()
+            .map(|index| json!({"name": format!("c{index}")}))
+            .collect();
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}})
     };
     assert_eq!(apply(&server, path, "one", pod(0)).await.0, 201);
     let (code, merged) = apply(&server, path, "two", pod(2_500)).await;
-    assert_eq!((code, merged["spec"]["containers"].as_array().map(Vec::len)), (200, Some(7_500)));
+    assert_eq!(
+        (code, merged["spec"]["containers"].as_array().map(Vec::len)),
+        (200, Some(7_500))
+    );
 }
 
 /// As with a full etcd: what needs more bytes fails, what frees some does not.
 #[tokio::test]
 async fn clients_store_no_more_than_their_quota_and_can_still_read_and_delete() {
-    let server = server_with(StoreOptions { bytes_max: 100_000, ..StoreOptions::default() });
+    let server = server_with(StoreOptions {
+        bytes_max: 100_000,
+        ..StoreOptions::default()
+    });
     let map =
         |index: usize| json!({"metadata": {"name": format!("m{index}")}, "data": {"k": "x".repeat(20_000)}});
     let mut codes = Vec::new();
@@ -207,9 +265,20 @@ async fn clients_store_no_more_than_their_quota_and_can_still_read_and_delete() 
     let path = format!("{MAPS}/m0");
     let grown = json!({"data": {"more": "x".repeat(20_000)}});
     assert_eq!(failure(patch(&server, "merge", &path, &grown).await), full);
-    assert_eq!(patch(&server, "merge", &path, &json!({"data": {"k": "x"}})).await.0, 200);
-    assert_eq!(get(&server, MAPS).await.1["items"].as_array().map(Vec::len), Some(4));
-    assert_eq!(send(&server, "DELETE", &format!("{MAPS}/m1"), &json!({})).await.0, 200);
+    assert_eq!(
+        patch(&server, "merge", &path, &json!({"data": {"k": "x"}}))
+            .await
+            .0,
+        200
+    );
+    assert_eq!(
+        get(&server, MAPS).await.1["items"].as_array().map(Vec::len),
+        Some(4)
+    );
+    assert_eq!(
+        send(&server, "DELETE", &format!("{MAPS}/m1"), &json!({})).await.0,
+        200
+    );
     assert_eq!(send(&server, "POST", MAPS, &map(7)).await.0, 201);
     assert!(server.store().bytes() <= 100_000);
 }
@@ -218,7 +287,14 @@ async fn clients_store_no_more_than_their_quota_and_can_still_read_and_delete() 
 #[tokio::test]
 async fn bytes_of_a_store_are_those_of_its_objects() {
     let server = server();
-    let count = || server.store().objects().iter().map(|(_, object)| object.bytes.len()).sum::<usize>();
+    let count = || {
+        server
+            .store()
+            .objects()
+            .iter()
+            .map(|(_, object)| object.bytes.len())
+            .sum::<usize>()
+    };
     let before = server.store().bytes();
     assert_eq!(before, count());
     for index in 0..20 {
@@ -230,7 +306,13 @@ async fn bytes_of_a_store_are_those_of_its_objects() {
     assert_eq!(server.store().bytes(), count());
     for index in 0..20 {
         let path = format!("{MAPS}/m{index}");
-        patch(&server, "merge", &path, &json!({"metadata": {"finalizers": null}})).await;
+        patch(
+            &server,
+            "merge",
+            &path,
+            &json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
     }
     assert_eq!((server.store().bytes(), before), (count(), count()));
 }
@@ -239,10 +321,16 @@ async fn bytes_of_a_store_are_those_of_its_objects() {
 #[tokio::test]
 async fn no_object_is_stored_whose_parse_takes_too_much() {
     let server = server();
-    for (piece, code) in
-        [("{\"\":0}", 413), ("[[]]", 413), ("0", 413), ("\"0123456789012345678901234567890123456789\"", 201)]
-    {
-        let list = format!("[{piece}{}]", format!(",{piece}").repeat(1_400_000 / (piece.len() + 1)));
+    for (piece, code) in [
+        ("{\"\":0}", 413),
+        ("[[]]", 413),
+        ("0", 413),
+        ("\"0123456789012345678901234567890123456789\"", 201),
+    ] {
+        let list = format!(
+            "[{piece}{}]",
+            format!(",{piece}").repeat(1_400_000 / (piece.len() + 1))
+        );
         let body = format!("{{\"metadata\":{{\"name\":\"a\"}},\"x\":{list}}}");
         let request = Call {
             method: "POST",

@@ -2,11 +2,13 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
-use kube::api::{
-    Api, DeleteParams, EvictParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent,
-    WatchParams,
+use kube::{
+    Client, ResourceExt as _,
+    api::{
+        Api, DeleteParams, EvictParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent,
+        WatchParams,
+    },
 };
-use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
 use crate::support::server;
@@ -17,7 +19,10 @@ fn client() -> Client {
 
 fn map(name: &str) -> ConfigMap {
     ConfigMap {
-        metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            ..ObjectMeta::default()
+        },
         ..ConfigMap::default()
     }
 }
@@ -39,14 +44,25 @@ async fn objects_live_through_the_client() {
     let patch = Patch::Merge(json!({"data": {"k": "v"}}));
     let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(patched.data.as_ref().unwrap()["k"], "v");
-    let stale = maps.replace("a", &PostParams::default(), &created).await.unwrap_err();
+    let stale = maps
+        .replace("a", &PostParams::default(), &created)
+        .await
+        .unwrap_err();
     assert_eq!(reason(&stale), (409, "Conflict".into()));
     let replaced = maps.replace("a", &PostParams::default(), &patched).await.unwrap();
     assert_eq!(replaced.resource_version(), patched.resource_version());
     assert_eq!(maps.list(&ListParams::default()).await.unwrap().items, [replaced]);
-    assert!(maps.delete("a", &DeleteParams::default()).await.unwrap().is_right());
+    assert!(
+        maps.delete("a", &DeleteParams::default())
+            .await
+            .unwrap()
+            .is_right()
+    );
     assert!(maps.get_opt("a").await.unwrap().is_none());
-    assert_eq!(reason(&maps.get("a").await.unwrap_err()), (404, "NotFound".into()));
+    assert_eq!(
+        reason(&maps.get("a").await.unwrap_err()),
+        (404, "NotFound".into())
+    );
 }
 
 #[tokio::test]
@@ -80,8 +96,13 @@ async fn streaming_list_is_understood() {
     nodes.create(&PostParams::default(), &node).await.unwrap();
     let params = WatchParams::default().initial_events();
     let mut events = nodes.watch(&params, "").await.unwrap().boxed();
-    assert!(matches!(events.try_next().await.unwrap(), Some(WatchEvent::Added(_))));
-    let Some(WatchEvent::Bookmark(bookmark)) = events.try_next().await.unwrap() else { panic!("the end") };
+    assert!(matches!(
+        events.try_next().await.unwrap(),
+        Some(WatchEvent::Added(_))
+    ));
+    let Some(WatchEvent::Bookmark(bookmark)) = events.try_next().await.unwrap() else {
+        panic!("the end")
+    };
     assert_eq!(bookmark.metadata.annotations["k8s.io/initial-events-end"], "true");
 }
 
@@ -95,10 +116,20 @@ async fn status_eviction_and_metadata_work() {
     .unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
     let status = Patch::Merge(json!({"status": {"phase": "Running"}}));
-    let running = pods.patch_status("p", &PatchParams::default(), &status).await.unwrap();
+    let running = pods
+        .patch_status("p", &PatchParams::default(), &status)
+        .await
+        .unwrap();
     assert_eq!(running.status.unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(pods.get_metadata("p").await.unwrap().name_any(), "p");
-    assert_eq!(pods.list_metadata(&ListParams::default()).await.unwrap().items.len(), 1);
+    assert_eq!(
+        pods.list_metadata(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
     pods.evict("p", &EvictParams::default()).await.unwrap();
     assert!(pods.get_opt("p").await.unwrap().is_none());
 }
@@ -114,7 +145,12 @@ async fn discovery_finds_the_kinds() {
         let apps = discovery.get("apps").unwrap();
         let (resource, capabilities) = apps.recommended_kind("Deployment").unwrap();
         assert_eq!(resource.plural, "deployments");
-        assert!(capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == "scale"));
+        assert!(
+            capabilities
+                .subresources
+                .iter()
+                .any(|(subresource, _)| subresource.plural == "scale")
+        );
     }
 }
 
@@ -126,11 +162,23 @@ async fn objects_are_applied() {
         map.data = Some([("k".to_owned(), value.to_owned())].into());
         Patch::Apply(map)
     };
-    let created = maps.patch("a", &PatchParams::apply("one"), &with("1")).await.unwrap();
+    let created = maps
+        .patch("a", &PatchParams::apply("one"), &with("1"))
+        .await
+        .unwrap();
     let entry = &created.metadata.managed_fields.as_ref().unwrap()[0];
-    assert_eq!((entry.manager.as_deref(), entry.operation.as_deref()), (Some("one"), Some("Apply")));
-    let conflict = maps.patch("a", &PatchParams::apply("two"), &with("2")).await.unwrap_err();
+    assert_eq!(
+        (entry.manager.as_deref(), entry.operation.as_deref()),
+        (Some("one"), Some("Apply"))
+    );
+    let conflict = maps
+        .patch("a", &PatchParams::apply("two"), &with("2"))
+        .await
+        .unwrap_err();
     assert_eq!(reason(&conflict), (409, "Conflict".into()));
-    let forced = maps.patch("a", &PatchParams::apply("two").force(), &with("2")).await.unwrap();
+    let forced = maps
+        .patch("a", &PatchParams::apply("two").force(), &with("2"))
+        .await
+        .unwrap();
     assert_eq!(forced.data.as_ref().unwrap()["k"], "2");
 }

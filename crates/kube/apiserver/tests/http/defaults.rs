@@ -13,7 +13,9 @@ async fn new_objects_have_the_defaults_of_their_kind() {
     let retention = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
     let service = |kind: &str, more: Value| {
         let mut spec = json!({"type": kind, "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"});
-        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         spec
     };
     let processors = json!({"type": "Utilization", "averageUtilization": 80});
@@ -37,7 +39,11 @@ async fn new_objects_have_the_defaults_of_their_kind() {
             json!({"updateStrategy": {"type": "OnDelete"}}),
             json!({"revisionHistoryLimit": 10, "updateStrategy": {"type": "OnDelete"}}),
         ),
-        ("/apis/apps/v1/namespaces/default/replicasets", json!({}), json!({"replicas": 1})),
+        (
+            "/apis/apps/v1/namespaces/default/replicasets",
+            json!({}),
+            json!({"replicas": 1}),
+        ),
         (
             "/api/v1/namespaces/default/replicationcontrollers",
             json!({"template": {"metadata": {"labels": {"a": "b"}}}}),
@@ -58,7 +64,10 @@ async fn new_objects_have_the_defaults_of_their_kind() {
         (
             "/api/v1/namespaces/default/services",
             json!({"ports": [{"port": 80}]}),
-            service("ClusterIP", json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]})),
+            service(
+                "ClusterIP",
+                json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}),
+            ),
         ),
         (
             "/api/v1/namespaces/default/services",
@@ -84,7 +93,11 @@ async fn new_objects_have_the_defaults_of_their_kind() {
             json!({}),
             json!({"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}),
         ),
-        ("/api/v1/namespaces/default/persistentvolumeclaims", json!({}), json!({"volumeMode": "Filesystem"})),
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            json!({}),
+            json!({"volumeMode": "Filesystem"}),
+        ),
         (
             "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
             json!({"podSelector": {}, "egress": [{}]}),
@@ -110,10 +123,19 @@ async fn new_objects_have_the_defaults_of_their_kind() {
         let created = post(&server, path, object).await;
         assert_eq!(created["spec"], expected, "{path} {sent}");
         let same = format!("{path}/{}", created["metadata"]["name"].as_str().unwrap());
-        assert_eq!(send(&server, "PUT", &same, &created).await, (200, created), "{path} {sent}");
+        assert_eq!(
+            send(&server, "PUT", &same, &created).await,
+            (200, created),
+            "{path} {sent}"
+        );
     }
     let class = "/apis/storage.k8s.io/v1/storageclasses";
-    let created = post(&server, class, json!({"metadata": {"name": "a"}, "provisioner": "x"})).await;
+    let created = post(
+        &server,
+        class,
+        json!({"metadata": {"name": "a"}, "provisioner": "x"}),
+    )
+    .await;
     assert_eq!(
         (&created["reclaimPolicy"], &created["volumeBindingMode"]),
         (&json!("Delete"), &json!("Immediate"))
@@ -138,7 +160,10 @@ async fn a_default_returns_when_its_field_is_removed_and_has_no_owner() {
     let server = server();
     let path = format!("{DEPLOYMENTS}/d");
     let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 3}});
-    assert_eq!(apply(&server, &path, "m", applied.clone()).await.1["spec"]["replicas"], 3);
+    assert_eq!(
+        apply(&server, &path, "m", applied.clone()).await.1["spec"]["replicas"],
+        3
+    );
     let without = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"paused": true}});
     let (code, applied) = apply(&server, &path, "m", without).await;
     assert_eq!((code, &applied["spec"]["replicas"]), (200, &json!(1)));
@@ -153,19 +178,40 @@ async fn scale_says_what_the_workload_has() {
     let labels = json!({"metadata": {"labels": {"a": "b"}}});
     for (collection, spec) in [
         (DEPLOYMENTS, json!({"selector": {"matchLabels": {"a": "b"}}})),
-        ("/api/v1/namespaces/default/replicationcontrollers", json!({"template": labels})),
+        (
+            "/api/v1/namespaces/default/replicationcontrollers",
+            json!({"template": labels}),
+        ),
     ] {
-        post(&server, collection, json!({"metadata": {"name": "d"}, "spec": spec})).await;
+        post(
+            &server,
+            collection,
+            json!({"metadata": {"name": "d"}, "spec": spec}),
+        )
+        .await;
         let (_, scale) = get(&server, &format!("{collection}/d/scale")).await;
-        assert_eq!((&scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!(1), &json!("a=b")));
+        assert_eq!(
+            (&scale["spec"]["replicas"], &scale["status"]["selector"]),
+            (&json!(1), &json!("a=b"))
+        );
     }
     let names = json!({"plural": "widgets", "kind": "Widget"});
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
     let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"scale": scale}});
     let spec = json!({"group": "x.io", "scope": "Cluster", "names": names, "versions": [version]});
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    post(&server, definitions, json!({"metadata": {"name": "widgets.x.io"}, "spec": spec})).await;
-    post(&server, "/apis/x.io/v1/widgets", json!({"metadata": {"name": "a"}})).await;
+    post(
+        &server,
+        definitions,
+        json!({"metadata": {"name": "widgets.x.io"}, "spec": spec}),
+    )
+    .await;
+    post(
+        &server,
+        "/apis/x.io/v1/widgets",
+        json!({"metadata": {"name": "a"}}),
+    )
+    .await;
     let path = "/apis/x.io/v1/widgets/a/scale";
     let (code, status) = get(&server, path).await;
     let message = "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";

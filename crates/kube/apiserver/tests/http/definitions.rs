@@ -41,7 +41,10 @@ async fn a_patch_of_the_status_of_a_custom_resource_ignores_the_uid() {
     post(&server, DEFINITIONS, things).await;
     let made = post(&server, THINGS, json!({"metadata": {"name": "a"}})).await;
     let others = json!({"metadata": {"uid": "other"}, "status": {"phase": "Running"}});
-    assert_eq!(patch(&server, "merge", &format!("{THINGS}/a"), &others).await.0, 422);
+    assert_eq!(
+        patch(&server, "merge", &format!("{THINGS}/a"), &others).await.0,
+        422
+    );
     let (code, patched) = patch(&server, "merge", &format!("{THINGS}/a/status"), &others).await;
     assert_eq!(
         (code, &patched["metadata"]["uid"], &patched["status"]),
@@ -69,13 +72,26 @@ async fn names_of_a_kind_are_dns_labels() {
         ("spec.names.plural", json!({"plural": "thin.gs", "kind": "Thing"})),
         ("spec.names.plural", json!({"plural": "1things", "kind": "Thing"})),
         ("spec.names.kind", json!({"plural": "things", "kind": "Th/ing"})),
-        ("spec.names.singular", json!({"plural": "things", "kind": "Thing", "singular": "Thing"})),
-        ("spec.names.shortNames", json!({"plural": "things", "kind": "Thing", "shortNames": ["a b"]})),
-        ("spec.names.categories", json!({"plural": "things", "kind": "Thing", "categories": [7]})),
+        (
+            "spec.names.singular",
+            json!({"plural": "things", "kind": "Thing", "singular": "Thing"}),
+        ),
+        (
+            "spec.names.shortNames",
+            json!({"plural": "things", "kind": "Thing", "shortNames": ["a b"]}),
+        ),
+        (
+            "spec.names.categories",
+            json!({"plural": "things", "kind": "Thing", "categories": [7]}),
+        ),
     ];
     for (field, names) in refused {
         let (code, status) = send(&server, "POST", DEFINITIONS, &definition(&names)).await;
-        assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!(field)), "{status}");
+        assert_eq!(
+            (code, &status["details"]["causes"][0]["field"]),
+            (422, &json!(field)),
+            "{status}"
+        );
     }
     post(
         &server,
@@ -89,7 +105,10 @@ async fn names_of_a_kind_are_dns_labels() {
 async fn scope_and_kind_of_a_definition_do_not_change() {
     let server = server();
     post(&server, DEFINITIONS, things()).await;
-    for change in [json!({"spec": {"scope": "Namespaced"}}), json!({"spec": {"names": {"kind": "Other"}}})] {
+    for change in [
+        json!({"spec": {"scope": "Namespaced"}}),
+        json!({"spec": {"names": {"kind": "Other"}}}),
+    ] {
         let (code, _, message) = failure(patch(&server, "merge", DEFINITION, &change).await);
         assert_eq!(code, 422);
         assert!(message.ends_with("field is immutable"), "{message}");
@@ -113,7 +132,12 @@ fn colored(fields: &[&str]) -> Value {
 #[tokio::test]
 async fn custom_objects_are_selected_by_the_fields_of_their_definition() {
     let server = server();
-    post(&server, DEFINITIONS, colored(&[".spec.color", ".spec.size", ".spec.hostNetwork"])).await;
+    post(
+        &server,
+        DEFINITIONS,
+        colored(&[".spec.color", ".spec.size", ".spec.hostNetwork"]),
+    )
+    .await;
     for (name, spec) in [
         ("a", json!({"color": "blue", "size": 3, "hostNetwork": true})),
         ("b", json!({"color": "red"})),
@@ -127,7 +151,10 @@ async fn custom_objects_are_selected_by_the_fields_of_their_definition() {
             let (code, list) = get(&server, &format!("{THINGS}?fieldSelector={selector}")).await;
             assert_eq!(code, 200, "{list}");
             let items = list["items"].as_array().unwrap().clone();
-            items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect::<String>()
+            items
+                .iter()
+                .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+                .collect::<String>()
         }
     };
     for (selector, expected) in [
@@ -143,13 +170,32 @@ async fn custom_objects_are_selected_by_the_fields_of_their_definition() {
         assert_eq!(names(selector).await, expected, "{selector}");
     }
     let unknown = failure(get(&server, &format!("{THINGS}?fieldSelector=spec.parts%3Da")).await);
-    assert_eq!(unknown, (400, "BadRequest".into(), "field label not supported: spec.parts".into()));
+    assert_eq!(
+        unknown,
+        (
+            400,
+            "BadRequest".into(),
+            "field label not supported: spec.parts".into()
+        )
+    );
     let watch = format!("{THINGS}?watch=true&resourceVersion=0&fieldSelector=spec.color%3Dblue");
     let mut watch = Watch::open(&server, &watch).await;
     assert_eq!(watch.brief().await, "ADDED a");
-    patch(&server, "merge", &format!("{THINGS}/b"), &json!({"spec": {"color": "blue"}})).await;
+    patch(
+        &server,
+        "merge",
+        &format!("{THINGS}/b"),
+        &json!({"spec": {"color": "blue"}}),
+    )
+    .await;
     assert_eq!(watch.brief().await, "ADDED b");
-    patch(&server, "merge", &format!("{THINGS}/a"), &json!({"spec": {"color": "green"}})).await;
+    patch(
+        &server,
+        "merge",
+        &format!("{THINGS}/a"),
+        &json!({"spec": {"color": "green"}}),
+    )
+    .await;
     assert_eq!(watch.brief().await, "DELETED a");
     let blue = format!("{THINGS}?fieldSelector=spec.color%3Dblue");
     assert_eq!(send(&server, "DELETE", &blue, &json!({})).await.0, 200);
@@ -166,9 +212,12 @@ async fn selectable_fields_are_those_of_the_requested_version() {
     second["selectableFields"] = json!([{"jsonPath": ".spec.size"}]);
     things["spec"]["versions"].as_array_mut().unwrap().push(second);
     post(&server, DEFINITIONS, things).await;
-    for (version, field, code) in
-        [("v1", "color", 200), ("v2", "color", 400), ("v1", "size", 400), ("v2", "size", 200)]
-    {
+    for (version, field, code) in [
+        ("v1", "color", 200),
+        ("v2", "color", 400),
+        ("v1", "size", 400),
+        ("v2", "size", 200),
+    ] {
         let path = format!("/apis/x.io/{version}/things?fieldSelector=spec.{field}%3Da");
         assert_eq!(get(&server, &path).await.0, code, "{path}");
     }
@@ -186,16 +235,34 @@ async fn selectable_fields_of_a_definition_are_checked() {
             &[".spec.color", ".spec.color"][..],
             "spec.selectableFields[1].jsonPath: Duplicate value: \".spec.color\"".to_owned(),
         ),
-        (&[".spec.nope"], invalid(".spec.nope", "is an invalid path: does not refer to a valid field")),
+        (
+            &[".spec.nope"],
+            invalid(
+                ".spec.nope",
+                "is an invalid path: does not refer to a valid field",
+            ),
+        ),
         (&[".spec.parts"], invalid(".spec.parts", scalar)),
         (&[".spec"], invalid(".spec", scalar)),
         (
             &[".spec.parts[0].a"],
-            invalid(".spec.parts[0].a", "is an invalid path: array notation is not allowed"),
+            invalid(
+                ".spec.parts[0].a",
+                "is an invalid path: array notation is not allowed",
+            ),
         ),
-        (&["spec.color"], invalid("spec.color", "is an invalid path: expected [ or . but got: spec")),
-        (&[""], "spec.selectableFields[0].jsonPath: Required value".to_owned()),
-        (&[".metadata"], invalid(".metadata", "must not point to fields in metadata")),
+        (
+            &["spec.color"],
+            invalid("spec.color", "is an invalid path: expected [ or . but got: spec"),
+        ),
+        (
+            &[""],
+            "spec.selectableFields[0].jsonPath: Required value".to_owned(),
+        ),
+        (
+            &[".metadata"],
+            invalid(".metadata", "must not point to fields in metadata"),
+        ),
     ] {
         let (code, _, message) = failure(send(&server, "POST", DEFINITIONS, &colored(fields)).await);
         let expected =
@@ -203,6 +270,9 @@ async fn selectable_fields_of_a_definition_are_checked() {
         assert_eq!((code, message), (422, expected), "{fields:?}");
     }
     let mut without = colored(&[".spec.color"]);
-    without["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
+    without["spec"]["versions"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("schema");
     assert_eq!(failure(send(&server, "POST", DEFINITIONS, &without).await).0, 422);
 }

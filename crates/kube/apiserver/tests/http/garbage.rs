@@ -98,7 +98,10 @@ const TYPES: [&str; 6] = [
 ];
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
 }
 
 proptest! {
@@ -174,7 +177,12 @@ async fn deep_and_broken_json_is_refused() {
         b"{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"\xc3\x28\"}}",
     ];
     for body in bodies {
-        let request = Call { method: "POST", path, body: body.to_vec(), ..Call::default() };
+        let request = Call {
+            method: "POST",
+            path,
+            body: body.to_vec(),
+            ..Call::default()
+        };
         assert_eq!(json_of(call(&server, request).await).await.0, 400);
     }
 }
@@ -184,7 +192,12 @@ async fn deep_and_broken_json_is_refused() {
 async fn patch_cannot_nest_beyond_what_can_be_read() {
     let server = server();
     let path = "/api/v1/nodes/n";
-    post(&server, "/api/v1/nodes", json!({"metadata": {"name": "n"}, "spec": {"a": {}}})).await;
+    post(
+        &server,
+        "/api/v1/nodes",
+        json!({"metadata": {"name": "n"}, "spec": {"a": {}}}),
+    )
+    .await;
     let mut deep = json!({});
     for _ in 0..90 {
         deep = json!({"a": deep});

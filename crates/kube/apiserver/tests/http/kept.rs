@@ -1,8 +1,6 @@
 //! Answers when a journal keeps the objects, keeps them late or not at all.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use futures::FutureExt as _;
 use nephele_apiserver::{ApiServer, Authentication, Journal, Key, Recorded, Store, StoreOptions, Unkept};
@@ -35,15 +33,25 @@ impl Journal for DiskJournal {
     fn kept(&self) -> Pin<Box<dyn Future<Output = Result<(), Unkept>> + Send>> {
         let mut disk = self.0.subscribe();
         async move {
-            let settled =
-                *disk.wait_for(|disk| *disk != Disk::Slow).await.expect("the test holds the sender");
-            if settled == Disk::Quick { Ok(()) } else { Err(full()) }
+            let settled = *disk
+                .wait_for(|disk| *disk != Disk::Slow)
+                .await
+                .expect("the test holds the sender");
+            if settled == Disk::Quick {
+                Ok(())
+            } else {
+                Err(full())
+            }
         }
         .boxed()
     }
 
     fn admits(&self) -> Result<(), Unkept> {
-        if *self.0.borrow() == Disk::Full { Err(full()) } else { Ok(()) }
+        if *self.0.borrow() == Disk::Full {
+            Err(full())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -70,13 +78,23 @@ async fn write_is_answered_when_it_is_kept_and_a_read_at_once() {
 #[tokio::test]
 async fn nothing_is_changed_on_a_full_disk_and_everything_can_be_read() {
     let (server, journal) = server();
-    assert_eq!(send(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}})).await.0, 201);
+    assert_eq!(
+        send(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}}))
+            .await
+            .0,
+        201
+    );
     journal.0.send_replace(Disk::Full);
     let path = format!("{MAPS}/a");
     let message = "nothing can be changed for now: the state file cannot be written: no space left on device";
     let expected = (503, "ServiceUnavailable".to_owned(), message.to_owned());
-    let calls =
-        [("POST", MAPS), ("PUT", path.as_str()), ("PATCH", &path), ("DELETE", &path), ("DELETE", MAPS)];
+    let calls = [
+        ("POST", MAPS),
+        ("PUT", path.as_str()),
+        ("PATCH", &path),
+        ("DELETE", &path),
+        ("DELETE", MAPS),
+    ];
     for (method, path) in calls {
         let answer = send(&server, method, path, &json!({"metadata": {"name": "b"}})).await;
         assert_eq!(answer.1["details"]["retryAfterSeconds"], 1, "{method}");
@@ -96,14 +114,22 @@ async fn client_is_told_when_its_change_may_be_lost() {
     journal.0.send_replace(Disk::Refuses);
     let answer = send(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}})).await;
     let message = "the change may be lost: the state file cannot be written: no space left on device";
-    assert_eq!(failure(answer), (500, "InternalError".to_owned(), message.to_owned()));
+    assert_eq!(
+        failure(answer),
+        (500, "InternalError".to_owned(), message.to_owned())
+    );
 }
 
 #[tokio::test]
 async fn malformed_managed_fields_of_a_record_are_in_nobodys_way() {
     let deep = (0..110).fold(json!({}), |inner, _| json!({ "f:a": inner }));
     let entry = |fields| json!({"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields});
-    for malformed in [json!(7), json!([7]), json!([{"manager": "m"}]), json!([entry(deep)])] {
+    for malformed in [
+        json!(7),
+        json!([7]),
+        json!([{"manager": "m"}]),
+        json!([entry(deep)]),
+    ] {
         let (_, journal) = server();
         let key = Key::new("", "configmaps", "default", "a");
         let metadata = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7", "managedFields": malformed});

@@ -30,21 +30,33 @@ fn lines(text: &'static str) -> Vec<&'static str> {
 
 fn texts(value: &Value) -> Vec<String> {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter().map(|item| item.as_str().unwrap().to_owned()).collect()
+    list.iter()
+        .map(|item| item.as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// A list joined by commas, or `-` if it is empty.
 fn joined(value: &Value) -> String {
-    Some(texts(value).join(",")).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned())
+    Some(texts(value).join(","))
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| "-".to_owned())
 }
 
 fn verbs(value: &Value) -> String {
     let verbs = joined(value);
-    if verbs == STORED { "stored".to_owned() } else { verbs }
+    if verbs == STORED {
+        "stored".to_owned()
+    } else {
+        verbs
+    }
 }
 
 fn path(group: &str, version: &str) -> String {
-    if group == "core" { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+    if group == "core" {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    }
 }
 
 /// The kinds of aggregated discovery, in the format of `kinds.txt`.
@@ -110,7 +122,12 @@ async fn listed(server: &ApiServer) -> BTreeSet<String> {
                 plural,
                 text(&kind["kind"]),
                 text(&kind["singularName"]),
-                if kind["namespaced"] == true { "namespaced" } else { "cluster" }.to_owned(),
+                if kind["namespaced"] == true {
+                    "namespaced"
+                } else {
+                    "cluster"
+                }
+                .to_owned(),
                 joined(&kind["shortNames"]),
                 joined(&kind["categories"]),
                 verbs(&kind["verbs"]),
@@ -130,7 +147,10 @@ async fn discovery_names_what_a_real_server_names() {
             let served = |index: usize, name: &str| {
                 index < 9 || !NOT_SERVED.contains(&format!("{}/{name}", words[2]).as_str())
             };
-            let kept = words.iter().enumerate().filter(|(index, name)| served(*index, name));
+            let kept = words
+                .iter()
+                .enumerate()
+                .filter(|(index, name)| served(*index, name));
             kept.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
         })
         .collect();
@@ -145,8 +165,12 @@ async fn tables_have_the_columns_of_a_real_server() {
     for line in lines(include_str!("columns.txt")) {
         let (kind, columns) = line.split_once(": ").unwrap();
         let words: Vec<_> = kind.split(' ').collect();
-        let (code, table) =
-            get_as(&server, &format!("{}/{}", path(words[0], words[1]), words[2]), TABLE).await;
+        let (code, table) = get_as(
+            &server,
+            &format!("{}/{}", path(words[0], words[1]), words[2]),
+            TABLE,
+        )
+        .await;
         assert_eq!((code, &table["kind"]), (200, &json!("Table")), "{kind}");
         let shown: Vec<_> = table["columnDefinitions"]
             .as_array()
@@ -168,23 +192,41 @@ async fn each_kind_is_created_shown_watched_and_deleted() {
     let server = server();
     for line in lines(include_str!("kinds.txt")) {
         let words: Vec<_> = line.split(' ').collect();
-        let [group, version, plural, kind, _, scope, ..] = words[..] else { panic!("{line}") };
+        let [group, version, plural, kind, _, scope, ..] = words[..] else {
+            panic!("{line}")
+        };
         // Others are answered, or are there already.
         if words[8] != "stored" {
             continue;
         }
-        let place = if scope == "namespaced" { "/namespaces/default" } else { "" };
+        let place = if scope == "namespaced" {
+            "/namespaces/default"
+        } else {
+            ""
+        };
         let collection = format!("{}{place}/{plural}", path(group, version));
         let mut watch = Watch::open(&server, &format!("{collection}?watch=true&resourceVersion=0")).await;
-        let name = if plural == "customresourcedefinitions" { "x.y.io" } else { "a" };
+        let name = if plural == "customresourcedefinitions" {
+            "x.y.io"
+        } else {
+            "a"
+        };
         let mut object = json!({"metadata": {"name": name}});
         if plural == "customresourcedefinitions" {
             object["spec"] = json!({"group": "y.io", "scope": "Cluster", "names": {"plural": "x", "kind": "X"},
                                     "versions": [{"name": "v1", "served": true, "storage": true}]});
         }
         let created = post(&server, &collection, object).await;
-        let api_version = if group == "core" { version.to_owned() } else { format!("{group}/{version}") };
-        assert_eq!((&created["apiVersion"], &created["kind"]), (&json!(api_version), &json!(kind)), "{line}");
+        let api_version = if group == "core" {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        };
+        assert_eq!(
+            (&created["apiVersion"], &created["kind"]),
+            (&json!(api_version), &json!(kind)),
+            "{line}"
+        );
         let object = format!("{collection}/{name}");
         assert_eq!(get(&server, &object).await, (200, created.clone()), "{line}");
         let label = json!({"metadata": {"labels": {"a": "b"}}});
@@ -194,13 +236,29 @@ async fn each_kind_is_created_shown_watched_and_deleted() {
         assert_eq!(list["kind"], format!("{kind}List"));
         let (_, table) = get_as(&server, &object, TABLE).await;
         let cells = table["rows"][0]["cells"].as_array().unwrap();
-        assert_eq!(cells.len(), table["columnDefinitions"].as_array().unwrap().len(), "{line}");
-        assert_eq!(send(&server, "DELETE", &object, &json!({})).await.0, 200, "{line}");
+        assert_eq!(
+            cells.len(),
+            table["columnDefinitions"].as_array().unwrap().len(),
+            "{line}"
+        );
+        assert_eq!(
+            send(&server, "DELETE", &object, &json!({})).await.0,
+            200,
+            "{line}"
+        );
         assert_eq!(get(&server, &object).await.0, 404, "{line}");
         for expected in ["ADDED", "MODIFIED", "DELETED"] {
             let event = watch.next().await.unwrap();
-            let seen = (&event["type"], &event["object"]["kind"], &event["object"]["apiVersion"]);
-            assert_eq!(seen, (&json!(expected), &json!(kind), &json!(api_version)), "{line}");
+            let seen = (
+                &event["type"],
+                &event["object"]["kind"],
+                &event["object"]["apiVersion"],
+            );
+            assert_eq!(
+                seen,
+                (&json!(expected), &json!(kind), &json!(api_version)),
+                "{line}"
+            );
         }
     }
 }
@@ -209,7 +267,10 @@ async fn each_kind_is_created_shown_watched_and_deleted() {
 async fn what_is_answered_is_not_stored() {
     let server = server();
     let (code, list) = get(&server, "/api/v1/componentstatuses").await;
-    assert_eq!((code, &list["kind"], &list["items"]), (200, &json!("ComponentStatusList"), &json!([])));
+    assert_eq!(
+        (code, &list["kind"], &list["items"]),
+        (200, &json!("ComponentStatusList"), &json!([]))
+    );
     assert_eq!(get(&server, "/api/v1/componentstatuses/etcd-0").await.0, 404);
     for (method, path) in [
         ("GET", "/api/v1/componentstatuses?watch=true"),
@@ -217,13 +278,23 @@ async fn what_is_answered_is_not_stored() {
         ("DELETE", "/api/v1/namespaces"),
         ("GET", "/api/v1/namespaces/default/bindings"),
     ] {
-        assert_eq!(send(&server, method, path, &json!({})).await.0, 405, "{method} {path}");
+        assert_eq!(
+            send(&server, method, path, &json!({})).await.0,
+            405,
+            "{method} {path}"
+        );
     }
     let review = "/apis/authentication.k8s.io/v1/tokenreviews";
     let answer = post(&server, review, json!({"spec": {"token": "abc"}})).await;
-    assert_eq!(answer["status"], json!({"authenticated": false, "error": "invalid bearer token"}));
+    assert_eq!(
+        answer["status"],
+        json!({"authenticated": false, "error": "invalid bearer token"})
+    );
     let reviews = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
-    assert_eq!(post(&server, reviews, json!({"spec": {}})).await["status"], json!({"allowed": true}));
+    assert_eq!(
+        post(&server, reviews, json!({"spec": {}})).await["status"],
+        json!({"allowed": true})
+    );
 }
 
 #[tokio::test]
@@ -233,7 +304,10 @@ async fn a_binding_may_be_sent_to_its_own_collection() {
     post(&server, pods, json!({"metadata": {"name": "p"}})).await;
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, "/api/v1/namespaces/default/bindings", binding).await;
-    assert_eq!(get(&server, &format!("{pods}/p")).await.1["spec"]["nodeName"], "n");
+    assert_eq!(
+        get(&server, &format!("{pods}/p")).await.1["spec"]["nodeName"],
+        "n"
+    );
 }
 
 #[tokio::test]
@@ -245,7 +319,10 @@ async fn an_autoscaler_has_its_target_in_both_versions() {
     let v1 = json!({"metadata": {"name": "a"},
                     "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}});
     let created = post(&server, &of("v1"), v1.clone()).await;
-    assert_eq!((&created["apiVersion"], &created["spec"]), (&json!("autoscaling/v1"), &v1["spec"]));
+    assert_eq!(
+        (&created["apiVersion"], &created["spec"]),
+        (&json!("autoscaling/v1"), &v1["spec"])
+    );
     let (_, stored) = get(&server, &format!("{}/a", of("v2"))).await;
     let utilization = json!({"type": "Utilization", "averageUtilization": 70});
     let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": utilization}}]);
@@ -268,7 +345,13 @@ async fn an_autoscaler_has_its_target_in_both_versions() {
         let (_, table) = get_as(&server, &format!("{}/a", of(version)), TABLE).await;
         assert_eq!(
             table["rows"][0]["cells"].as_array().unwrap()[1..6],
-            [json!("Deployment/d"), json!("cpu: <unknown>/50%"), json!("1"), json!(3), json!(0)]
+            [
+                json!("Deployment/d"),
+                json!("cpu: <unknown>/50%"),
+                json!("1"),
+                json!(3),
+                json!(0)
+            ]
         );
     }
 }
@@ -294,9 +377,18 @@ async fn certificates_are_approved() {
 }
 
 const FACTS: [(&str, &str); 3] = [
-    ("/apis/lab.example/v1/namespaces/default/widgets", "widgets.lab.example"),
-    ("/apis/policy/v1/namespaces/default/poddisruptionbudgets", "poddisruptionbudgets.policy"),
-    ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "leases.coordination.k8s.io"),
+    (
+        "/apis/lab.example/v1/namespaces/default/widgets",
+        "widgets.lab.example",
+    ),
+    (
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+        "poddisruptionbudgets.policy",
+    ),
+    (
+        "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+        "leases.coordination.k8s.io",
+    ),
 ];
 
 async fn widgets(server: &ApiServer) {
@@ -304,7 +396,12 @@ async fn widgets(server: &ApiServer) {
     let names = json!({"plural": "widgets", "kind": "Widget"});
     let spec = json!({"group": "lab.example", "scope": "Namespaced", "names": names, "versions": [version]});
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    post(server, definitions, json!({"metadata": {"name": "widgets.lab.example"}, "spec": spec})).await;
+    post(
+        server,
+        definitions,
+        json!({"metadata": {"name": "widgets.lab.example"}, "spec": spec}),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -313,14 +410,24 @@ async fn an_update_says_which_version_it_replaces() {
     widgets(&server).await;
     for (collection, name) in FACTS {
         let mut object = post(&server, collection, json!({"metadata": {"name": "a"}})).await;
-        let version = object["metadata"].as_object_mut().unwrap().remove("resourceVersion").unwrap();
+        let version = object["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("resourceVersion")
+            .unwrap();
         let path = format!("{collection}/a");
         let message = format!(
             "{name} \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
         );
         let refused = (422, "Invalid".to_owned(), message);
         assert_eq!(failure(send(&server, "PUT", &path, &object).await), refused);
-        let patched = patch(&server, "merge", &path, &json!({"metadata": {"resourceVersion": null}})).await;
+        let patched = patch(
+            &server,
+            "merge",
+            &path,
+            &json!({"metadata": {"resourceVersion": null}}),
+        )
+        .await;
         assert_eq!(failure(patched), refused);
         object["metadata"]["resourceVersion"] = "0".into();
         assert_eq!(failure(send(&server, "PUT", &path, &object).await), refused);
@@ -328,7 +435,10 @@ async fn an_update_says_which_version_it_replaces() {
         assert_eq!(send(&server, "PUT", &path, &object).await.0, 200);
     }
     let status = format!("{}/a/status", FACTS[0].0);
-    assert_eq!(failure(send(&server, "PUT", &status, &json!({"metadata": {"name": "a"}})).await).0, 422);
+    assert_eq!(
+        failure(send(&server, "PUT", &status, &json!({"metadata": {"name": "a"}})).await).0,
+        422
+    );
     let maps = "/api/v1/namespaces/default/configmaps";
     post(&server, maps, json!({"metadata": {"name": "a"}})).await;
     for metadata in [json!({"name": "a"}), json!({"name": "a", "resourceVersion": "0"})] {
@@ -348,8 +458,15 @@ async fn an_update_creates_an_object_of_some_kinds() {
         ("/apis/apps/v1/namespaces/default/deployments", 404),
     ] {
         let object = json!({"metadata": {"name": "a", "resourceVersion": "5"}});
-        assert_eq!(send(&server, "PUT", &format!("{collection}/a"), &object).await.0, code, "{collection}");
-        assert_eq!(get(&server, &format!("{collection}/a")).await.0, if code == 201 { 200 } else { 404 });
+        assert_eq!(
+            send(&server, "PUT", &format!("{collection}/a"), &object).await.0,
+            code,
+            "{collection}"
+        );
+        assert_eq!(
+            get(&server, &format!("{collection}/a")).await.0,
+            if code == 201 { 200 } else { 404 }
+        );
     }
     let other = json!({"metadata": {"name": "b", "uid": "of-another"}});
     let (code, reason, _) = failure(send(&server, "PUT", &format!("{}/b", FACTS[2].0), &other).await);

@@ -1,7 +1,13 @@
 //! The server as its clients see it, without sockets.
 
-#![allow(clippy::unwrap_used, reason = "Clippy knows `#[test]` functions as tests, not what they call")]
-#![allow(clippy::needless_pass_by_value, reason = "`json!` values read best when passed as they are")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "Clippy knows `#[test]` functions as tests, not what they call"
+)]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` values read best when passed as they are"
+)]
 
 mod apply;
 mod apply_lists;

@@ -38,7 +38,10 @@ async fn custom_kinds_are_explained_by_their_definition() {
     assert!(document["components"]["schemas"]["ObjectMeta"]["properties"]["labels"].is_object());
     let (_, document) = get(&server, "/openapi/v3/apis/x.io/v2").await;
     let thing = &document["components"]["schemas"]["io.x.v2.Thing"];
-    assert_eq!((&thing["type"], &thing["properties"]["spec"]), (&json!("object"), &Value::Null));
+    assert_eq!(
+        (&thing["type"], &thing["properties"]["spec"]),
+        (&json!("object"), &Value::Null)
+    );
 }
 
 #[tokio::test]
@@ -86,8 +89,14 @@ async fn all_references_of_a_document_lead_somewhere() {
             let name = reference.split('"').next().unwrap();
             assert!(schemas.contains_key(name), "{name} in {path}");
         }
-        let kinds = schemas.values().filter(|schema| schema["x-kubernetes-group-version-kind"].is_array());
-        assert_eq!(kinds.count(), document["paths"].as_object().unwrap().len(), "{path}");
+        let kinds = schemas
+            .values()
+            .filter(|schema| schema["x-kubernetes-group-version-kind"].is_array());
+        assert_eq!(
+            kinds.count(),
+            document["paths"].as_object().unwrap().len(),
+            "{path}"
+        );
     }
 }
 

@@ -1,11 +1,12 @@
 //! Discovery, health, authentication and other paths that are not resource paths.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::body::Body;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response};
 use nephele_apiserver::{
     ApiServer, Authentication, PortForward, RequestInfo, RequestObserver, Settings, Store, StoreOptions,
@@ -22,16 +23,29 @@ async fn legacy_discovery_lists_groups_versions_and_resources() {
     let server = server();
     assert_eq!(get(&server, "/api").await.1["versions"], json!(["v1"]));
     let (_, groups) = get(&server, "/apis").await;
-    let groups: Vec<_> =
-        groups["groups"].as_array().unwrap().iter().map(|group| group["name"].clone()).collect();
-    for group in ["apps", "rbac.authorization.k8s.io", "authorization.k8s.io", "events.k8s.io", "policy"] {
+    let groups: Vec<_> = groups["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["name"].clone())
+        .collect();
+    for group in [
+        "apps",
+        "rbac.authorization.k8s.io",
+        "authorization.k8s.io",
+        "events.k8s.io",
+        "policy",
+    ] {
         assert!(groups.contains(&json!(group)), "{group}");
     }
     assert!(!groups.contains(&json!("")));
     let (_, core) = get(&server, "/api/v1").await;
     let find = |name: &str| {
         let list = core["resources"].as_array().unwrap();
-        list.iter().find(|resource| resource["name"] == name).cloned().unwrap_or_default()
+        list.iter()
+            .find(|resource| resource["name"] == name)
+            .cloned()
+            .unwrap_or_default()
     };
     assert_eq!(find("pods")["shortNames"], json!(["po"]));
     assert_eq!(
@@ -42,19 +56,37 @@ async fn legacy_discovery_lists_groups_versions_and_resources() {
         (&find("nodes")["namespaced"], &find("nodes/status")["kind"]),
         (&json!(false), &json!("Node"))
     );
-    assert_eq!(get(&server, "/apis/apps").await.1["preferredVersion"]["groupVersion"], "apps/v1");
+    assert_eq!(
+        get(&server, "/apis/apps").await.1["preferredVersion"]["groupVersion"],
+        "apps/v1"
+    );
     assert_eq!(failure(get(&server, "/apis/example.com/v1").await).0, 404);
 }
 
 #[tokio::test]
 async fn aggregated_discovery_is_answered_to_those_who_ask() {
     let server = server();
-    let response = call(&server, Call { path: "/apis", accept: AGGREGATED, ..Call::default() }).await;
+    let response = call(
+        &server,
+        Call {
+            path: "/apis",
+            accept: AGGREGATED,
+            ..Call::default()
+        },
+    )
+    .await;
     let content_type = response.headers()["content-type"].to_str().unwrap().to_owned();
-    assert_eq!(content_type, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    assert_eq!(
+        content_type,
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    );
     let (_, list) = json_of(response).await;
-    let apps =
-        list["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "apps").unwrap();
+    let apps = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|item| item["metadata"]["name"] == "apps")
+        .unwrap();
     let deployment = &apps["versions"][0]["resources"]
         .as_array()
         .unwrap()
@@ -62,9 +94,16 @@ async fn aggregated_discovery_is_answered_to_those_who_ask() {
         .find(|r| r["resource"] == "deployments")
         .unwrap()
         .clone();
-    assert_eq!(deployment["responseKind"], json!({"group": "apps", "version": "v1", "kind": "Deployment"}));
-    let subresources: Vec<_> =
-        deployment["subresources"].as_array().unwrap().iter().map(|s| s["subresource"].clone()).collect();
+    assert_eq!(
+        deployment["responseKind"],
+        json!({"group": "apps", "version": "v1", "kind": "Deployment"})
+    );
+    let subresources: Vec<_> = deployment["subresources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["subresource"].clone())
+        .collect();
     assert_eq!(subresources, ["status", "scale"]);
     let (_, core) = get_as(&server, "/api", AGGREGATED).await;
     assert_eq!(core["items"].as_array().unwrap().len(), 1);
@@ -79,13 +118,25 @@ async fn custom_kind_is_discovered() {
                  "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["wd"], "categories": ["all"]},
                  "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}}]},
     });
-    post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    post(
+        &server,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        definition,
+    )
+    .await;
     let (_, list) = get(&server, "/apis/example.com/v1").await;
-    let names: Vec<_> =
-        list["resources"].as_array().unwrap().iter().map(|resource| resource["name"].clone()).collect();
+    let names: Vec<_> = list["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|resource| resource["name"].clone())
+        .collect();
     assert_eq!(names, ["widgets", "widgets/status"]);
     assert_eq!(
-        (&list["resources"][0]["shortNames"], &list["resources"][0]["categories"]),
+        (
+            &list["resources"][0]["shortNames"],
+            &list["resources"][0]["categories"]
+        ),
         (&json!(["wd"]), &json!(["all"]))
     );
 }
@@ -94,14 +145,22 @@ async fn custom_kind_is_discovered() {
 async fn kubectl_finds_what_it_asks_for_before_it_applies() {
     let server = server();
     let (_, root) = get(&server, "/openapi/v3").await;
-    let path = root["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
+    let path = root["paths"]["apis/apps/v1"]["serverRelativeURL"]
+        .as_str()
+        .unwrap();
     let (_, document) = get(&server, path).await;
     let operation = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     assert_eq!(
         operation["x-kubernetes-group-version-kind"],
         json!({"group": "apps", "version": "v1", "kind": "Deployment"})
     );
-    let named = |name: &str| operation["parameters"].as_array().unwrap().iter().any(|p| p["name"] == name);
+    let named = |name: &str| {
+        operation["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|p| p["name"] == name)
+    };
     assert!(named("fieldValidation"));
     assert_eq!(get(&server, "/openapi/v2").await.1["swagger"], "2.0");
     assert_eq!(get(&server, "/openapi/v3/apis/none/v1").await.0, 404);
@@ -117,7 +176,14 @@ async fn health_answers_text() {
         ("/readyz", "ok"),
         ("/readyz?verbose", "[+]ping ok\n[+]etcd ok\nreadyz check passed\n"),
     ] {
-        let response = call(&server, Call { path, ..Call::default() }).await;
+        let response = call(
+            &server,
+            Call {
+                path,
+                ..Call::default()
+            },
+        )
+        .await;
         assert_eq!(response.status(), 200);
         let bytes = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
         assert_eq!(bytes, expected, "{path}");
@@ -135,11 +201,27 @@ async fn unknown_users_are_turned_away() {
         assert_eq!(failure(get(&server, path).await), expected, "{path}");
     }
     for path in ["/healthz", "/livez", "/readyz", "/version"] {
-        assert_eq!(call(&server, Call { path, ..Call::default() }).await.status(), 200, "{path}");
+        assert_eq!(
+            call(
+                &server,
+                Call {
+                    path,
+                    ..Call::default()
+                }
+            )
+            .await
+            .status(),
+            200,
+            "{path}"
+        );
     }
-    let user = UserInfo { name: "kubernetes-admin".into(), groups: vec!["system:masters".into()] };
-    let mut request =
-        Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews").body(Body::from("{}")).unwrap();
+    let user = UserInfo {
+        name: "kubernetes-admin".into(),
+        groups: vec!["system:masters".into()],
+    };
+    let mut request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .body(Body::from("{}"))
+        .unwrap();
     request.extensions_mut().insert(user);
     let (code, review) = json_of(server.handle(request).await).await;
     assert_eq!(code, 201);
@@ -152,15 +234,29 @@ async fn unknown_users_are_turned_away() {
 async fn whoever_is_let_in_may_do_everything() {
     let server = server();
     let review = json!({"spec": {"resourceAttributes": {"verb": "delete", "resource": "nodes"}}});
-    let answer = post(&server, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await;
+    let answer = post(
+        &server,
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        review,
+    )
+    .await;
     assert_eq!(
         (&answer["kind"], &answer["status"]["allowed"]),
         (&json!("SelfSubjectAccessReview"), &json!(true))
     );
-    assert_eq!(failure(get(&server, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await).0, 405);
+    assert_eq!(
+        failure(get(&server, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await).0,
+        405
+    );
     assert_eq!(
         failure(
-            send(&server, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &json!([])).await
+            send(
+                &server,
+                "POST",
+                "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                &json!([])
+            )
+            .await
         )
         .0,
         400
@@ -190,13 +286,36 @@ async fn port_forward_is_handed_over_for_pods_that_exist() {
     assert_eq!(get(&server, &path).await.0, 404, "there is no port-forward yet");
     let server = server.with_port_forward(Arc::new(Echo));
     for method in ["GET", "POST"] {
-        let response = call(&server, Call { method, path: &path, ..Call::default() }).await;
+        let response = call(
+            &server,
+            Call {
+                method,
+                path: &path,
+                ..Call::default()
+            },
+        )
+        .await;
         let bytes = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
         assert_eq!(bytes, format!("{method} default/a"));
     }
     let missing = failure(get(&server, &format!("{pods}/b/portforward")).await);
-    assert_eq!(missing, (404, "NotFound".to_owned(), "pods \"b\" not found".to_owned()));
-    assert_eq!(call(&server, Call { method: "PUT", path: &path, ..Call::default() }).await.status(), 405);
+    assert_eq!(
+        missing,
+        (404, "NotFound".to_owned(), "pods \"b\" not found".to_owned())
+    );
+    assert_eq!(
+        call(
+            &server,
+            Call {
+                method: "PUT",
+                path: &path,
+                ..Call::default()
+            }
+        )
+        .await
+        .status(),
+        405
+    );
 }
 
 #[derive(Default)]
@@ -212,13 +331,28 @@ impl RequestObserver for Log {
 #[tokio::test]
 async fn observer_is_told_of_each_request() {
     let log = Arc::new(Log::default());
-    let settings = Settings { observer: Some(log.clone()), ..(*settings(Authentication::AllowAll)).clone() };
+    let settings = Settings {
+        observer: Some(log.clone()),
+        ..(*settings(Authentication::AllowAll)).clone()
+    };
     let server = ApiServer::new(Store::new(StoreOptions::default()), Arc::new(settings));
     get(&server, "/api/v1/nodes").await;
     get(&server, "/api/v1/nodes/a/status").await;
     get(&server, "/readyz").await;
-    call(&server, Call { path: "/api/v1/nodes?watch=true", ..Call::default() }).await;
-    let expected = [("list nodes", 200), ("get nodes status", 404), ("get", 200), ("watch nodes", 200)];
+    call(
+        &server,
+        Call {
+            path: "/api/v1/nodes?watch=true",
+            ..Call::default()
+        },
+    )
+    .await;
+    let expected = [
+        ("list nodes", 200),
+        ("get nodes status", 404),
+        ("get", 200),
+        ("watch nodes", 200),
+    ];
     let seen = log.0.lock().unwrap().clone();
     assert_eq!(seen, expected.map(|(text, code)| (text.to_owned(), code)));
 }
@@ -228,7 +362,19 @@ async fn large_body_is_refused() {
     let server = server();
     let body = vec![b' '; 3 * 1024 * 1024 + 1];
     let path = "/api/v1/namespaces/default/configmaps";
-    let outcome = json_of(call(&server, Call { method: "POST", path, body, ..Call::default() }).await).await;
+    let outcome = json_of(
+        call(
+            &server,
+            Call {
+                method: "POST",
+                path,
+                body,
+                ..Call::default()
+            },
+        )
+        .await,
+    )
+    .await;
     let (code, reason, _) = failure(outcome);
     assert_eq!((code, reason.as_str()), (413, "RequestEntityTooLarge"));
 }
@@ -246,9 +392,19 @@ async fn protobuf_body_is_read_and_json_answered() {
     let server = server();
     let content_type = "application/vnd.kubernetes.protobuf";
     let accept = "application/vnd.kubernetes.protobuf, */*";
-    let request = Call { method: "POST", path: "/api/v1/namespaces", content_type, accept, body };
+    let request = Call {
+        method: "POST",
+        path: "/api/v1/namespaces",
+        content_type,
+        accept,
+        body,
+    };
     let response = call(&server, request).await;
     assert_eq!(response.headers()["content-type"], "application/json");
     let (code, created): (u16, Value) = json_of(response).await;
-    assert_eq!((code, &created["metadata"]["name"]), (201, &json!("x")), "{created}");
+    assert_eq!(
+        (code, &created["metadata"]["name"]),
+        (201, &json!("x")),
+        "{created}"
+    );
 }

@@ -18,7 +18,11 @@ pub(crate) fn now() -> Timestamp {
 
 pub(crate) fn settings(authentication: Authentication) -> Arc<Settings> {
     Arc::new(Settings {
-        version: Version { major: "1".into(), minor: "36".into(), git_version: "v1.36.3".into() },
+        version: Version {
+            major: "1".into(),
+            minor: "36".into(),
+            git_version: "v1.36.3".into(),
+        },
         authentication,
         clock: Arc::new(now),
         observer: None,
@@ -45,7 +49,13 @@ pub(crate) struct Call<'a> {
 
 impl Default for Call<'_> {
     fn default() -> Self {
-        Self { method: "GET", path: "/", content_type: "", accept: "", body: Vec::new() }
+        Self {
+            method: "GET",
+            path: "/",
+            content_type: "",
+            accept: "",
+            body: Vec::new(),
+        }
     }
 }
 
@@ -67,17 +77,51 @@ pub(crate) async fn json_of(response: Response<Body>) -> (u16, Value) {
 }
 
 pub(crate) async fn get(server: &ApiServer, path: &str) -> (u16, Value) {
-    json_of(call(server, Call { path, ..Call::default() }).await).await
+    json_of(
+        call(
+            server,
+            Call {
+                path,
+                ..Call::default()
+            },
+        )
+        .await,
+    )
+    .await
 }
 
 pub(crate) async fn get_as(server: &ApiServer, path: &str, accept: &str) -> (u16, Value) {
-    json_of(call(server, Call { path, accept, ..Call::default() }).await).await
+    json_of(
+        call(
+            server,
+            Call {
+                path,
+                accept,
+                ..Call::default()
+            },
+        )
+        .await,
+    )
+    .await
 }
 
 pub(crate) async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let content_type = "application/json";
     let body = body.to_string().into_bytes();
-    json_of(call(server, Call { method, path, content_type, body, ..Call::default() }).await).await
+    json_of(
+        call(
+            server,
+            Call {
+                method,
+                path,
+                content_type,
+                body,
+                ..Call::default()
+            },
+        )
+        .await,
+    )
+    .await
 }
 
 pub(crate) async fn post(server: &ApiServer, path: &str, body: Value) -> Value {
@@ -89,7 +133,13 @@ pub(crate) async fn post(server: &ApiServer, path: &str, body: Value) -> Value {
 pub(crate) async fn patch(server: &ApiServer, kind: &str, path: &str, body: &Value) -> (u16, Value) {
     let content_type = format!("application/{kind}-patch+json");
     let body = body.to_string().into_bytes();
-    let call_of = Call { method: "PATCH", path, content_type: &content_type, body, ..Call::default() };
+    let call_of = Call {
+        method: "PATCH",
+        path,
+        content_type: &content_type,
+        body,
+        ..Call::default()
+    };
     json_of(call(server, call_of).await).await
 }
 
@@ -103,22 +153,39 @@ pub(crate) async fn apply_text(server: &ApiServer, path: &str, query: &str, body
     let path = format!("{path}?fieldManager={query}");
     let content_type = "application/apply-patch+yaml";
     let body = body.as_bytes().to_vec();
-    let request = Call { method: "PATCH", path: &path, content_type, body, ..Call::default() };
+    let request = Call {
+        method: "PATCH",
+        path: &path,
+        content_type,
+        body,
+        ..Call::default()
+    };
     json_of(call(server, request).await).await
 }
 
 /// `managedFields` of an object, an entry a line: `manager operation subresource fields`.
 pub(crate) fn managers(object: &Value) -> Vec<String> {
-    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let entries = object["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
     let line = |entry: &Value| {
         assert_eq!(entry["fieldsType"], "FieldsV1");
-        assert!(entry["time"].is_string() && entry["apiVersion"].is_string(), "{entry}");
+        assert!(
+            entry["time"].is_string() && entry["apiVersion"].is_string(),
+            "{entry}"
+        );
         let subresource = match text(entry, "subresource") {
             none if none.is_empty() => none,
             some => format!(" {some}"),
         };
-        format!("{} {}{subresource} {}", text(entry, "manager"), text(entry, "operation"), entry["fieldsV1"])
+        format!(
+            "{} {}{subresource} {}",
+            text(entry, "manager"),
+            text(entry, "operation"),
+            entry["fieldsV1"]
+        )
     };
     entries.iter().map(line).collect()
 }
@@ -149,9 +216,20 @@ impl Watch {
     }
 
     pub(crate) async fn open_as(server: &ApiServer, path: &str, accept: &str) -> Self {
-        let response = call(server, Call { path, accept, ..Call::default() }).await;
+        let response = call(
+            server,
+            Call {
+                path,
+                accept,
+                ..Call::default()
+            },
+        )
+        .await;
         assert_eq!(response.status(), 200);
-        Self { stream: BodyStream::new(response.into_body()), buffer: Vec::new() }
+        Self {
+            stream: BodyStream::new(response.into_body()),
+            buffer: Vec::new(),
+        }
     }
 
     /// The next event. None when the watch has ended.
@@ -176,8 +254,14 @@ impl Watch {
 pub(crate) fn brief(event: &Value) -> String {
     let metadata = &event["object"]["metadata"];
     let end = metadata["annotations"]["k8s.io/initial-events-end"] == "true";
-    let name = if end { "@end" } else { metadata["name"].as_str().unwrap_or_default() };
-    format!("{} {name}", event["type"].as_str().unwrap_or_default()).trim().to_owned()
+    let name = if end {
+        "@end"
+    } else {
+        metadata["name"].as_str().unwrap_or_default()
+    };
+    format!("{} {name}", event["type"].as_str().unwrap_or_default())
+        .trim()
+        .to_owned()
 }
 
 /// A request of a user with headers.
@@ -193,7 +277,11 @@ pub(crate) async fn request_as(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+    let body = if body.is_null() {
+        Body::empty()
+    } else {
+        Body::from(body.to_string())
+    };
     let mut request = request.body(body).unwrap();
     if let Some(user) = user {
         request.extensions_mut().insert(user);

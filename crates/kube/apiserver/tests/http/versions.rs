@@ -16,7 +16,11 @@ fn convert(object: &Value, api_version: &str) -> Result<Value, String> {
     if object["spec"]["broken"] == true {
         return Err("it is broken".to_owned());
     }
-    let (from, to) = if api_version == "x.io/v1" { ("count", "size") } else { ("size", "count") };
+    let (from, to) = if api_version == "x.io/v1" {
+        ("count", "size")
+    } else {
+        ("size", "count")
+    };
     if let Some(spec) = object["spec"].as_object_mut()
         && let Some(value) = spec.remove(from)
     {
@@ -29,7 +33,10 @@ fn convert(object: &Value, api_version: &str) -> Result<Value, String> {
 /// A server with such a kind, whose definition has a webhook.
 async fn server() -> ApiServer {
     let conversions = [("x.io".to_owned(), Conversion(convert))].into();
-    let server = server_with(StoreOptions { conversions, ..StoreOptions::default() });
+    let server = server_with(StoreOptions {
+        conversions,
+        ..StoreOptions::default()
+    });
     let version = |name: &str, storage: bool| {
         let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size"});
         json!({"name": name, "served": true, "storage": storage, "subresources": {"status": {}},
@@ -67,12 +74,21 @@ async fn each_request_sees_the_fields_of_its_version() {
     let (_, table) = get_as(&server, &format!("{OLD}?includeObject=Object"), TABLE).await;
     assert_eq!(table["rows"], json!([{"cells": ["t", 1], "object": created}]));
 
-    let (code, patched) = patch(&server, "merge", &format!("{OLD}/t"), &json!({"spec": {"count": 5}})).await;
+    let (code, patched) = patch(
+        &server,
+        "merge",
+        &format!("{OLD}/t"),
+        &json!({"spec": {"count": 5}}),
+    )
+    .await;
     assert_eq!((code, &patched["spec"]), (200, &json!({"count": 5, "same": 2})));
     assert_eq!(watch.next().await.expect("an event")["object"], patched);
     let test =
         json!([{"op": "test", "path": "/spec/count", "value": 5}, {"op": "remove", "path": "/spec/count"}]);
-    assert_eq!(patch(&server, "json", &format!("{OLD}/t"), &test).await.1["spec"], json!({"same": 2}));
+    assert_eq!(
+        patch(&server, "json", &format!("{OLD}/t"), &test).await.1["spec"],
+        json!({"same": 2})
+    );
     let mut next = get(&server, &format!("{OLD}/t")).await.1;
     next["spec"]["count"] = 6.into();
     assert_eq!(
@@ -80,9 +96,17 @@ async fn each_request_sees_the_fields_of_its_version() {
         json!({"count": 6, "same": 2})
     );
     let (_, seen) = get(&server, &format!("{NEW}/t")).await;
-    assert_eq!((&seen["spec"], &seen["metadata"]["generation"]), (&json!({"size": 6, "same": 2}), &json!(4)));
+    assert_eq!(
+        (&seen["spec"], &seen["metadata"]["generation"]),
+        (&json!({"size": 6, "same": 2}), &json!(4))
+    );
     let status = json!({"status": {"ready": true}});
-    assert_eq!(patch(&server, "merge", &format!("{OLD}/t/status"), &status).await.1["spec"]["count"], 6);
+    assert_eq!(
+        patch(&server, "merge", &format!("{OLD}/t/status"), &status)
+            .await
+            .1["spec"]["count"],
+        6
+    );
 }
 
 #[tokio::test]
@@ -95,7 +119,10 @@ async fn an_object_that_cannot_be_converted_is_refused_or_shown_as_it_is_stored(
     post(&server, NEW, thing("v1", broken.clone())).await;
     let (_, list) = get(&server, OLD).await;
     let shown = &list["items"][0];
-    assert_eq!((&shown["apiVersion"], &shown["spec"]), (&json!("x.io/v1beta1"), &broken));
+    assert_eq!(
+        (&shown["apiVersion"], &shown["spec"]),
+        (&json!("x.io/v1beta1"), &broken)
+    );
 }
 
 #[tokio::test]
@@ -103,7 +130,13 @@ async fn fields_are_owned_across_versions() {
     let server = server().await;
     let old = format!("{OLD}/t");
     let new = format!("{NEW}/t");
-    apply(&server, &old, "one", thing("v1beta1", json!({"count": 1, "same": 2}))).await;
+    apply(
+        &server,
+        &old,
+        "one",
+        thing("v1beta1", json!({"count": 1, "same": 2})),
+    )
+    .await;
     let conflict = failure(apply(&server, &new, "two", thing("v1", json!({"size": 3}))).await);
     let message = "Apply failed with 1 conflict: conflict with \"one\": .spec.size";
     assert_eq!(conflict, (409, "Conflict".to_owned(), message.to_owned()));
@@ -113,16 +146,27 @@ async fn fields_are_owned_across_versions() {
     assert_eq!(managers(&both), [one, two]);
 
     // An update of one version takes a field from the appliers of both.
-    let (_, patched) =
-        patch(&server, "merge", &format!("{old}?fieldManager=three"), &json!({"spec": {"count": 4}})).await;
+    let (_, patched) = patch(
+        &server,
+        "merge",
+        &format!("{old}?fieldManager=three"),
+        &json!({"spec": {"count": 4}}),
+    )
+    .await;
     let one = r#"one Apply {"f:spec":{".":{},"f:same":{}}}"#;
     let two = r#"two Apply {"f:spec":{}}"#;
-    assert_eq!(managers(&patched), [one, two, r#"three Update {"f:spec":{"f:count":{}}}"#]);
+    assert_eq!(
+        managers(&patched),
+        [one, two, r#"three Update {"f:spec":{"f:count":{}}}"#]
+    );
 
     // An applier that changes to another version loses nothing and keeps nothing.
     let (_, forced) = apply(&server, &new, "one&force=true", thing("v1", json!({"size": 5}))).await;
     assert_eq!(forced["spec"], json!({"size": 5}));
-    assert_eq!(managers(&forced), [r#"one Apply {"f:spec":{".":{},"f:size":{}}}"#, two]);
+    assert_eq!(
+        managers(&forced),
+        [r#"one Apply {"f:spec":{".":{},"f:size":{}}}"#, two]
+    );
     let (_, gone) = apply(
         &server,
         &old,
@@ -130,5 +174,8 @@ async fn fields_are_owned_across_versions() {
         json!({"apiVersion": "x.io/v1beta1", "kind": "Thing", "metadata": {"name": "t"}}),
     )
     .await;
-    assert_eq!((&gone["spec"], managers(&gone)), (&json!({}), vec![two.to_owned()]));
+    assert_eq!(
+        (&gone["spec"], managers(&gone)),
+        (&json!({}), vec![two.to_owned()])
+    );
 }

@@ -1,9 +1,13 @@
 //! The events that watchers receive.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
-use std::thread;
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use futures::StreamExt as _;
 use nephele_apiserver::{ApiServer, Authentication, Key, Object, Settings, StoreOptions};
@@ -19,7 +23,10 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 async fn label(server: &ApiServer, name: &str, value: &str) {
     let body = json!({"metadata": {"labels": {"l": value}}});
-    assert_eq!(patch(server, "merge", &format!("{PODS}/{name}"), &body).await.0, 200);
+    assert_eq!(
+        patch(server, "merge", &format!("{PODS}/{name}"), &body).await.0,
+        200
+    );
 }
 
 async fn version(server: &ApiServer) -> String {
@@ -40,14 +47,21 @@ async fn list_and_watch_miss_nothing() {
     assert_eq!(watch.brief().await, "MODIFIED a");
     let gone = watch.next().await.unwrap();
     assert_eq!(brief(&gone), "DELETED b");
-    assert_eq!(gone["object"]["metadata"]["resourceVersion"], version(&server).await.as_str());
+    assert_eq!(
+        gone["object"]["metadata"]["resourceVersion"],
+        version(&server).await.as_str()
+    );
 }
 
 #[tokio::test]
 async fn watch_without_a_version_begins_with_what_is_there() {
     let server = server();
     post(&server, PODS, pod("a", json!({}))).await;
-    for query in ["watch=true", "watch=1&resourceVersion=0", "watch&resourceVersion="] {
+    for query in [
+        "watch=true",
+        "watch=1&resourceVersion=0",
+        "watch&resourceVersion=",
+    ] {
         let mut watch = Watch::open(&server, &format!("{PODS}?{query}")).await;
         assert_eq!(watch.brief().await, "ADDED a", "{query}");
     }
@@ -80,8 +94,11 @@ async fn object_enters_and_leaves_a_selector() {
     let server = server();
     post(&server, PODS, pod("a", json!({"l": "out"}))).await;
     let from = version(&server).await;
-    let mut watch =
-        Watch::open(&server, &format!("{PODS}?watch=true&resourceVersion={from}&labelSelector=l%3Din")).await;
+    let mut watch = Watch::open(
+        &server,
+        &format!("{PODS}?watch=true&resourceVersion={from}&labelSelector=l%3Din"),
+    )
+    .await;
     for value in ["other", "in", "out"] {
         label(&server, "a", value).await;
     }
@@ -92,7 +109,10 @@ async fn object_enters_and_leaves_a_selector() {
         (brief(&left).as_str(), &left["object"]["metadata"]["labels"]["l"]),
         ("DELETED a", &json!("in"))
     );
-    assert_eq!(left["object"]["metadata"]["resourceVersion"], version(&server).await.as_str());
+    assert_eq!(
+        left["object"]["metadata"]["resourceVersion"],
+        version(&server).await.as_str()
+    );
     // A watcher gets no deletion of an object that its selector excludes.
     send(&server, "DELETE", &format!("{PODS}/a"), &json!({})).await;
     post(&server, PODS, pod("b", json!({"l": "in"}))).await;
@@ -104,7 +124,12 @@ async fn watches_keep_to_their_namespace_and_fields() {
     let server = server();
     let mut fields = Watch::open(&server, "/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3Dn").await;
     let mut namespace = Watch::open(&server, &format!("{PODS}?watch=true")).await;
-    post(&server, "/api/v1/namespaces/kube-system/pods", pod("elsewhere", json!({}))).await;
+    post(
+        &server,
+        "/api/v1/namespaces/kube-system/pods",
+        pod("elsewhere", json!({})),
+    )
+    .await;
     post(&server, PODS, pod("a", json!({}))).await;
     let binding = json!({"target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{PODS}/a/binding"), binding).await;
@@ -115,7 +140,10 @@ async fn watches_keep_to_their_namespace_and_fields() {
 
 #[tokio::test]
 async fn watcher_behind_the_log_lists_again() {
-    let server = server_with(StoreOptions { event_log_capacity: 2, ..StoreOptions::default() });
+    let server = server_with(StoreOptions {
+        event_log_capacity: 2,
+        ..StoreOptions::default()
+    });
     let from = version(&server).await;
     let mut slow = Watch::open(&server, &format!("{PODS}?watch=true&resourceVersion={from}")).await;
     for name in ["a", "b", "c"] {
@@ -123,7 +151,10 @@ async fn watcher_behind_the_log_lists_again() {
     }
     let error = slow.next().await.unwrap();
     assert_eq!(error["type"], "ERROR");
-    assert_eq!((&error["object"]["code"], &error["object"]["reason"]), (&json!(410), &json!("Expired")));
+    assert_eq!(
+        (&error["object"]["code"], &error["object"]["reason"]),
+        (&json!(410), &json!("Expired"))
+    );
     assert_eq!(slow.next().await, None);
     let mut late = Watch::open(&server, &format!("{PODS}?watch=true&resourceVersion={from}")).await;
     assert_eq!(late.next().await.unwrap()["object"]["code"], 410);
@@ -158,11 +189,19 @@ async fn idle_watcher_gets_bookmarks_and_an_end() {
     let path = format!("{PODS}?watch=true&allowWatchBookmarks=true&timeoutSeconds=150");
     let mut watch = Watch::open(&server, &path).await;
     let started = tokio::time::Instant::now();
-    post(&server, "/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "other"}})).await;
+    post(
+        &server,
+        "/api/v1/namespaces/default/configmaps",
+        json!({"metadata": {"name": "other"}}),
+    )
+    .await;
     for minute in 1..=2 {
         let bookmark = watch.next().await.unwrap();
         // Changes of other kinds advance the version of the bookmark.
-        assert_eq!(bookmark["object"]["metadata"]["resourceVersion"], version(&server).await.as_str());
+        assert_eq!(
+            bookmark["object"]["metadata"]["resourceVersion"],
+            version(&server).await.as_str()
+        );
         assert_eq!(
             (brief(&bookmark).as_str(), started.elapsed()),
             ("BOOKMARK", Duration::from_secs(60 * minute))
@@ -205,9 +244,9 @@ fn run(server: &ApiServer, step: &Step) {
     match step {
         Step::Put { name, label } => {
             let labels = json!({"l": label.to_string()});
-            let changed = server
-                .store()
-                .modify(now(), &key(name), |value| value["metadata"]["labels"] = labels.clone());
+            let changed = server.store().modify(now(), &key(name), |value| {
+                value["metadata"]["labels"] = labels.clone()
+            });
             if changed.is_err() {
                 let value = json!({"metadata": {"labels": labels}});
                 server.store().create(now(), &key(name), value).unwrap();
@@ -215,7 +254,9 @@ fn run(server: &ApiServer, step: &Step) {
         }
         Step::Delete { name } => {
             // The pod may not exist.
-            let _ = server.store().delete(now(), &key(name), &nephele_apiserver::DeleteOptions::default());
+            let _ = server
+                .store()
+                .delete(now(), &key(name), &nephele_apiserver::DeleteOptions::default());
         }
     }
 }
@@ -274,7 +315,10 @@ proptest! {
 /// A client that stops reading keeps no object in memory: neither the initial objects nor later changes.
 #[tokio::test]
 async fn watcher_that_does_not_read_holds_no_objects() {
-    let server = server_with(StoreOptions { event_log_capacity: 4, ..StoreOptions::default() });
+    let server = server_with(StoreOptions {
+        event_log_capacity: 4,
+        ..StoreOptions::default()
+    });
     let store = server.store();
     let key = |index: usize| Key::new("", "configmaps", "default", &format!("m{index:03}"));
     // More than is written at once.
@@ -291,12 +335,16 @@ async fn watcher_that_does_not_read_holds_no_objects() {
     let mut second = Vec::new();
     for index in 0..100 {
         first.push(Arc::downgrade(&store.get(&key(index)).unwrap()));
-        store.modify(now(), &key(index), |map| map["data"]["text"] = "y".into()).unwrap();
+        store
+            .modify(now(), &key(index), |map| map["data"]["text"] = "y".into())
+            .unwrap();
         second.push(Arc::downgrade(&store.get(&key(index)).unwrap()));
         if index == 0 {
             assert_eq!(from_now_on.brief().await, "MODIFIED m000");
         }
-        store.modify(now(), &key(index), |map| map["data"]["text"] = "z".into()).unwrap();
+        store
+            .modify(now(), &key(index), |map| map["data"]["text"] = "z".into())
+            .unwrap();
     }
     // The log contains the changes of the latest two objects.
     let alive = |objects: &[Weak<Object>]| objects.iter().filter(|object| object.strong_count() > 0).count();
@@ -310,7 +358,10 @@ async fn watcher_that_does_not_read_holds_no_objects() {
                 break event;
             }
         };
-        assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        assert_eq!(
+            (&last["type"], &last["object"]["code"]),
+            (&json!("ERROR"), &json!(410))
+        );
         assert_eq!(watch.next().await, None);
     }
 }
@@ -321,7 +372,14 @@ async fn read_all(server: &ApiServer, watches: usize, query: &str) -> (JoinSet<(
     let mut reading = JoinSet::new();
     for _ in 0..watches {
         let path = format!("{PODS}?{query}");
-        let response = call(server, Call { path: &path, ..Call::default() }).await;
+        let response = call(
+            server,
+            Call {
+                path: &path,
+                ..Call::default()
+            },
+        )
+        .await;
         assert_eq!(response.status(), 200);
         let mut body = response.into_body().into_data_stream();
         let parts = parts.clone();
@@ -338,7 +396,10 @@ async fn read_all(server: &ApiServer, watches: usize, query: &str) -> (JoinSet<(
 #[tokio::test]
 async fn many_watchers_let_others_go_first() {
     const WATCHES: usize = 300;
-    let server = server_with(StoreOptions { takes_turns: true, ..StoreOptions::default() });
+    let server = server_with(StoreOptions {
+        takes_turns: true,
+        ..StoreOptions::default()
+    });
     post(&server, PODS, pod("a", json!({}))).await;
     let (_reading, parts) = read_all(&server, WATCHES, "watch=true").await;
     for round in 1..=2 {
@@ -388,15 +449,30 @@ async fn large_objects_are_shown_by_another_thread() {
         let mut large = pod("a", json!({}));
         large["metadata"]["annotations"] = json!({ "a": "x".repeat(bytes) });
         post(&server, PODS, large).await;
-        let settings = Settings { clock, ..(*settings(Authentication::AllowAll)).clone() };
+        let settings = Settings {
+            clock,
+            ..(*settings(Authentication::AllowAll)).clone()
+        };
         let server = ApiServer::new(server.store().clone(), Arc::new(settings));
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let first = tokio::spawn(async move {
             let path = format!("{PODS}?watch=true");
-            let response = call(&server, Call { path: &path, accept, ..Call::default() }).await;
+            let response = call(
+                &server,
+                Call {
+                    path: &path,
+                    accept,
+                    ..Call::default()
+                },
+            )
+            .await;
             response.into_body().into_data_stream().next().await
         });
         assert!(first.await.unwrap().is_some());
-        assert_eq!(*shown_by.lock().unwrap() != Some(worker), is_elsewhere, "{bytes} bytes");
+        assert_eq!(
+            *shown_by.lock().unwrap() != Some(worker),
+            is_elsewhere,
+            "{bytes} bytes"
+        );
     }
 }

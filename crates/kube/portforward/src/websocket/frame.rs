@@ -85,7 +85,14 @@ impl Decoder {
                 }
                 return Ok(Some(Event::Data(bytes.freeze())));
             }
-            let Some(Header { fin, kind, length, mut mask, size }) = Header::read(buffer)? else {
+            let Some(Header {
+                fin,
+                kind,
+                length,
+                mut mask,
+                size,
+            }) = Header::read(buffer)?
+            else {
                 return Ok(None);
             };
             if kind >= CLOSE {
@@ -128,7 +135,9 @@ struct Header {
 
 impl Header {
     fn read(buffer: &[u8]) -> Result<Option<Self>, WebSocketError> {
-        let Some(&[first, second]) = buffer.first_chunk::<2>() else { return Ok(None) };
+        let Some(&[first, second]) = buffer.first_chunk::<2>() else {
+            return Ok(None);
+        };
         let fin = first & FIN != 0;
         let kind = first & 0x0f;
         let short = u64::from(second & !MASKED);
@@ -162,7 +171,13 @@ impl Header {
             return Err(WebSocketError::Length);
         }
         let mask = Mask(rest.get_u32().to_be_bytes());
-        Ok(Some(Self { fin, kind, length, mask, size: 2 + extended + 4 }))
+        Ok(Some(Self {
+            fin,
+            kind,
+            length,
+            mask,
+            size: 2 + extended + 4,
+        }))
     }
 }
 
@@ -199,8 +214,7 @@ fn frame(kind: u8, bytes: &[u8], out: &mut BytesMut) {
 
 #[cfg(test)]
 mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
@@ -294,10 +308,16 @@ mod tests {
             (b"\x81\x80\x00\x00\x00\x00", WebSocketError::Kind(1)),
             (b"\x83\x80\x00\x00\x00\x00", WebSocketError::Kind(3)),
             (b"\x80\x80\x00\x00\x00\x00", WebSocketError::Turn),
-            (b"\x02\x80\x00\x00\x00\x00\x82\x80\x00\x00\x00\x00", WebSocketError::Turn),
+            (
+                b"\x02\x80\x00\x00\x00\x00\x82\x80\x00\x00\x00\x00",
+                WebSocketError::Turn,
+            ),
             (b"\x09\x80\x00\x00\x00\x00", WebSocketError::Control),
             (b"\x89\xfe\x00\x7e\x00\x00\x00\x00", WebSocketError::Control),
-            (b"\x82\xff\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", WebSocketError::Length),
+            (
+                b"\x82\xff\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+                WebSocketError::Length,
+            ),
         ];
         for (bytes, error) in cases {
             assert_eq!(decode(bytes), Err(error), "{bytes:x?}");

@@ -2,14 +2,15 @@
 
 mod frame;
 
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
 use frame::{Decoder, Event};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The bytes that are read at a time.
 const READ_BYTES: usize = 8 * 1024;

@@ -1,23 +1,28 @@
 //! The client side as in client-go and moby/spdystream, written from the specification: it uses no code of the crate
 //! except the dictionary. The server is hyper over an in-process pipe.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use futures::{SinkExt as _, StreamExt as _};
 use hyper_util::rt::TokioIo;
 use nephele_portforward::{SessionError, Target, accept};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf},
+    sync::oneshot,
+    task::JoinHandle,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{Error, Message, client::IntoClientRequest as _},
+};
 
 #[path = "../../src/dictionary.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -76,7 +81,10 @@ impl Client<DuplexStream> {
         }
         let head = String::from_utf8(head).unwrap().to_lowercase();
         assert!(head.starts_with("http/1.1 101 "), "{head}");
-        assert!(head.contains("x-stream-protocol-version: portforward.k8s.io\r\n"), "{head}");
+        assert!(
+            head.contains("x-stream-protocol-version: portforward.k8s.io\r\n"),
+            "{head}"
+        );
         Self::new(io)
     }
 }
@@ -86,11 +94,16 @@ impl Client<Messages> {
     pub(crate) async fn tunnel(io: DuplexStream) -> Self {
         let mut request = "ws://nephele/portforward".into_client_request().unwrap();
         let protocol = "SPDY/3.1+portforward.k8s.io";
-        request.headers_mut().insert("sec-websocket-protocol", protocol.parse().unwrap());
+        request
+            .headers_mut()
+            .insert("sec-websocket-protocol", protocol.parse().unwrap());
         // The library checks the key and the protocol of the response.
         let (socket, response) = tokio_tungstenite::client_async(request, io).await.unwrap();
         assert_eq!(response.headers()["sec-websocket-protocol"], protocol);
-        Self::new(Messages { socket, received: Bytes::new() })
+        Self::new(Messages {
+            socket,
+            received: Bytes::new(),
+        })
     }
 }
 
@@ -99,7 +112,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
         let mut compress = Compress::new(Compression::best(), true);
         compress.set_dictionary(dictionary::DICTIONARY).unwrap();
         let decompress = Decompress::new(true);
-        Self { io, compress, decompress, received: BytesMut::new(), frames: VecDeque::new() }
+        Self {
+            io,
+            compress,
+            decompress,
+            received: BytesMut::new(),
+            frames: VecDeque::new(),
+        }
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
@@ -116,7 +135,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
             plain.put_slice(text.as_bytes());
         }
         let mut block = Vec::with_capacity(plain.len() + 128);
-        self.compress.compress_vec(&plain, &mut block, FlushCompress::Sync).unwrap();
+        self.compress
+            .compress_vec(&plain, &mut block, FlushCompress::Sync)
+            .unwrap();
         let mut frame = Vec::new();
         frame.put_slice(b"\x80\x03\x00\x01");
         frame.put_u32(u32::try_from(10 + block.len()).unwrap());
@@ -142,7 +163,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
     }
 
     pub(crate) async fn go_away(&mut self) {
-        self.send(b"\x80\x03\x00\x07\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00").await;
+        self.send(b"\x80\x03\x00\x07\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00")
+            .await;
     }
 
     pub(crate) async fn ping(&mut self, id: u32) {
@@ -155,7 +177,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
     pub(crate) async fn forward(&mut self, error: u32, port: u16, request: &str) {
         let port = port.to_string();
         for (id, kind) in [(error, "error"), (error + 2, "data")] {
-            self.open(id, &[("streamtype", kind), ("port", &port), ("requestid", request)]).await;
+            self.open(
+                id,
+                &[("streamtype", kind), ("port", &port), ("requestid", request)],
+            )
+            .await;
             assert_eq!(self.of(id).await, Frame::Reply { id, headers: 0 });
             if kind == "error" {
                 self.data(id, true, b"").await;
@@ -222,12 +248,25 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Client<IO> {
                     inflate(&body[taken..], &mut self.decompress).unwrap();
                 }
                 assert_eq!(plain.len(), 4, "no headers");
-                Frame::Reply { id, headers: (&plain[..]).get_u32() }
+                Frame::Reply {
+                    id,
+                    headers: (&plain[..]).get_u32(),
+                }
             }
-            0x8003_0003 => Frame::Reset { id: body.get_u32(), status: body.get_u32() },
+            0x8003_0003 => Frame::Reset {
+                id: body.get_u32(),
+                status: body.get_u32(),
+            },
             0x8003_0006 => Frame::Ping(body.get_u32()),
-            0x8003_0007 => Frame::GoAway { last: body.get_u32(), status: body.get_u32() },
-            id if id >> 31 == 0 => Frame::Data { id, fin: flags & 1 == 1, bytes: body.to_vec() },
+            0x8003_0007 => Frame::GoAway {
+                last: body.get_u32(),
+                status: body.get_u32(),
+            },
+            id if id >> 31 == 0 => Frame::Data {
+                id,
+                fin: flags & 1 == 1,
+                bytes: body.to_vec(),
+            },
             other => panic!("frame of type {other:#x}"),
         })
     }
@@ -283,7 +322,9 @@ impl AsyncWrite for Messages {
         std::task::ready!(self.socket.poll_ready_unpin(cx)).map_err(std::io::Error::other)?;
         let length = bytes.len().div_ceil(2);
         let message = Message::Binary(Bytes::copy_from_slice(&bytes[..length]));
-        self.socket.start_send_unpin(message).map_err(std::io::Error::other)?;
+        self.socket
+            .start_send_unpin(message)
+            .map_err(std::io::Error::other)?;
         Poll::Ready(Ok(length))
     }
 

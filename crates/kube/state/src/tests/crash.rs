@@ -1,11 +1,12 @@
 //! After a loss of power at any moment, the file has a prefix of the writes, including all writes that were reported as
 //! kept.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
-use proptest::collection::vec;
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 use tokio::runtime::Builder;
 
 use super::{Disk, Records, open, record, records};
@@ -65,7 +66,10 @@ fn value(index: usize) -> String {
 
 fn found(disk: &Disk) -> Model {
     let state = open(disk);
-    PARTITIONS.iter().map(|name| records(&state.partition(name, "x").expect("readable"))).collect()
+    PARTITIONS
+        .iter()
+        .map(|name| records(&state.partition(name, "x").expect("readable")))
+        .collect()
 }
 
 /// Runs the steps and returns the images of the disk, each with the number of steps that were reported as kept by then.
@@ -77,8 +81,10 @@ fn run(steps: &[Step], seed: u64) -> (Vec<(u64, Disk)>, Disk) {
         let kept = Arc::new(AtomicU64::new(0));
         let number = Arc::clone(&kept);
         disk.watch(seed, move || number.load(Ordering::SeqCst));
-        let mut partitions: Vec<_> =
-            PARTITIONS.iter().map(|name| state.partition(name, "x").expect("new").partition).collect();
+        let mut partitions: Vec<_> = PARTITIONS
+            .iter()
+            .map(|name| state.partition(name, "x").expect("new").partition)
+            .collect();
         for (index, step) in steps.iter().enumerate() {
             match step {
                 Step::Write { partition, keys } => {
@@ -93,8 +99,10 @@ fn run(steps: &[Step], seed: u64) -> (Vec<(u64, Disk)>, Disk) {
                 }
                 Step::Remake { partition } => {
                     state.remove(PARTITIONS[*partition]);
-                    partitions[*partition] =
-                        state.partition(PARTITIONS[*partition], "x").expect("new").partition;
+                    partitions[*partition] = state
+                        .partition(PARTITIONS[*partition], "x")
+                        .expect("new")
+                        .partition;
                 }
                 Step::Wait => {
                     partitions[0].kept().await.expect("kept");

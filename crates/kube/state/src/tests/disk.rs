@@ -1,8 +1,6 @@
 //! A disk that loses power and fills up.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use parking_lot::Mutex;
 use redb::StorageBackend;
@@ -38,7 +36,11 @@ impl std::fmt::Debug for Watch {
 
 impl Disk {
     pub(super) fn of(bytes: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(Content { synced: bytes.clone(), seen: bytes, ..Content::default() })))
+        Self(Arc::new(Mutex::new(Content {
+            synced: bytes.clone(),
+            seen: bytes,
+            ..Content::default()
+        })))
     }
 
     pub(super) fn set_full(&self, full: bool) {
@@ -47,12 +49,21 @@ impl Disk {
 
     /// From now on takes an image before and after each synchronisation, with the result of `number` just before it.
     pub(super) fn watch(&self, seed: u64, number: impl Fn() -> u64 + Send + 'static) {
-        self.0.lock().watch = Some(Watch { number: Box::new(number), random: seed | 1, images: Vec::new() });
+        self.0.lock().watch = Some(Watch {
+            number: Box::new(number),
+            random: seed | 1,
+            images: Vec::new(),
+        });
     }
 
     /// The images: the disk after a loss of power at each of these moments.
     pub(super) fn images(&self) -> Vec<(u64, Disk)> {
-        self.0.lock().watch.take().map(|watch| watch.images).unwrap_or_default()
+        self.0
+            .lock()
+            .watch
+            .take()
+            .map(|watch| watch.images)
+            .unwrap_or_default()
     }
 }
 
@@ -104,7 +115,9 @@ impl StorageBackend for Disk {
         if content.full && len > content.seen.len() as u64 {
             return Err(full());
         }
-        content.seen.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
+        content
+            .seen
+            .resize(usize::try_from(len).map_err(io::Error::other)?, 0);
         Ok(())
     }
 

@@ -1,10 +1,14 @@
 //! Files on a real disk: permissions and damage.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use redb::{Database, TableDefinition};
 
@@ -34,7 +38,12 @@ impl Directory {
     async fn fill(&self, value: &str) {
         let state = self.open().expect("a sound file");
         let partition = state.partition("one", "x").expect("readable").partition;
-        partition.write(1, (0..300).map(|key| record(&format!("{key:03}"), Some(value))).collect());
+        partition.write(
+            1,
+            (0..300)
+                .map(|key| record(&format!("{key:03}"), Some(value)))
+                .collect(),
+        );
         state.close().await;
     }
 }
@@ -50,7 +59,10 @@ async fn directory_is_made_and_the_file_is_for_its_owner_alone() {
     let directory = Directory::new();
     let within = directory.0.join("not/yet/there");
     let state = State::open(&within, Arc::new(Counts::default())).expect("a new file");
-    let mode = fs::metadata(within.join(FILE_NAME)).expect("it is there").permissions().mode();
+    let mode = fs::metadata(within.join(FILE_NAME))
+        .expect("it is there")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
     state.close().await;
 }
@@ -76,10 +88,17 @@ async fn file_belongs_to_one_at_a_time() {
 async fn file_of_another_program_is_named_and_left_alone() {
     let directory = Directory::new();
     let path = directory.file();
-    for content in [b"not a database at all".repeat(400), vec![0; 4096], vec![0xff; 10]] {
+    for content in [
+        b"not a database at all".repeat(400),
+        vec![0; 4096],
+        vec![0xff; 10],
+    ] {
         fs::write(&path, &content).expect("written");
         let error = directory.open().expect_err("not ours").to_string();
-        assert!(error.starts_with(&format!("failed to read the state file {}: ", path.display())), "{error}");
+        assert!(
+            error.starts_with(&format!("failed to read the state file {}: ", path.display())),
+            "{error}"
+        );
         assert!(
             error.ends_with("restore a copy of it, or move it away to start with an empty file"),
             "{error}"
@@ -107,11 +126,18 @@ async fn file_of_another_format_is_named() {
     let database = Database::create(directory.file()).expect("a database");
     let transaction = database.begin_write().expect("a transaction");
     let meta = TableDefinition::<&str, u64>::new("nephele.dev/state");
-    transaction.open_table(meta).expect("a table").insert("format", 2).expect("room");
+    transaction
+        .open_table(meta)
+        .expect("a table")
+        .insert("format", 2)
+        .expect("room");
     transaction.commit().expect("room");
     drop(database);
     let error = directory.open().expect_err("a later format").to_string();
-    assert!(error.contains(": it has format 2 and not 1; use the version that wrote it, "), "{error}");
+    assert!(
+        error.contains(": it has format 2 and not 1; use the version that wrote it, "),
+        "{error}"
+    );
 }
 
 /// With any damage, a file that opens has all records, and any other file is refused with its name.
@@ -121,7 +147,9 @@ async fn damaged_file_is_refused_or_whole() {
     directory.fill(&"value ".repeat(50)).await;
     let path = directory.file();
     let sound = fs::read(&path).expect("it is there");
-    let expected = (0..300).map(|key| (format!("{key:03}"), "value ".repeat(50))).collect();
+    let expected = (0..300)
+        .map(|key| (format!("{key:03}"), "value ".repeat(50)))
+        .collect();
     let mut refused = 0;
     let cuts = [1, 100, 4096, sound.len() / 2, sound.len() - 1];
     let cut = cuts.iter().map(|&length| sound[..length].to_vec());
@@ -156,10 +184,18 @@ async fn removed_partitions_leave_their_room_to_others() {
     for round in 0..8 {
         let name = format!("round-{round}");
         let partition = state.partition(&name, "x").expect("new").partition;
-        partition.write(1, (0..300).map(|key| record(&format!("{key:03}"), Some(&value))).collect());
+        partition.write(
+            1,
+            (0..300)
+                .map(|key| record(&format!("{key:03}"), Some(&value)))
+                .collect(),
+        );
         partition.kept().await.expect("kept");
         state.remove(&name);
-        state.partition("rest", "x").map(|opened| opened.partition.write(round, vec![])).expect("readable");
+        state
+            .partition("rest", "x")
+            .map(|opened| opened.partition.write(round, vec![]))
+            .expect("readable");
         partition.kept().await.expect("kept");
         sizes.push(fs::metadata(directory.file()).expect("it is there").len());
     }
@@ -168,5 +204,8 @@ async fn removed_partitions_leave_their_room_to_others() {
     partition.write(1, vec![record("a", Some("1"))]);
     state.close().await;
     let state = directory.open().expect("a sound file");
-    assert_eq!(records(&state.partition("last", "x").expect("readable")), of([("a", "1")]));
+    assert_eq!(
+        records(&state.partition("last", "x").expect("readable")),
+        of([("a", "1")])
+    );
 }

@@ -2,17 +2,20 @@ mod crash;
 mod disk;
 mod files;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
-
-use crate::file::builder;
-use crate::{Observer, Opened, State};
 use disk::Disk;
+
+use crate::{Observer, Opened, State, file::builder};
 
 /// Counts commits and failures.
 #[derive(Default)]
@@ -48,15 +51,25 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn records(opened: &Opened) -> Records {
-    opened.records.iter().map(|(key, value)| (text(key), text(value))).collect()
+    opened
+        .records
+        .iter()
+        .map(|(key, value)| (text(key), text(value)))
+        .collect()
 }
 
 fn record(key: &str, value: Option<&str>) -> (Vec<u8>, Option<Bytes>) {
-    (key.into(), value.map(|value| Bytes::copy_from_slice(value.as_bytes())))
+    (
+        key.into(),
+        value.map(|value| Bytes::copy_from_slice(value.as_bytes())),
+    )
 }
 
 fn of<const N: usize>(records: [(&str, &str); N]) -> Records {
-    records.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    records
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 #[tokio::test]
@@ -73,14 +86,21 @@ async fn what_was_written_is_there_when_the_file_is_opened_again() {
     assert_eq!(state.names(), ["one", "two"]);
     let one = state.partition("one", "x").expect("readable");
     assert_eq!((records(&one), one.mark), (of([("a", "1"), ("c", "3")]), 7));
-    assert_eq!(records(&state.partition("two", "x").expect("readable")), of([("a", "2")]));
+    assert_eq!(
+        records(&state.partition("two", "x").expect("readable")),
+        of([("a", "2")])
+    );
 }
 
 #[tokio::test]
 async fn partition_of_another_identity_begins_afresh() {
     let disk = Disk::default();
     let state = open(&disk);
-    state.partition("one", "first").expect("new").partition.write(5, vec![record("a", Some("1"))]);
+    state
+        .partition("one", "first")
+        .expect("new")
+        .partition
+        .write(5, vec![record("a", Some("1"))]);
     state.close().await;
     let state = open(&disk);
     let second = state.partition("one", "second").expect("new");
@@ -88,7 +108,10 @@ async fn partition_of_another_identity_begins_afresh() {
     second.partition.write(1, vec![record("b", Some("2"))]);
     state.close().await;
     let state = open(&disk);
-    assert_eq!(records(&state.partition("one", "second").expect("readable")), of([("b", "2")]));
+    assert_eq!(
+        records(&state.partition("one", "second").expect("readable")),
+        of([("b", "2")])
+    );
 }
 
 #[tokio::test]
@@ -96,7 +119,11 @@ async fn partition_that_was_removed_is_gone_and_what_its_owner_still_writes_is_t
     let disk = Disk::default();
     let state = open(&disk);
     let old = state.partition("one", "x").expect("new").partition;
-    state.partition("two", "x").expect("new").partition.write(1, vec![record("a", Some("2"))]);
+    state
+        .partition("two", "x")
+        .expect("new")
+        .partition
+        .write(1, vec![record("a", Some("2"))]);
     old.write(1, vec![record("a", Some("1"))]);
     state.remove("one");
     old.write(2, vec![record("b", Some("1"))]);
@@ -109,7 +136,10 @@ async fn partition_that_was_removed_is_gone_and_what_its_owner_still_writes_is_t
     state.close().await;
     let state = open(&disk);
     assert_eq!(state.names(), ["one"]);
-    assert_eq!(records(&state.partition("one", "x").expect("readable")), of([("c", "3")]));
+    assert_eq!(
+        records(&state.partition("one", "x").expect("readable")),
+        of([("c", "3")])
+    );
 }
 
 #[tokio::test]
@@ -125,7 +155,10 @@ async fn what_a_full_disk_refuses_is_told_and_kept_when_there_is_room() {
     disk.set_full(true);
     one.write(2, vec![record("b", Some("2"))]);
     let refused = one.kept().await.expect_err("no room").to_string();
-    assert!(refused.starts_with("the state file cannot be written: "), "{refused}");
+    assert!(
+        refused.starts_with("the state file cannot be written: "),
+        "{refused}"
+    );
     assert_eq!(one.admits().map_err(|error| error.to_string()), Err(refused));
     assert!(counts.failed.load(Ordering::SeqCst) > 0);
 
@@ -170,5 +203,8 @@ async fn those_who_write_at_once_share_commits() {
         kept.await.expect("kept");
     }
     let commits = counts.committed.load(Ordering::SeqCst);
-    assert!((1..WRITERS).contains(&commits), "{commits} commits of {WRITERS} writes");
+    assert!(
+        (1..WRITERS).contains(&commits),
+        "{commits} commits of {WRITERS} writes"
+    );
 }

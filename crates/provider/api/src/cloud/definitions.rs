@@ -56,7 +56,13 @@ fn finished(definition: &CustomResourceDefinition, objects: Objects) -> CustomRe
     ];
     let moves = (objects == Objects::Move).then_some((MOVE_LABEL, ""));
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    definition.metadata.labels = Some(labels.into_iter().chain(moves).map(owned).collect::<BTreeMap<_, _>>());
+    definition.metadata.labels = Some(
+        labels
+            .into_iter()
+            .chain(moves)
+            .map(owned)
+            .collect::<BTreeMap<_, _>>(),
+    );
     definition
 }
 
@@ -69,8 +75,13 @@ fn named_by_a_label(mut definition: CustomResourceDefinition) -> CustomResourceD
     );
     let rule: ValidationRule = serde_json::from_value(rule).expect("a rule");
     for version in &mut definition.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
-        schema.expect("the derive writes a schema").x_kubernetes_validations = Some(vec![rule.clone()]);
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
+        schema
+            .expect("the derive writes a schema")
+            .x_kubernetes_validations = Some(vec![rule.clone()]);
     }
     definition
 }

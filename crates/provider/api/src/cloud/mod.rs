@@ -10,9 +10,8 @@
 mod definitions;
 pub mod v1alpha1;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
 pub use definitions::crds;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The API group.
 pub const GROUP: &str = "cloud.nephele.dev";
@@ -28,7 +27,9 @@ pub const RESTORING_ANNOTATION: &str = "cloud.nephele.dev/restoring";
 /// Whether an object is being restored from a checkpoint.
 #[must_use]
 pub fn is_being_restored(meta: &ObjectMeta) -> bool {
-    meta.annotations.as_ref().is_some_and(|all| all.contains_key(RESTORING_ANNOTATION))
+    meta.annotations
+        .as_ref()
+        .is_some_and(|all| all.contains_key(RESTORING_ANNOTATION))
 }
 
 /// Annotation of a Scenario that needs Cluster API itself, with what it needs of it in words: where a stand-in plays Cluster

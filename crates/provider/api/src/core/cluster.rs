@@ -106,7 +106,10 @@ pub struct ClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<ReplicaCounts>,
     /// The failure domains for machines, as the infrastructure reported them.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "older::failure_domains")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "older::failure_domains"
+    )]
     pub failure_domains: Vec<FailureDomain>,
     /// Its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -152,16 +155,29 @@ impl Cluster {
     /// Whether its infrastructure has been provisioned once.
     #[must_use]
     pub fn is_infrastructure_provisioned(&self) -> bool {
-        self.initialization().and_then(|known| known.infrastructure_provisioned) == Some(true)
-            || self.status.as_ref().and_then(|status| status.infrastructure_ready) == Some(true)
+        self.initialization()
+            .and_then(|known| known.infrastructure_provisioned)
+            == Some(true)
+            || self
+                .status
+                .as_ref()
+                .and_then(|status| status.infrastructure_ready)
+                == Some(true)
     }
 
     /// Whether its first control plane node has come up.
     #[must_use]
     pub fn is_control_plane_initialized(&self) -> bool {
-        let list = self.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let list = self
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         conditions::is_true(list, conditions::types::CONTROL_PLANE_INITIALIZED)
-            || self.initialization().and_then(|known| known.control_plane_initialized) == Some(true)
+            || self
+                .initialization()
+                .and_then(|known| known.control_plane_initialized)
+                == Some(true)
     }
 
     fn initialization(&self) -> Option<&ClusterInitialization> {

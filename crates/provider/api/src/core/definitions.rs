@@ -34,7 +34,10 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
                 "MachineSet",
                 "machinesets",
                 &["ms"],
-                &columns(&["Cluster", "Condition", "Counts", "Paused"], ".spec.template.spec.version"),
+                &columns(
+                    &["Cluster", "Condition", "Counts", "Paused"],
+                    ".spec.template.spec.version",
+                ),
             ),
             ".status.selector",
         ),
@@ -45,7 +48,10 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
                 "MachinePool",
                 "machinepools",
                 &["mp"],
-                &columns(&["Cluster", "Counts", "Paused", "Phase"], ".spec.template.spec.version"),
+                &columns(
+                    &["Cluster", "Counts", "Paused", "Phase"],
+                    ".spec.template.spec.version",
+                ),
             ),
             "",
         ),
@@ -68,7 +74,10 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
                 "KubeadmControlPlane",
                 "kubeadmcontrolplanes",
                 &["kcp"],
-                &columns(&["Label", "Condition", "Counts", "Paused", "Initialized"], ".spec.version"),
+                &columns(
+                    &["Label", "Condition", "Counts", "Paused", "Initialized"],
+                    ".spec.version",
+                ),
             ),
             ".status.selector",
         ),
@@ -80,7 +89,11 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
             &[
                 cluster_of_label(),
                 paused(),
-                column("Data secret created", "string", ".status.initialization.dataSecretCreated"),
+                column(
+                    "Data secret created",
+                    "string",
+                    ".status.initialization.dataSecretCreated",
+                ),
                 age(),
             ],
         ),
@@ -89,7 +102,10 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
 
 fn cluster() -> CustomResourceDefinition {
     let count = |name: &str, part: &str, field: &str, priority: i64| {
-        wide(column(name, "integer", &format!(".status.{part}.{field}")), priority)
+        wide(
+            column(name, "integer", &format!(".status.{part}.{field}")),
+            priority,
+        )
     };
     let mut columns = vec![
         column("ClusterClass", "string", ".spec.topology.classRef.name"),
@@ -153,7 +169,11 @@ fn columns(parts: &[&str], version: &str) -> Vec<Value> {
         ],
         "Paused" => vec![paused()],
         "Initialized" => {
-            vec![column("Initialized", "boolean", ".status.initialization.controlPlaneInitialized")]
+            vec![column(
+                "Initialized",
+                "boolean",
+                ".status.initialization.controlPlaneInitialized",
+            )]
         }
         _ => vec![column("Phase", "string", ".status.phase")],
     };
@@ -166,7 +186,11 @@ fn columns(parts: &[&str], version: &str) -> Vec<Value> {
 #[must_use]
 pub fn loose_class_crds() -> Vec<CustomResourceDefinition> {
     let templates = [
-        (CONTROL_PLANE_GROUP, "KubeadmControlPlaneTemplate", "kubeadmcontrolplanetemplates"),
+        (
+            CONTROL_PLANE_GROUP,
+            "KubeadmControlPlaneTemplate",
+            "kubeadmcontrolplanetemplates",
+        ),
         (BOOTSTRAP_GROUP, "KubeadmConfigTemplate", "kubeadmconfigtemplates"),
     ];
     let class = loose(GROUP, "ClusterClass", "clusterclasses", &["cc"], &[age()]);
@@ -193,7 +217,11 @@ fn paused() -> Value {
 }
 
 fn cluster_of_label() -> Value {
-    column("Cluster", "string", r".metadata.labels['cluster\.x-k8s\.io/cluster-name']")
+    column(
+        "Cluster",
+        "string",
+        r".metadata.labels['cluster\.x-k8s\.io/cluster-name']",
+    )
 }
 
 /// With the subresource `scale`. Without a path to a selector, it has none.

@@ -68,6 +68,12 @@ impl MachinePool {
     /// The name of the Secret with the bootstrap data that all of its machines share, once it is ready.
     #[must_use]
     pub fn data_secret_name(&self) -> Option<&str> {
-        self.spec.template.spec.bootstrap.as_ref()?.data_secret_name.as_deref()
+        self.spec
+            .template
+            .spec
+            .bootstrap
+            .as_ref()?
+            .data_secret_name
+            .as_deref()
     }
 }

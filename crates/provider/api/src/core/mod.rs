@@ -29,8 +29,6 @@ mod machine;
 mod machine_pool;
 mod older;
 
-use serde::{Deserialize, Serialize};
-
 pub use cluster::{
     Cluster, ClusterInitialization, ClusterNetwork, ClusterSpec, ClusterStatus, Endpoint, NetworkRanges,
     ReplicaCounts,
@@ -39,6 +37,7 @@ pub(crate) use definitions::{age, column, loose};
 pub use definitions::{loose_class_crds, loose_crds};
 pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
 pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachinePoolTemplate};
+use serde::{Deserialize, Serialize};
 
 /// The API group.
 pub const GROUP: &str = "cluster.x-k8s.io";

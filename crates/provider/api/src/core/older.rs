@@ -18,10 +18,24 @@ pub(super) struct ObjectReference {
 
 impl From<ObjectReference> for super::ObjectReference {
     fn from(reference: ObjectReference) -> Self {
-        let ObjectReference { api_group, api_version, kind, name } = reference;
+        let ObjectReference {
+            api_group,
+            api_version,
+            kind,
+            name,
+        } = reference;
         // The core group has no slash and an empty name.
-        let older = || api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
-        Self { api_group: api_group.unwrap_or_else(older), kind, name }
+        let older = || {
+            api_version
+                .split_once('/')
+                .map_or("", |(group, _)| group)
+                .to_owned()
+        };
+        Self {
+            api_group: api_group.unwrap_or_else(older),
+            kind,
+            name,
+        }
     }
 }
 
@@ -40,9 +54,10 @@ pub(super) fn failure_domains<'de, D: Deserializer<'de>>(
 ) -> Result<Vec<FailureDomain>, D::Error> {
     Ok(match FailureDomains::deserialize(deserializer)? {
         FailureDomains::List(list) => list,
-        FailureDomains::Map(map) => {
-            map.into_iter().map(|(name, domain)| FailureDomain { name, ..domain }).collect()
-        }
+        FailureDomains::Map(map) => map
+            .into_iter()
+            .map(|(name, domain)| FailureDomain { name, ..domain })
+            .collect(),
         FailureDomains::Null => Vec::new(),
     })
 }

@@ -27,7 +27,9 @@ fn unknown_fields_are_passed_over() {
     let expected = ClusterSpec {
         paused: Some(true),
         cluster_network: Some(ClusterNetwork {
-            services: Some(NetworkRanges { cidr_blocks: vec!["10.128.0.0/12".into()] }),
+            services: Some(NetworkRanges {
+                cidr_blocks: vec!["10.128.0.0/12".into()],
+            }),
             ..ClusterNetwork::default()
         }),
         infrastructure_ref: Some(ObjectReference {
@@ -84,7 +86,10 @@ fn the_older_version_is_read_as_the_newer_one() {
         "metadata": { "name": "c" }, "spec": {}, "status": { "failureDomains": null, "infrastructureReady": false },
     }))
     .expect("readable");
-    assert_eq!(none.status.as_ref().map(|status| status.failure_domains.len()), Some(0));
+    assert_eq!(
+        none.status.as_ref().map(|status| status.failure_domains.len()),
+        Some(0)
+    );
     assert!(!none.is_infrastructure_provisioned());
 }
 
@@ -96,9 +101,18 @@ fn the_name_of_the_bootstrap_secret_may_be_empty_but_not_absent() {
         }))
         .expect("readable")
     };
-    assert_eq!(machine(json!({ "configRef": { "kind": "KubeadmConfig" } })).data_secret_name(), None);
-    assert_eq!(machine(json!({ "dataSecretName": "" })).data_secret_name(), Some(""));
-    assert_eq!(machine(json!({ "dataSecretName": "m-data" })).data_secret_name(), Some("m-data"));
+    assert_eq!(
+        machine(json!({ "configRef": { "kind": "KubeadmConfig" } })).data_secret_name(),
+        None
+    );
+    assert_eq!(
+        machine(json!({ "dataSecretName": "" })).data_secret_name(),
+        Some("")
+    );
+    assert_eq!(
+        machine(json!({ "dataSecretName": "m-data" })).data_secret_name(),
+        Some("m-data")
+    );
 }
 
 /// What `core/config/crd/bases` and `controlplane/kubeadm/config/crd/bases` of cluster-api 1.14.2 have in `v1beta2`:
@@ -134,14 +148,24 @@ const UPSTREAM: [(&str, &str, &str, &str); 8] = [
         "",
         "Cluster, Desired, Current, Ready, Available, Up-to-date, [Paused], Phase, Age, Version",
     ),
-    ("machinehealthchecks.cluster.x-k8s.io", "mhc mhcs", "-", "Cluster, Replicas, Healthy, [Paused], Age"),
+    (
+        "machinehealthchecks.cluster.x-k8s.io",
+        "mhc mhcs",
+        "-",
+        "Cluster, Replicas, Healthy, [Paused], Age",
+    ),
     (
         "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
         "kcp",
         ".status.selector",
         "Cluster, Available, Desired, Current, Ready, Available, Up-to-date, [Paused], Initialized, Age, Version",
     ),
-    ("kubeadmconfigs.bootstrap.cluster.x-k8s.io", "", "-", "Cluster, [Paused], Data secret created, Age"),
+    (
+        "kubeadmconfigs.bootstrap.cluster.x-k8s.io",
+        "",
+        "-",
+        "Cluster, [Paused], Data secret created, Age",
+    ),
 ];
 
 #[test]
@@ -152,13 +176,29 @@ fn loose_definitions_take_any_field_and_are_shown_and_scaled_as_upstreams() {
             let spec = definition.spec;
             let name = definition.metadata.name.unwrap_or_default();
             let version = &spec.versions[0];
-            let versions: Vec<_> =
-                spec.versions.iter().map(|version| (&*version.name, version.storage)).collect();
+            let versions: Vec<_> = spec
+                .versions
+                .iter()
+                .map(|version| (&*version.name, version.storage))
+                .collect();
             assert_eq!(versions, [("v1beta2", true), ("v1beta1", false)], "{name}");
-            let schema = version.schema.clone().and_then(|schema| schema.open_api_v3_schema);
-            assert_eq!(schema.and_then(|schema| schema.x_kubernetes_preserve_unknown_fields), Some(true));
-            assert_eq!(spec.names.categories, Some(vec!["cluster-api".to_owned()]), "{name}");
-            let scale = version.subresources.as_ref().and_then(|subresources| subresources.scale.clone());
+            let schema = version
+                .schema
+                .clone()
+                .and_then(|schema| schema.open_api_v3_schema);
+            assert_eq!(
+                schema.and_then(|schema| schema.x_kubernetes_preserve_unknown_fields),
+                Some(true)
+            );
+            assert_eq!(
+                spec.names.categories,
+                Some(vec!["cluster-api".to_owned()]),
+                "{name}"
+            );
+            let scale = version
+                .subresources
+                .as_ref()
+                .and_then(|subresources| subresources.scale.clone());
             let selector = scale.map(|scale| scale.label_selector_path.unwrap_or_default());
             let columns = version.additional_printer_columns.iter().flatten();
             let columns = columns.map(|column| match column.priority {
@@ -167,18 +207,30 @@ fn loose_definitions_take_any_field_and_are_shown_and_scaled_as_upstreams() {
             });
             let columns = columns.collect::<Vec<_>>().join(", ");
             let short_names = spec.names.short_names.unwrap_or_default().join(" ");
-            (name, short_names, selector.unwrap_or_else(|| "-".to_owned()), columns)
+            (
+                name,
+                short_names,
+                selector.unwrap_or_else(|| "-".to_owned()),
+                columns,
+            )
         })
         .collect();
     let upstream =
         UPSTREAM.map(|(name, short, scale, columns)| [name, short, scale, columns].map(str::to_owned));
-    assert_eq!(definitions, upstream.map(|[name, short, scale, columns]| (name, short, scale, columns)));
+    assert_eq!(
+        definitions,
+        upstream.map(|[name, short, scale, columns]| (name, short, scale, columns))
+    );
 }
 
 /// The fields in the table of this module's documentation, as paths. A new field has to be reviewed and added there.
 #[test]
 fn no_field_is_read_that_was_not_reviewed() {
-    let source = [include_str!("cluster.rs"), include_str!("machine.rs"), include_str!("machine_pool.rs")];
+    let source = [
+        include_str!("cluster.rs"),
+        include_str!("machine.rs"),
+        include_str!("machine_pool.rs"),
+    ];
     let fields: std::collections::BTreeSet<&str> = source
         .iter()
         .flat_map(|text| text.lines())

@@ -8,13 +8,18 @@ fn definition(kind: &str) -> Value {
 
 fn schema(kind: &str, path: &str) -> Value {
     let pointer = format!("/spec/versions/0/schema/openAPIV3Schema/properties/{path}");
-    definition(kind).pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {kind}")).clone()
+    definition(kind)
+        .pointer(&pointer)
+        .unwrap_or_else(|| panic!("no {path} in {kind}"))
+        .clone()
 }
 
 #[test]
 fn names_are_those_that_cluster_api_computes() {
-    let names: Vec<_> =
-        crds().into_iter().map(|definition| definition.metadata.name.unwrap_or_default()).collect();
+    let names: Vec<_> = crds()
+        .into_iter()
+        .map(|definition| definition.metadata.name.unwrap_or_default())
+        .collect();
     assert_eq!(
         names,
         [
@@ -53,12 +58,19 @@ fn every_definition_can_be_found_by_cluster_api_and_clusterctl() {
             .versions
             .iter()
             .map(|version| {
-                let status = version.subresources.as_ref().is_some_and(|known| known.status.is_some());
+                let status = version
+                    .subresources
+                    .as_ref()
+                    .is_some_and(|known| known.status.is_some());
                 (version.name.as_str(), version.served, version.storage, status)
             })
             .collect();
         let status = kind != "InMemoryClusterTemplate";
-        assert_eq!(versions, [("v1beta2", true, true, status), ("v1beta1", true, false, status)], "{kind}");
+        assert_eq!(
+            versions,
+            [("v1beta2", true, true, status), ("v1beta1", true, false, status)],
+            "{kind}"
+        );
     }
 }
 
@@ -85,7 +97,9 @@ fn both_versions_have_the_same_columns() {
     for definition in crds() {
         let names = definition.spec.versions.iter().map(|version| -> Vec<_> {
             let columns = version.additional_printer_columns.iter().flatten();
-            columns.map(|column| (column.name.clone(), column.priority, column.type_.clone())).collect()
+            columns
+                .map(|column| (column.name.clone(), column.priority, column.type_.clone()))
+                .collect()
         });
         let names: Vec<_> = names.collect();
         assert_eq!(names[0], names[1], "{:?}", definition.metadata.name);
@@ -97,13 +111,19 @@ fn both_versions_have_the_same_columns() {
 fn the_old_version_has_the_shapes_of_its_contract() {
     let old = |kind: &str, path: &str| {
         let pointer = format!("/spec/versions/1/schema/openAPIV3Schema/properties/{path}");
-        definition(kind).pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {kind}")).clone()
+        definition(kind)
+            .pointer(&pointer)
+            .unwrap_or_else(|| panic!("no {path} in {kind}"))
+            .clone()
     };
     let endpoint = old("InMemoryCluster", "spec/properties/controlPlaneEndpoint");
     assert_eq!(endpoint["required"], json!(["host", "port"]));
     assert_eq!(endpoint["properties"]["host"]["minLength"], Value::Null);
     assert_eq!(endpoint["properties"]["port"]["minimum"], 0.0);
-    for (path, least) in [("spec/properties/failureDomains", 0), ("status/properties/failureDomains", 1)] {
+    for (path, least) in [
+        ("spec/properties/failureDomains", 0),
+        ("status/properties/failureDomains", 1),
+    ] {
         let domains = old("InMemoryCluster", path);
         assert_eq!(
             (&domains["type"], &domains["minProperties"]),
@@ -120,9 +140,16 @@ fn the_old_version_has_the_shapes_of_its_contract() {
         assert_eq!(status["ready"]["type"], "boolean", "{kind}");
         assert_eq!(status["initialization"], Value::Null, "{kind}");
         let fields = &status["conditions"]["items"]["properties"];
-        assert_eq!(fields["severity"]["enum"], json!(["", "Info", "Warning", "Error"]), "{kind}");
+        assert_eq!(
+            fields["severity"]["enum"],
+            json!(["", "Info", "Warning", "Error"]),
+            "{kind}"
+        );
         let new = schema(kind, "status/properties/conditions");
-        assert_eq!(status["v1beta2"]["properties"]["conditions"]["items"], new["items"], "{kind}");
+        assert_eq!(
+            status["v1beta2"]["properties"]["conditions"]["items"], new["items"],
+            "{kind}"
+        );
     }
     let spec = old("InMemoryMachine", "spec/properties");
     assert_eq!(spec["failureDomain"], Value::Null);
@@ -133,7 +160,9 @@ fn the_old_version_has_the_shapes_of_its_contract() {
 fn columns_show_what_cluster_api_users_look_for() {
     let columns = |kind: &str| -> Vec<(String, i64)> {
         let value = definition(kind);
-        let columns = value["spec"]["versions"][0]["additionalPrinterColumns"].as_array().expect("columns");
+        let columns = value["spec"]["versions"][0]["additionalPrinterColumns"]
+            .as_array()
+            .expect("columns");
         columns
             .iter()
             .map(|column| {
@@ -145,7 +174,9 @@ fn columns_show_what_cluster_api_users_look_for() {
             .collect()
     };
     let expected = |list: &[(&str, i64)]| -> Vec<(String, i64)> {
-        list.iter().map(|(name, priority)| ((*name).to_owned(), *priority)).collect()
+        list.iter()
+            .map(|(name, priority)| ((*name).to_owned(), *priority))
+            .collect()
     };
     assert_eq!(
         columns("InMemoryCluster"),
@@ -178,7 +209,18 @@ fn columns_show_what_cluster_api_users_look_for() {
 fn a_machine_has_no_failure_domain_in_its_spec() {
     let spec = schema("InMemoryMachine", "spec/properties");
     let keys: Vec<_> = spec.as_object().expect("properties").keys().cloned().collect();
-    assert_eq!(keys, ["behaviour", "image", "instance", "instanceType", "market", "network", "providerID"]);
+    assert_eq!(
+        keys,
+        [
+            "behaviour",
+            "image",
+            "instance",
+            "instanceType",
+            "market",
+            "network",
+            "providerID"
+        ]
+    );
 }
 
 #[test]
@@ -236,7 +278,10 @@ fn what_the_provider_sets_is_set_once() {
 fn start_up_is_bounded_for_every_part_of_a_machine() {
     for (kind, prefix) in [
         ("InMemoryMachine", "spec/properties"),
-        ("InMemoryMachineTemplate", "spec/properties/template/properties/spec/properties"),
+        (
+            "InMemoryMachineTemplate",
+            "spec/properties/template/properties/spec/properties",
+        ),
     ] {
         for part in ["vm", "node", "apiServer", "etcd"] {
             let path = format!("{prefix}/behaviour/properties/{part}/properties/provisioning/properties");
@@ -247,7 +292,10 @@ fn start_up_is_bounded_for_every_part_of_a_machine() {
             ] {
                 assert_eq!(provisioning[field]["pattern"], pattern, "{kind} {part} {field}");
                 let message = provisioning[field]["x-kubernetes-validations"][0]["message"].as_str();
-                assert!(message.is_some_and(|message| message.starts_with(field)), "{kind} {part} {field}");
+                assert!(
+                    message.is_some_and(|message| message.starts_with(field)),
+                    "{kind} {part} {field}"
+                );
             }
         }
     }
@@ -257,9 +305,17 @@ fn start_up_is_bounded_for_every_part_of_a_machine() {
 fn nothing_is_nullable_and_nothing_but_an_absent_spec_has_a_default() {
     fn check(path: &str, schema: &Value) {
         assert_eq!(schema.get("nullable"), None, "{path}");
-        let spec_of_an_object =
-            ["InMemoryCluster.spec", "InMemoryMachine.spec", "InMemoryMachinePool.spec"].contains(&path);
-        assert_eq!(schema.get("default"), spec_of_an_object.then_some(&json!({})), "{path}");
+        let spec_of_an_object = [
+            "InMemoryCluster.spec",
+            "InMemoryMachine.spec",
+            "InMemoryMachinePool.spec",
+        ]
+        .contains(&path);
+        assert_eq!(
+            schema.get("default"),
+            spec_of_an_object.then_some(&json!({})),
+            "{path}"
+        );
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             check(&format!("{path}.{name}"), property);
         }
@@ -290,22 +346,36 @@ fn what_each_object_has_for_itself_no_template_has_and_no_rule_there_forbids_cha
         );
         let spec = definition(kind).pointer(&pointer).expect("a spec").clone();
         assert!(!spec.to_string().contains("oldSelf"), "{kind}");
-        let rules = spec["x-kubernetes-validations"].as_array().cloned().unwrap_or_default();
+        let rules = spec["x-kubernetes-validations"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let texts =
             |rule: &Value| ["fieldPath", "rule"].map(|name| rule[name].as_str().unwrap_or("").to_owned());
-        rules.iter().map(texts).map(|[field, rule]| (field, rule)).collect()
+        rules
+            .iter()
+            .map(texts)
+            .map(|[field, rule]| (field, rule))
+            .collect()
     };
     let forbidden = |field: &str| vec![(format!(".{field}"), format!("!has(self.{field})"))];
     for version in [0, 1] {
         let both = [forbidden("instance"), forbidden("providerID")].concat();
         assert_eq!(rules("InMemoryMachineTemplate", version), both);
-        assert_eq!(rules("InMemoryMachinePoolTemplate", version), forbidden("providerIDList"));
+        assert_eq!(
+            rules("InMemoryMachinePoolTemplate", version),
+            forbidden("providerIDList")
+        );
     }
     let both = [forbidden("controlPlaneEndpoint"), forbidden("origin")].concat();
     assert_eq!(rules("InMemoryClusterTemplate", 0), both);
     let old = "!has(self.controlPlaneEndpoint) || \
                (self.controlPlaneEndpoint.host == '' && self.controlPlaneEndpoint.port == 0)";
-    let old = [vec![(".controlPlaneEndpoint".to_owned(), old.to_owned())], forbidden("origin")].concat();
+    let old = [
+        vec![(".controlPlaneEndpoint".to_owned(), old.to_owned())],
+        forbidden("origin"),
+    ]
+    .concat();
     assert_eq!(rules("InMemoryClusterTemplate", 1), old);
 }
 
@@ -319,7 +389,11 @@ fn a_template_says_what_is_made_from_it() {
     ] {
         let root = definition(kind)["spec"]["versions"][version]["schema"]["openAPIV3Schema"].clone();
         assert_eq!(root["required"], json!(["spec"]), "{kind}");
-        assert_eq!(root["properties"]["spec"]["required"], json!(["template"]), "{kind}");
+        assert_eq!(
+            root["properties"]["spec"]["required"],
+            json!(["template"]),
+            "{kind}"
+        );
         assert_eq!(
             root["properties"]["spec"]["properties"]["template"]["required"],
             json!(["spec"]),

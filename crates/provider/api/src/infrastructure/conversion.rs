@@ -35,7 +35,11 @@ use super::{GROUP, v1beta1, v1beta2};
 pub enum ConversionError {
     /// There is no conversion for the object's kind and versions.
     #[error("failed to convert {kind:?} of {api_version:?} to {wanted:?}: no such conversion")]
-    Unknown { kind: String, api_version: String, wanted: String },
+    Unknown {
+        kind: String,
+        api_version: String,
+        wanted: String,
+    },
     /// The object's fields do not have the types of its version.
     #[error("failed to read the object")]
     Read(#[source] serde_json::Error),
@@ -83,7 +87,11 @@ pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, Conver
         "InMemoryMachineTemplate" | "InMemoryMachinePoolTemplate" => renamed,
         _ => return Err(unknown()),
     };
-    if from == to { Ok(object) } else { convert(object, to) }
+    if from == to {
+        Ok(object)
+    } else {
+        convert(object, to)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +180,11 @@ macro_rules! both_ways {
     ($kind:ident, $from:ident, $to:ident) => {
         impl From<$from::$kind> for $to::$kind {
             fn from(object: $from::$kind) -> Self {
-                let $from::$kind { metadata, spec, status } = object;
+                let $from::$kind {
+                    metadata,
+                    spec,
+                    status,
+                } = object;
                 let (metadata, spec, status) = object::converted(
                     metadata,
                     spec,
@@ -180,7 +192,11 @@ macro_rules! both_ways {
                     stringify!($kind),
                     [$from::VERSION, $to::VERSION],
                 );
-                Self { metadata, spec, status }
+                Self {
+                    metadata,
+                    spec,
+                    status,
+                }
             }
         }
     };

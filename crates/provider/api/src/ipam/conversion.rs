@@ -31,7 +31,11 @@ pub enum ConversionError {
     Subnet { value: String, reason: &'static str },
     /// There is no conversion for the object's kind and versions.
     #[error("failed to convert {kind:?} of {api_version:?} to {wanted:?}: no such conversion")]
-    Unknown { kind: String, api_version: String, wanted: String },
+    Unknown {
+        kind: String,
+        api_version: String,
+        wanted: String,
+    },
     /// The object's fields do not have the types of its version.
     #[error("failed to read the pool")]
     Read(#[source] serde_json::Error),
@@ -59,7 +63,11 @@ pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, Conver
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let kind = text("kind");
     let api_version = text("apiVersion");
-    match (kind.as_str(), version_of(&api_version), version_of(desired_api_version)) {
+    match (
+        kind.as_str(),
+        version_of(&api_version),
+        version_of(desired_api_version),
+    ) {
         (LOCAL | GLOBAL, Some(from), Some(to)) if from == to => Ok(object),
         (LOCAL, Some(Version::V1Alpha1), Some(_)) => {
             try_into::<v1alpha1::InClusterIPPool, v1alpha2::InClusterIPPool>(object)
@@ -73,7 +81,11 @@ pub fn convert(object: Value, desired_api_version: &str) -> Result<Value, Conver
         (GLOBAL, Some(Version::V1Alpha2), Some(_)) => {
             try_into::<v1alpha2::GlobalInClusterIPPool, v1alpha1::GlobalInClusterIPPool>(object)
         }
-        _ => Err(ConversionError::Unknown { kind, api_version, wanted: desired_api_version.to_owned() }),
+        _ => Err(ConversionError::Unknown {
+            kind,
+            api_version,
+            wanted: desired_api_version.to_owned(),
+        }),
     }
 }
 
@@ -115,14 +127,22 @@ macro_rules! both_ways {
 
             fn try_from(old: v1alpha1::$kind) -> Result<Self, ConversionError> {
                 let (metadata, spec) = up(old.metadata, old.spec, stringify!($kind))?;
-                Ok(Self { metadata, spec, status: old.status })
+                Ok(Self {
+                    metadata,
+                    spec,
+                    status: old.status,
+                })
             }
         }
 
         impl From<v1alpha2::$kind> for v1alpha1::$kind {
             fn from(pool: v1alpha2::$kind) -> Self {
                 let (metadata, spec) = down(pool.metadata, pool.spec, stringify!($kind));
-                Self { metadata, spec, status: pool.status }
+                Self {
+                    metadata,
+                    spec,
+                    status: pool.status,
+                }
             }
         }
     };
@@ -155,14 +175,22 @@ impl<Spec: Serialize + DeserializeOwned> Kept<Spec> {
     }
 
     fn put(version: &str, kind: &str, spec: Spec, metadata: &mut ObjectMeta) {
-        let kept =
-            Self { api_version: Some(format!("{GROUP}/{version}")), kind: Some(kind.to_owned()), spec };
+        let kept = Self {
+            api_version: Some(format!("{GROUP}/{version}")),
+            kind: Some(kind.to_owned()),
+            spec,
+        };
         let text = serde_json::to_string(&kept).expect("a spec is JSON");
-        metadata.annotations.get_or_insert_default().insert(CONVERSION_DATA.to_owned(), text);
+        metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(CONVERSION_DATA.to_owned(), text);
     }
 
     fn is_of(&self, version: &str) -> bool {
-        self.api_version.as_ref().is_some_and(|known| known == &format!("{GROUP}/{version}"))
+        self.api_version
+            .as_ref()
+            .is_some_and(|known| known == &format!("{GROUP}/{version}"))
     }
 }
 
@@ -170,7 +198,10 @@ impl<Spec: Serialize + DeserializeOwned> Kept<Spec> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct HiddenSpec {
-    #[serde(rename = "allocateReservedIPAddresses", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        rename = "allocateReservedIPAddresses",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     allocate_reserved_ip_addresses: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     excluded_addresses: Vec<String>,
@@ -204,8 +235,9 @@ fn down(
 ) -> (ObjectMeta, v1alpha1::InClusterIPPoolSpec) {
     let kept = Kept::<v1alpha1::InClusterIPPoolSpec>::take(&mut metadata);
     // If the spec converts to something else now, the pool was changed since, through the newer version.
-    let written =
-        kept.filter(|kept| kept.api_version.is_none() || kept.is_of(v1alpha1::VERSION)).and_then(|kept| {
+    let written = kept
+        .filter(|kept| kept.api_version.is_none() || kept.is_of(v1alpha1::VERSION))
+        .and_then(|kept| {
             let mut old = kept.spec;
             fill_in(&mut old).ok()?;
             let same = plainly_down(&plainly_up(&old)) == plainly_down(&spec);
@@ -228,7 +260,10 @@ fn fill_in(old: &mut v1alpha1::InClusterIPPoolSpec) -> Result<(), ConversionErro
     if old.subnet.is_empty() {
         return Ok(());
     }
-    let invalid = |reason| ConversionError::Subnet { value: old.subnet.clone(), reason };
+    let invalid = |reason| ConversionError::Subnet {
+        value: old.subnet.clone(),
+        reason,
+    };
     let (first, last, length) =
         subnet(&old.subnet).ok_or_else(|| invalid("must be a subnet in CIDR notation"))?;
     if old.start.is_empty() {
@@ -279,14 +314,22 @@ fn subnet(text: &str) -> Option<(IpAddr, IpAddr, i32)> {
         IpAddr::V4(address) => {
             let hosts = u32::MAX.checked_shr(length).unwrap_or(0);
             let bits = u32::from(address);
-            (length <= 32)
-                .then(|| (Ipv4Addr::from(bits & !hosts).into(), Ipv4Addr::from(bits | hosts).into()))?
+            (length <= 32).then(|| {
+                (
+                    Ipv4Addr::from(bits & !hosts).into(),
+                    Ipv4Addr::from(bits | hosts).into(),
+                )
+            })?
         }
         IpAddr::V6(address) => {
             let hosts = u128::MAX.checked_shr(length).unwrap_or(0);
             let bits = u128::from(address);
-            (length <= 128)
-                .then(|| (Ipv6Addr::from(bits & !hosts).into(), Ipv6Addr::from(bits | hosts).into()))?
+            (length <= 128).then(|| {
+                (
+                    Ipv6Addr::from(bits & !hosts).into(),
+                    Ipv6Addr::from(bits | hosts).into(),
+                )
+            })?
         }
     };
     Some((first, last, i32::try_from(length).ok()?))
@@ -295,12 +338,12 @@ fn subnet(text: &str) -> Option<(IpAddr, IpAddr, i32)> {
 /// The address plus an offset.
 fn beside(address: IpAddr, step: i8) -> Option<IpAddr> {
     match address {
-        IpAddr::V4(address) => {
-            u32::from(address).checked_add_signed(step.into()).map(|bits| Ipv4Addr::from(bits).into())
-        }
-        IpAddr::V6(address) => {
-            u128::from(address).checked_add_signed(step.into()).map(|bits| Ipv6Addr::from(bits).into())
-        }
+        IpAddr::V4(address) => u32::from(address)
+            .checked_add_signed(step.into())
+            .map(|bits| Ipv4Addr::from(bits).into()),
+        IpAddr::V6(address) => u128::from(address)
+            .checked_add_signed(step.into())
+            .map(|bits| Ipv6Addr::from(bits).into()),
     }
 }
 

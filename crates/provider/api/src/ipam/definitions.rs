@@ -22,7 +22,10 @@ use crate::{
 /// The namespace and name of the Service for the webhooks: those of the in-cluster provider, which a CRD may have had
 /// before. clusterctl replaces the namespace by the one into which it installs
 /// (`cmd/clusterctl/client/repository/components.go`).
-const WEBHOOK_SERVICE: (&str, &str) = ("capi-ipam-in-cluster-system", "capi-ipam-in-cluster-webhook-service");
+const WEBHOOK_SERVICE: (&str, &str) = (
+    "capi-ipam-in-cluster-system",
+    "capi-ipam-in-cluster-webhook-service",
+);
 
 /// The CRDs of the pools, sorted by name.
 #[must_use]
@@ -40,8 +43,11 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// The in-cluster IPAM provider shows no such column for the global kind.
 fn without_addresses_column(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
-    for columns in
-        definition.spec.versions.iter_mut().filter_map(|version| version.additional_printer_columns.as_mut())
+    for columns in definition
+        .spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.additional_printer_columns.as_mut())
     {
         columns.retain(|column| column.name != "Addresses");
     }
@@ -82,13 +88,19 @@ fn finished(versions: Vec<CustomResourceDefinition>) -> CustomResourceDefinition
 
 /// The spec of an object without one: a default needs the required fields.
 fn empty_spec(schema: &Value) -> Value {
-    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let required = schema["required"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let empty = |name: &str| match schema["properties"][name]["type"].as_str() {
         Some("array") => json!([]),
         _ => json!(0),
     };
     let names = required.iter().filter_map(Value::as_str);
-    names.map(|name| (name.to_owned(), empty(name))).collect::<serde_json::Map<_, _>>().into()
+    names
+        .map(|name| (name.to_owned(), empty(name)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// CRDs of `IPAddressClaim` and `IPAddress` that accept any field. They replace Cluster API's own CRDs, without their
@@ -99,7 +111,13 @@ pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     let pool_kind = column("Pool Kind", "string", ".spec.poolRef.kind");
     let address = column("Address", "string", ".spec.address");
     let columns = [address, pool_name.clone(), pool_kind.clone(), age()];
-    let claims = loose(GROUP, "IPAddressClaim", "ipaddressclaims", &[], &[pool_name, pool_kind, age()]);
+    let claims = loose(
+        GROUP,
+        "IPAddressClaim",
+        "ipaddressclaims",
+        &[],
+        &[pool_name, pool_kind, age()],
+    );
     vec![claims, loose(GROUP, "IPAddress", "ipaddresses", &[], &columns)]
 }
 

@@ -121,7 +121,10 @@ pub(crate) fn cluster_scoped(
     definition.spec.names.plural = plural.to_owned();
     definition.spec.names.singular = Some(kind.to_lowercase());
     for version in &mut definition.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
         schema.expect("the derive writes a schema").description = Some(description.to_owned());
     }
     definition

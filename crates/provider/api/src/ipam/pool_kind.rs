@@ -43,7 +43,8 @@ impl PoolKind {
     #[must_use]
     pub fn of(reference: &ObjectReference) -> Option<Self> {
         let ours = reference.api_group.is_empty() || reference.api_group == GROUP;
-        ours.then(|| Self::ALL.into_iter().find(|kind| kind.as_str() == reference.kind)).flatten()
+        ours.then(|| Self::ALL.into_iter().find(|kind| kind.as_str() == reference.kind))
+            .flatten()
     }
 
     /// Whether its objects are namespaced, and serve only claims of their namespace.
@@ -70,7 +71,11 @@ mod tests {
     use super::*;
 
     fn reference(group: &str, kind: &str) -> ObjectReference {
-        ObjectReference { api_group: group.into(), kind: kind.into(), name: "pool".into() }
+        ObjectReference {
+            api_group: group.into(),
+            kind: kind.into(),
+            name: "pool".into(),
+        }
     }
 
     #[test]

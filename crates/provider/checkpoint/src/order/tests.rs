@@ -109,14 +109,26 @@ fn nothing_acts_on_an_object_that_is_created() {
     let annotations = |api_version: &str, kind: &str| {
         let saved = of(api_version, kind, 1, &[]);
         let prepared = prepared(&saved, parts(std::slice::from_ref(&saved))[0], &BTreeMap::new());
-        (prepared.annotations().keys().cloned().collect::<Vec<_>>(), prepared.data["spec"].clone())
+        (
+            prepared.annotations().keys().cloned().collect::<Vec<_>>(),
+            prepared.data["spec"].clone(),
+        )
     };
     let none = json!({});
-    assert_eq!(annotations("cluster.x-k8s.io/v1beta2", "Cluster"), (vec![], json!({"paused": true})));
+    assert_eq!(
+        annotations("cluster.x-k8s.io/v1beta2", "Cluster"),
+        (vec![], json!({"paused": true}))
+    );
     let names = vec![RESTORING_ANNOTATION.to_owned(), PAUSED_ANNOTATION.to_owned()];
-    assert_eq!(annotations("cloud.nephele.dev/v1alpha1", "Fault"), (names, none.clone()));
+    assert_eq!(
+        annotations("cloud.nephele.dev/v1alpha1", "Fault"),
+        (names, none.clone())
+    );
     let names = vec![PAUSED_ANNOTATION.to_owned()];
-    assert_eq!(annotations("cluster.x-k8s.io/v1beta2", "ClusterClass"), (names, none.clone()));
+    assert_eq!(
+        annotations("cluster.x-k8s.io/v1beta2", "ClusterClass"),
+        (names, none.clone())
+    );
     assert_eq!(annotations("v1", "ConfigMap"), (vec![], none));
 }
 
@@ -145,7 +157,10 @@ fn a_fault_knows_the_claims_that_it_holds_by_their_new_uids() {
     let mut fault = of("cloud.nephele.dev/v1alpha1", "Fault", 1, &[]);
     fault.data["status"] = json!({"hits": 2, "claims": claims(["7", "8"])});
     let uids = [("7".to_owned(), "new-7".to_owned())].into();
-    assert_eq!(held_claims(&fault, &uids), Some(json!({"status": {"claims": claims(["new-7", "8"])}})));
+    assert_eq!(
+        held_claims(&fault, &uids),
+        Some(json!({"status": {"claims": claims(["new-7", "8"])}}))
+    );
     let mut others = [fault.clone(), of("cluster.x-k8s.io/v1beta2", "Machine", 2, &[])];
     others[0].data["status"] = json!({"hits": 2});
     others[1].data["status"] = fault.data["status"].clone();

@@ -61,11 +61,19 @@ impl SeriesLog {
                 return Say::Nothing;
             }
             series.last_written = now;
-            return Say::Again { name: series.name.clone(), count: series.count };
+            return Say::Again {
+                name: series.name.clone(),
+                count: series.count,
+            };
         }
         self.make_room(now);
         let name = self.name(now, event);
-        let series = Series { name: name.clone(), count: 1, last_seen: now, last_written: now };
+        let series = Series {
+            name: name.clone(),
+            count: 1,
+            last_seen: now,
+            last_written: now,
+        };
         self.running.insert(key, series);
         Say::First { name }
     }
@@ -79,10 +87,14 @@ impl SeriesLog {
         if self.running.len() < self.swept_at {
             return;
         }
-        self.running.retain(|_, series| now.duration_since(series.last_seen) < SERIES_ENDS_AFTER);
+        self.running
+            .retain(|_, series| now.duration_since(series.last_seen) < SERIES_ENDS_AFTER);
         if self.running.len() >= SERIES_MAX
-            && let Some(oldest) =
-                self.running.iter().min_by_key(|(_, series)| series.last_seen).map(|(key, _)| *key)
+            && let Some(oldest) = self
+                .running
+                .iter()
+                .min_by_key(|(_, series)| series.last_seen)
+                .map(|(key, _)| *key)
         {
             self.running.remove(&oldest);
         }
@@ -98,9 +110,21 @@ impl SeriesLog {
 }
 
 fn key(event: &Event) -> u64 {
-    let Event { regarding, severity, reason, action, note } = event;
+    let Event {
+        regarding,
+        severity,
+        reason,
+        action,
+        note,
+    } = event;
     let mut hasher = DefaultHasher::new();
-    (&regarding.kind, &regarding.namespace, &regarding.name, &regarding.uid).hash(&mut hasher);
+    (
+        &regarding.kind,
+        &regarding.namespace,
+        &regarding.name,
+        &regarding.uid,
+    )
+        .hash(&mut hasher);
     (severity, reason, action, note).hash(&mut hasher);
     hasher.finish()
 }
@@ -115,7 +139,10 @@ mod tests {
 
     fn event(name: &str, note: &str) -> Event {
         Event {
-            regarding: ObjectReference { name: Some(name.into()), ..ObjectReference::default() },
+            regarding: ObjectReference {
+                name: Some(name.into()),
+                ..ObjectReference::default()
+            },
             severity: Severity::Warning,
             reason: "ReconcileFailed",
             action: "Reconcile",
@@ -140,7 +167,10 @@ mod tests {
         let name = first(&log.note(at(0), &event("m", "broken"))).to_owned();
         assert_eq!(log.note(at(10), &event("m", "broken")), Say::Nothing);
         assert_eq!(log.note(at(59), &event("m", "broken")), Say::Nothing);
-        assert_eq!(log.note(at(60), &event("m", "broken")), Say::Again { name, count: 4 });
+        assert_eq!(
+            log.note(at(60), &event("m", "broken")),
+            Say::Again { name, count: 4 }
+        );
         assert_eq!(log.note(at(61), &event("m", "broken")), Say::Nothing);
     }
 
@@ -155,7 +185,11 @@ mod tests {
         let mut names: Vec<&str> = says.iter().map(first).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 3, "names are unique even when the clock stands still");
+        assert_eq!(
+            names.len(),
+            3,
+            "names are unique even when the clock stands still"
+        );
     }
 
     #[test]

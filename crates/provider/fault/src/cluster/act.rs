@@ -1,9 +1,7 @@
 //! Does what the plan says. Each action can be repeated.
 
 use futures::{StreamExt as _, stream};
-use kube::api::PostParams;
-use kube::core::Status;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _, api::PostParams, core::Status};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, REFUSAL_MESSAGE_MAX, RefusedNamespace};
 use nephele_controller::{PatchError, Precondition, patch};
 
@@ -36,7 +34,11 @@ async fn act_in(client: &Client, object: &ClusterFault, act: Act) -> Ending {
             let fault = wanted(object, &namespace);
             let created = faults(&namespace).create(&PostParams::default(), &fault).await;
             let object = format!("Fault {namespace}/{}", fault.name_any());
-            let failed = |source| PatchError::Request { verb: "create", object, source };
+            let failed = |source| PatchError::Request {
+                verb: "create",
+                object,
+                source,
+            };
             ended(Some(&namespace), created.map_err(failed))
         }
         Act::Restore { known, wanted } => {
@@ -55,7 +57,11 @@ async fn act_in(client: &Client, object: &ClusterFault, act: Act) -> Ending {
 /// The ending of an action that gives a Fault to a namespace, or to none.
 fn ended<T>(namespace: Option<&str>, result: Result<T, PatchError>) -> Ending {
     let Err(error) = result else { return Ending::Done };
-    let PatchError::Request { source: kube::Error::Api(status), .. } = &error else {
+    let PatchError::Request {
+        source: kube::Error::Api(status),
+        ..
+    } = &error
+    else {
         return Ending::Failed(error);
     };
     match (status.code, namespace) {
@@ -65,7 +71,10 @@ fn ended<T>(namespace: Option<&str>, result: Result<T, PatchError>) -> Ending {
         // Such as a quota of the namespace, an admission webhook, or a missing permission.
         (400 | 403 | 422, Some(namespace)) => {
             let message = status.message.chars().take(REFUSAL_MESSAGE_MAX).collect();
-            Ending::Refused(RefusedNamespace { namespace: namespace.to_owned(), message })
+            Ending::Refused(RefusedNamespace {
+                namespace: namespace.to_owned(),
+                message,
+            })
         }
         _ => Ending::Failed(error),
     }
@@ -74,5 +83,7 @@ fn ended<T>(namespace: Option<&str>, result: Result<T, PatchError>) -> Ending {
 /// Whether nothing can be created because the namespace is being deleted.
 fn is_of_ending_namespace(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
 }

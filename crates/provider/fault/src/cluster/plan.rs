@@ -1,12 +1,13 @@
 //! Which Faults a ClusterFault makes, restores and deletes. Pure.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, RefusedNamespace};
-use nephele_api::cloud::{CLUSTER_FAULT_LABEL, GROUP};
+use nephele_api::cloud::{
+    CLUSTER_FAULT_LABEL, GROUP,
+    v1alpha1::{ClusterFault, Fault, RefusedNamespace},
+};
 use nephele_controller::{unreadable, watch_filter_label};
 use nephele_model::Selector;
 
@@ -66,11 +67,20 @@ pub(super) fn plan<'a>(
     places: impl IntoIterator<Item = Place<'a>>,
 ) -> Plan {
     let mut plan = Plan::default();
-    for Place { namespace, labels, is_going, fault, refusal } in places {
+    for Place {
+        namespace,
+        labels,
+        is_going,
+        fault,
+        refusal,
+    } in places
+    {
         let is_selected = !is_going && selector.is_some_and(|selector| selector.fits(labels));
         plan.selected += usize::from(is_selected);
-        let refused =
-            |message: &str| RefusedNamespace { namespace: namespace.to_owned(), message: message.to_owned() };
+        let refused = |message: &str| RefusedNamespace {
+            namespace: namespace.to_owned(),
+            message: message.to_owned(),
+        };
         match (is_selected, fault) {
             (true, None) => match refusal {
                 Some(message) => plan.refused.push(refused(message)),
@@ -94,7 +104,10 @@ pub(super) fn plan<'a>(
                     Some(message) => plan.refused.push(refused(message)),
                     None => {
                         let wanted = Box::new(restored);
-                        plan.acts.push(Act::Restore { known: Arc::clone(&fault), wanted });
+                        plan.acts.push(Act::Restore {
+                            known: Arc::clone(&fault),
+                            wanted,
+                        });
                     }
                 }
                 plan.standing.push(fault);
@@ -110,7 +123,10 @@ pub(super) fn plan<'a>(
 
 /// Whether a ClusterFault has made a Fault.
 fn is_of(fault: &Fault, object: &ClusterFault) -> bool {
-    fault.owner_references().iter().any(|owner| is_reference_to(owner, object))
+    fault
+        .owner_references()
+        .iter()
+        .any(|owner| is_reference_to(owner, object))
 }
 
 fn is_reference_to(owner: &OwnerReference, object: &ClusterFault) -> bool {

@@ -12,10 +12,12 @@ use nephele_controller::{
 use nephele_model::{LabelSelector, Selector};
 use thiserror::Error;
 
-use super::act::{Ending, act};
-use super::plan::{Place, fault_name, plan};
-use super::refusals::Refusals;
-use super::report::{paused_status, status};
+use super::{
+    act::{Ending, act},
+    plan::{Place, fault_name, plan},
+    refusals::Refusals,
+    report::{paused_status, status},
+};
 
 /// What the reconciler needs.
 pub(super) struct Context {
@@ -99,7 +101,10 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
         }
     }
     context.refusals.note(&name, generation, &refused, now);
-    let outcome = context.refusals.count_for(&name, now).map_or(Outcome::Done, Outcome::After);
+    let outcome = context
+        .refusals
+        .count_for(&name, now)
+        .map_or(Outcome::Done, Outcome::After);
     let status = status(&object, &plan, mistake, refused, now);
     if !write(&object, status, &context).await? {
         return Ok(Outcome::Done);
@@ -121,12 +126,21 @@ async fn write(object: &ClusterFault, status: ClusterFaultStatus, context: &Cont
 
 /// The selector of the namespaces of a ClusterFault. Without one, all namespaces fit.
 pub(super) fn namespaces_of(object: &ClusterFault) -> Selector {
-    object.spec.namespace_selector.as_ref().map(LabelSelector::get).cloned().unwrap_or_default()
+    object
+        .spec
+        .namespace_selector
+        .as_ref()
+        .map(LabelSelector::get)
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn place<'a>(namespace: &'a Namespace, faults: &Cache<Fault>, fault: &str) -> Place<'a> {
     let name = namespace.metadata.name.as_deref().unwrap_or_default();
-    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = namespace
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     Place {
         namespace: name,
         labels: namespace.labels(),

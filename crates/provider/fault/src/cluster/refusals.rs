@@ -1,8 +1,7 @@
 //! The namespaces that have refused a Fault lately: a quota or an admission webhook would refuse it again, and nothing tells
 //! when that changes.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use nephele_api::cloud::v1alpha1::RefusedNamespace;
@@ -26,13 +25,19 @@ impl Refusals {
     /// The messages of all refusals that still count, by namespace.
     pub(super) fn of(&self, name: &str, generation: Option<i64>, now: Timestamp) -> BTreeMap<String, String> {
         let mut all = self.0.lock();
-        let Some(known) = all.get_mut(name) else { return BTreeMap::new() };
+        let Some(known) = all.get_mut(name) else {
+            return BTreeMap::new();
+        };
         if known.generation != generation {
             all.remove(name);
             return BTreeMap::new();
         }
         known.by_namespace.retain(|_, (until, _)| now < *until);
-        known.by_namespace.iter().map(|(namespace, (_, said))| (namespace.clone(), said.clone())).collect()
+        known
+            .by_namespace
+            .iter()
+            .map(|(namespace, (_, said))| (namespace.clone(), said.clone()))
+            .collect()
     }
 
     /// Notes that namespaces have refused the Fault now.
@@ -51,14 +56,21 @@ impl Refusals {
         known.generation = generation;
         let until = now.checked_add(COUNTS_FOR).unwrap_or(now);
         for RefusedNamespace { namespace, message } in refused {
-            known.by_namespace.insert(namespace.clone(), (until, message.clone()));
+            known
+                .by_namespace
+                .insert(namespace.clone(), (until, message.clone()));
         }
     }
 
     /// How long the refusals of a ClusterFault count still, the first of them. None if there are none.
     pub(super) fn count_for(&self, name: &str, now: Timestamp) -> Option<Duration> {
         let all = self.0.lock();
-        let first = all.get(name)?.by_namespace.values().map(|(until, _)| *until).min()?;
+        let first = all
+            .get(name)?
+            .by_namespace
+            .values()
+            .map(|(until, _)| *until)
+            .min()?;
         Some(Duration::try_from(first.duration_since(now)).unwrap_or_default())
     }
 
@@ -77,20 +89,29 @@ mod tests {
     }
 
     fn refused(namespace: &str) -> RefusedNamespace {
-        RefusedNamespace { namespace: namespace.into(), message: format!("{namespace} is full") }
+        RefusedNamespace {
+            namespace: namespace.into(),
+            message: format!("{namespace} is full"),
+        }
     }
 
     #[test]
     fn a_refusal_counts_for_a_while_and_for_its_spec() {
         let refusals = Refusals::default();
         let of = |generation, second| {
-            refusals.of("c", Some(generation), at(second)).into_keys().collect::<Vec<_>>()
+            refusals
+                .of("c", Some(generation), at(second))
+                .into_keys()
+                .collect::<Vec<_>>()
         };
         assert_eq!(refusals.count_for("c", at(0)), None);
         refusals.note("c", Some(1), &[refused("a")], at(0));
         refusals.note("c", Some(1), &[refused("b")], at(10));
         refusals.note("c", Some(1), &[], at(20));
-        assert_eq!(refusals.of("c", Some(1), at(0)).get("a").map(String::as_str), Some("a is full"));
+        assert_eq!(
+            refusals.of("c", Some(1), at(0)).get("a").map(String::as_str),
+            Some("a is full")
+        );
         assert_eq!(refusals.count_for("c", at(10)), Some(Duration::from_secs(20)));
         assert_eq!(
             (of(1, 29), of(1, 30), of(1, 40)),

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use nephele_api::cloud::v1alpha1::{
-    ClusterFault, ClusterFaultStatus, Fault, FaultStatus, REFUSED_MAX, RefusedNamespace,
+use nephele_api::{
+    cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault, FaultStatus, REFUSED_MAX, RefusedNamespace},
+    conditions::{self, condition, reasons, types},
 };
-use nephele_api::conditions::{self, condition, reasons, types};
 
 use super::plan::Plan;
 use crate::report::number;
@@ -30,16 +30,23 @@ pub(super) fn status(
     };
     let matched = sum(|status| status.matched);
     let hits = sum(|status| status.hits);
-    let in_force: Vec<_> = plan.standing.iter().filter_map(|fault| in_force(object, fault)).collect();
+    let in_force: Vec<_> = plan
+        .standing
+        .iter()
+        .filter_map(|fault| in_force(object, fault))
+        .collect();
     let is_in = |phase: &&str| in_force.iter().any(|status| status.phase == *phase);
     let phase = PHASES.into_iter().find(is_in).unwrap_or("Waiting");
     let invalid = in_force.iter().find(|status| status.phase == "Invalid");
     let invalid = invalid.and_then(|status| conditions::find(&status.conditions, types::READY));
     let mistake = mistake.or(invalid.map(|ready| ready.message.as_str()));
     let ready = match (mistake, refused.first()) {
-        (Some(mistake), _) => {
-            condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, mistake)
-        }
+        (Some(mistake), _) => condition(
+            types::READY,
+            conditions::FALSE,
+            reasons::INVALID_CONFIGURATION,
+            mistake,
+        ),
         (None, Some(RefusedNamespace { namespace, message })) => {
             let count = refused.len();
             let all = plan.selected;
@@ -49,26 +56,50 @@ pub(super) fn status(
             condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
         }
         (None, None) if in_force.len() < plan.selected => {
-            let message =
-                format!("the Fault is in force in {} of {} namespaces", in_force.len(), plan.selected);
+            let message = format!(
+                "the Fault is in force in {} of {} namespaces",
+                in_force.len(),
+                plan.selected
+            );
             condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
         }
         // A selector with a typing mistake selects nothing.
-        (None, None) if plan.selected == 0 => {
-            condition(types::READY, conditions::TRUE, reasons::READY, "No namespace is selected so far")
-        }
+        (None, None) if plan.selected == 0 => condition(
+            types::READY,
+            conditions::TRUE,
+            reasons::READY,
+            "No namespace is selected so far",
+        ),
         (None, None) => {
-            let message = if matched == 0 { "Nothing has matched it so far" } else { "" };
+            let message = if matched == 0 {
+                "Nothing has matched it so far"
+            } else {
+                ""
+            };
             condition(types::READY, conditions::TRUE, reasons::READY, message)
         }
     };
     let known = object.status.as_ref();
     let mut list = known.map(|status| status.conditions.clone()).unwrap_or_default();
     let generation = object.metadata.generation;
-    conditions::set(&mut list, Condition { observed_generation: generation, ..ready }, now);
+    conditions::set(
+        &mut list,
+        Condition {
+            observed_generation: generation,
+            ..ready
+        },
+        now,
+    );
     if conditions::find(&list, types::PAUSED).is_some() {
         let resumed = condition(types::PAUSED, conditions::FALSE, reasons::NOT_PAUSED, "");
-        conditions::set(&mut list, Condition { observed_generation: generation, ..resumed }, now);
+        conditions::set(
+            &mut list,
+            Condition {
+                observed_generation: generation,
+                ..resumed
+            },
+            now,
+        );
     }
     refused.truncate(REFUSED_MAX);
     ClusterFaultStatus {
@@ -93,7 +124,10 @@ pub(super) fn paused_status(
         return None;
     }
     let paused = condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, message);
-    let paused = Condition { observed_generation: object.metadata.generation, ..paused };
+    let paused = Condition {
+        observed_generation: object.metadata.generation,
+        ..paused
+    };
     conditions::set(&mut status.conditions, paused, now);
     Some(status)
 }

@@ -1,20 +1,25 @@
 //! Runs the controller.
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::{num::NonZeroU16, sync::Arc};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
 use nephele_api::cloud::v1alpha1::{ClusterFault, Fault, FaultSpec};
 use nephele_controller::{Cache, Gone, RunError, Runner, Services, StatusThrottle, WatchFilter};
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{cluster_fault_of, fault_name};
-use super::reconcile::{Context, namespaces_of, reconcile};
-use super::refusals::Refusals;
+use super::{
+    plan::{cluster_fault_of, fault_name},
+    reconcile::{Context, namespaces_of, reconcile},
+    refusals::Refusals,
+};
 
 /// Which ClusterFaults a provider takes care of, and how many at a time.
 #[derive(Clone, Debug)]
@@ -43,12 +48,22 @@ pub fn run(
     settings: Settings,
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, Result<(), RunError>> {
-    let Settings { name, watch_filter, carries_out, concurrency } = settings;
+    let Settings {
+        name,
+        watch_filter,
+        carries_out,
+        concurrency,
+    } = settings;
     let everything = watcher::Config::default();
     let (namespaces, follow) =
         Cache::<Namespace>::start(services, Api::all(client.clone()), everything, shutdown.clone());
-    let runner: Runner<ClusterFault> =
-        Runner::new(name, services, Api::all(client.clone()), &watch_filter, concurrency);
+    let runner: Runner<ClusterFault> = Runner::new(
+        name,
+        services,
+        Api::all(client.clone()),
+        &watch_filter,
+        concurrency,
+    );
     let context = Arc::new(Context {
         client,
         clock: services.clock.clone(),
@@ -66,8 +81,12 @@ pub fn run(
     let runner = runner
         .watches(&namespaces, move |namespace: &Namespace| {
             let objects = of_namespace.state();
-            let concerned = objects.iter().filter(|object| concerns(object, namespace, &known));
-            concerned.map(|object| ObjectRef::new(&object.name_any())).collect::<Vec<_>>()
+            let concerned = objects
+                .iter()
+                .filter(|object| concerns(object, namespace, &known));
+            concerned
+                .map(|object| ObjectRef::new(&object.name_any()))
+                .collect::<Vec<_>>()
         })
         .watches(faults, move |fault: &Fault| {
             let reference = ObjectRef::new(cluster_fault_of(&fault.name_any())?);
@@ -75,7 +94,9 @@ pub fn run(
         });
     let run = async move {
         let run = runner.run(move |object| reconcile(object, Arc::clone(&context)), shutdown);
-        future::join3(run, follow, forget).map(|(result, (), _)| result).await
+        future::join3(run, follow, forget)
+            .map(|(result, (), _)| result)
+            .await
     };
     run.boxed()
 }
@@ -83,7 +104,10 @@ pub fn run(
 /// Whether a change of a namespace can change what a ClusterFault does there.
 fn concerns(object: &ClusterFault, namespace: &Namespace, faults: &Cache<Fault>) -> bool {
     let is_selected = namespaces_of(object).fits(namespace.labels());
-    is_selected || faults.get(&namespace.name_any(), &fault_name(&object.name_any())).is_some()
+    is_selected
+        || faults
+            .get(&namespace.name_any(), &fault_name(&object.name_any()))
+            .is_some()
 }
 
 /// Forgets ClusterFaults that are gone.

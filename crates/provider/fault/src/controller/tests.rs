@@ -34,7 +34,9 @@ impl Target for Notes {
     fn put(&self, object: &Fault, count: i32, paused: bool, _: Timestamp) {
         let FaultId { namespace, name } = id_of(object);
         let paused = if paused { " paused" } else { "" };
-        self.0.lock().push(format!("put {namespace}/{name} {count}{paused}"));
+        self.0
+            .lock()
+            .push(format!("put {namespace}/{name} {count}{paused}"));
     }
 
     fn remove(&self, FaultId { namespace, name }: &FaultId) {
@@ -54,8 +56,17 @@ impl FaultController<Notes> {
     fn start() -> Self {
         let api = ManagementApi::start();
         let metrics = Metrics::register(&Registry::new()).expect("a new registry");
-        let reporter = Reporter { controller: "test".into(), instance: "test-0".into() };
-        let (events, _) = Events::new(api.client(), reporter, api.clock(), metrics, CancellationToken::new());
+        let reporter = Reporter {
+            controller: "test".into(),
+            instance: "test-0".into(),
+        };
+        let (events, _) = Events::new(
+            api.client(),
+            reporter,
+            api.clock(),
+            metrics,
+            CancellationToken::new(),
+        );
         Self::new(Notes::default(), api.client(), api.clock(), events)
     }
 
@@ -75,7 +86,9 @@ fn fault(uid: &str, count: Option<i32>) -> Fault {
 
 fn annotated(object: &Fault, annotation: &str) -> Fault {
     let mut object = object.clone();
-    object.annotations_mut().insert(annotation.to_owned(), String::new());
+    object
+        .annotations_mut()
+        .insert(annotation.to_owned(), String::new());
     object
 }
 
@@ -83,7 +96,11 @@ fn annotated(object: &Fault, annotation: &str) -> Fault {
 fn a_fault_is_carried_out_unless_it_is_gone_mistaken_or_for_another_target() {
     let ours = fault("1", Some(3));
     let spec = Arc::new(ours.spec.clone());
-    let put = |paused| Plan::Put { spec: Arc::clone(&spec), wanted: 3, paused };
+    let put = |paused| Plan::Put {
+        spec: Arc::clone(&spec),
+        wanted: 3,
+        paused,
+    };
     let remove = || Plan::Remove { mistake: None };
     let mut going = ours.clone();
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -91,7 +108,9 @@ fn a_fault_is_carried_out_unless_it_is_gone_mistaken_or_for_another_target() {
     of_addresses.spec.effect =
         serde_json::from_value(json!({ "addresses": { "conflict": {} } })).expect("an effect");
     let held = Standing::Holds(Arc::clone(&spec));
-    let mistake = || Plan::Remove { mistake: Some("no count".to_owned()) };
+    let mistake = || Plan::Remove {
+        mistake: Some("no count".to_owned()),
+    };
     let cases = [
         (&ours, &Standing::Runs, put(false)),
         (&ours, &Standing::Rests, remove()),
@@ -105,7 +124,11 @@ fn a_fault_is_carried_out_unless_it_is_gone_mistaken_or_for_another_target() {
         (&annotated(&ours, RESTORING_ANNOTATION), &Standing::Runs, remove()),
     ];
     for (object, standing, expected) in cases {
-        assert_eq!(plan::<Notes>(object, standing), expected, "{standing:?} of {object:?}");
+        assert_eq!(
+            plan::<Notes>(object, standing),
+            expected,
+            "{standing:?} of {object:?}"
+        );
     }
 }
 
@@ -113,7 +136,10 @@ fn a_fault_is_carried_out_unless_it_is_gone_mistaken_or_for_another_target() {
 async fn a_fault_that_replaces_another_one_is_a_new_one_for_the_target() {
     let controller = FaultController::start();
     controller.put_all([&fault("1", Some(3)), &fault("1", Some(4)), &fault("2", Some(5))]);
-    assert_eq!(controller.told(), ["put n/f 3", "put n/f 4", "remove n/f", "put n/f 5"]);
+    assert_eq!(
+        controller.told(),
+        ["put n/f 3", "put n/f 4", "remove n/f", "put n/f 5"]
+    );
 }
 
 #[tokio::test]
@@ -124,5 +150,8 @@ async fn a_fault_with_a_mistake_is_not_carried_out_when_it_is_paused_as_after_a_
     controller.put_all([&fault("1", Some(3)), &mistaken, &paused]);
     assert_eq!(controller.told(), ["put n/f 3", "remove n/f", "remove n/f"]);
     assert_eq!(controller.in_force.standing(&paused), Standing::Rests);
-    assert_eq!(FaultController::start().in_force.standing(&paused), Standing::Rests);
+    assert_eq!(
+        FaultController::start().in_force.standing(&paused),
+        Standing::Rests
+    );
 }

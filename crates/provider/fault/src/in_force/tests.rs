@@ -88,7 +88,8 @@ impl World {
         let now = at(5);
         match &standing {
             Standing::Runs => {
-                self.manager.carry(&self.object, Arc::new(self.object.spec.clone()));
+                self.manager
+                    .carry(&self.object, Arc::new(self.object.spec.clone()));
                 let progress = Progress {
                     phase: nephele_model::FaultPhase::Active,
                     began: at(1),
@@ -172,12 +173,27 @@ fn a_pause_and_its_end_are_conditions_and_nothing_else() {
     let standing = world.look();
     assert_eq!(standing, Standing::Holds(Arc::new(spec(0))));
     let status = world.object.status.clone().expect("it is reported");
-    let paused = conditions::find(&status.conditions, types::PAUSED).cloned().expect("it says so");
+    let paused = conditions::find(&status.conditions, types::PAUSED)
+        .cloned()
+        .expect("it says so");
     let message = "Fault has the cluster.x-k8s.io/paused annotation";
-    assert_eq!((paused.status.as_str(), paused.message.as_str()), ("True", message));
+    assert_eq!(
+        (paused.status.as_str(), paused.message.as_str()),
+        ("True", message)
+    );
     let conditions = [before.conditions.clone(), vec![paused]].concat();
-    assert_eq!(status, FaultStatus { paused_spec: Some(spec(0)), conditions, ..before.clone() });
-    assert_eq!(paused_status(&world.object, &standing, Some(before.clone()), at(9)), None);
+    assert_eq!(
+        status,
+        FaultStatus {
+            paused_spec: Some(spec(0)),
+            conditions,
+            ..before.clone()
+        }
+    );
+    assert_eq!(
+        paused_status(&world.object, &standing, Some(before.clone()), at(9)),
+        None
+    );
 
     world.set_paused(false);
     assert_eq!(world.look(), Standing::Runs);

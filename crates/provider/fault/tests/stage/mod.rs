@@ -1,14 +1,13 @@
 //! A management API with the controller of ClusterFaults, and a cloud in which each Fault hits once at once.
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
-use std::num::NonZeroU16;
-use std::time::Duration;
+use std::{collections::BTreeSet, fmt::Debug, num::NonZeroU16, time::Duration};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    runtime::watcher,
+};
 use nephele_api::cloud::v1alpha1::{ClusterFault, ClusterFaultStatus, Fault};
 use nephele_controller::{Cache, PAUSED_ANNOTATION, WatchFilter};
 use nephele_fault::{cluster, is_of_addresses};
@@ -44,7 +43,12 @@ impl Stage {
     }
 
     fn over(api: ManagementApi, client: Client) -> Self {
-        let Backstage { client, registry: _, services, shutdown } = Backstage::of(client, api.clock());
+        let Backstage {
+            client,
+            registry: _,
+            services,
+            shutdown,
+        } = Backstage::of(client, api.clock());
         let (faults, follow) = Cache::<Fault>::start(
             &services,
             Api::all(client.clone()),
@@ -79,19 +83,27 @@ impl Stage {
         let namespace = json!({ "metadata": { "name": name, "labels": labels } });
         let namespace: Namespace = serde_json::from_value(namespace).expect("a namespace");
         let api: Api<Namespace> = Api::all(self.api.client());
-        api.create(&PostParams::default(), &namespace).await.expect("the namespace is taken");
+        api.create(&PostParams::default(), &namespace)
+            .await
+            .expect("the namespace is taken");
     }
 
     /// Sets the label `workshop` of a namespace.
     pub(crate) async fn label(&self, name: &str, value: &str) {
         let api: Api<Namespace> = Api::all(self.api.client());
-        patch(&api, name, &json!({ "metadata": { "labels": { "workshop": value } } })).await;
+        patch(
+            &api,
+            name,
+            &json!({ "metadata": { "labels": { "workshop": value } } }),
+        )
+        .await;
     }
 
     /// A ClusterFault that refuses operations for a reason. Changes it if it exists.
     pub(crate) async fn cluster_fault(&self, name: &str, selector: &Value, reason: &str) {
         let effect = json!({ "fail": { "reason": reason } });
-        self.put(name, &json!({ "namespaceSelector": selector, "effect": effect })).await;
+        self.put(name, &json!({ "namespaceSelector": selector, "effect": effect }))
+            .await;
     }
 
     pub(crate) async fn put(&self, name: &str, spec: &Value) {
@@ -101,26 +113,39 @@ impl Stage {
             return;
         }
         let object = serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec }));
-        let created = api.create(&PostParams::default(), &object.expect("a ClusterFault")).await;
+        let created = api
+            .create(&PostParams::default(), &object.expect("a ClusterFault"))
+            .await;
         created.expect("the ClusterFault is taken");
     }
 
     /// Pauses a ClusterFault, or resumes it.
     pub(crate) async fn pause(&self, name: &str, paused: bool) {
         let annotations = json!({ PAUSED_ANNOTATION: paused.then_some("") });
-        patch(&self.cluster_faults(), name, &json!({ "metadata": { "annotations": annotations } })).await;
+        patch(
+            &self.cluster_faults(),
+            name,
+            &json!({ "metadata": { "annotations": annotations } }),
+        )
+        .await;
     }
 
     /// A user deletes a ClusterFault.
     pub(crate) async fn delete(&self, name: &str) {
-        self.cluster_faults().delete(name, &DeleteParams::default()).await.expect("it is there");
+        self.cluster_faults()
+            .delete(name, &DeleteParams::default())
+            .await
+            .expect("it is there");
     }
 
     /// A user creates a Fault.
     pub(crate) async fn own_fault(&self, namespace: &str, name: &str) -> Fault {
         let fault = json!({ "metadata": { "name": name }, "spec": { "effect": { "freeze": {} } } });
         let fault = serde_json::from_value(fault).expect("a Fault");
-        self.faults(namespace).create(&PostParams::default(), &fault).await.expect("the Fault is taken")
+        self.faults(namespace)
+            .create(&PostParams::default(), &fault)
+            .await
+            .expect("the Fault is taken")
     }
 
     /// A user edits a Fault.
@@ -134,9 +159,16 @@ impl Stage {
 
     /// The namespaces that have a Fault of this name, in order.
     pub(crate) async fn namespaces_with(&self, name: &str) -> Vec<String> {
-        let all = Api::<Fault>::all(self.api.client()).list(&ListParams::default()).await.expect("a list");
+        let all = Api::<Fault>::all(self.api.client())
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         let named = all.iter().filter(|fault| fault.name_any() == name);
-        named.filter_map(Fault::namespace).collect::<BTreeSet<_>>().into_iter().collect()
+        named
+            .filter_map(Fault::namespace)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// Waits until these namespaces have a Fault of this name, and no others.
@@ -168,7 +200,9 @@ impl Stage {
         wanted: impl Fn(&ClusterFaultStatus) -> bool + Send + Sync,
     ) -> ClusterFaultStatus {
         let is_so = |object: Option<&ClusterFault>| {
-            object.and_then(|object| object.status.as_ref()).is_some_and(&wanted)
+            object
+                .and_then(|object| object.status.as_ref())
+                .is_some_and(&wanted)
         };
         let found = eventually_of(&self.cluster_faults(), "all", what, is_so).await;
         found.and_then(|object| object.status).expect("it has a status")
@@ -179,18 +213,26 @@ async fn patch<K>(api: &Api<K>, name: &str, patch: &Value)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    let patched = api
+        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
     patched.expect("the change is taken");
 }
 
 /// Plays the cloud: each Fault hits once as soon as it is seen.
 async fn play_cloud(client: Client) {
     loop {
-        let faults = Api::<Fault>::all(client.clone()).list(&ListParams::default()).await.expect("a list");
+        let faults = Api::<Fault>::all(client.clone())
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         for fault in faults {
             let generation = fault.metadata.generation;
             let conditions = fault.status.iter().flat_map(|status| &status.conditions);
-            if conditions.into_iter().any(|condition| condition.observed_generation == generation) {
+            if conditions
+                .into_iter()
+                .any(|condition| condition.observed_generation == generation)
+            {
                 continue;
             }
             let ready = json!({
@@ -201,7 +243,9 @@ async fn play_cloud(client: Client) {
             let api = Api::<Fault>::namespaced(client.clone(), &fault.namespace().unwrap_or_default());
             // It may be gone by now.
             let patch = Patch::Merge(json!({ "status": status }));
-            let _ = api.patch_status(&fault.name_any(), &PatchParams::default(), &patch).await;
+            let _ = api
+                .patch_status(&fault.name_any(), &PatchParams::default(), &patch)
+                .await;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

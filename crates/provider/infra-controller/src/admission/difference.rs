@@ -52,7 +52,14 @@ mod tests {
         let new = json!({"a": {"b": 1, "c": 3}, "list": [1, {"x": 2}], "long": [1, 2], "map": {"k/e.y": "w"}, "new": {}});
         assert_eq!(
             changed_fields("spec", &old, &new),
-            ["spec.a.c", "spec.gone", "spec.list[1].x", "spec.long", "spec.map[k/e.y]", "spec.new"]
+            [
+                "spec.a.c",
+                "spec.gone",
+                "spec.list[1].x",
+                "spec.long",
+                "spec.map[k/e.y]",
+                "spec.new"
+            ]
         );
         assert_eq!(changed_fields("spec", &old, &old), [""; 0]);
         assert_eq!(changed_fields("spec", &Value::Null, &new), ["spec"]);

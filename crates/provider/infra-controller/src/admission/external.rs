@@ -24,8 +24,14 @@ pub fn cluster_path() -> String {
 }
 
 pub(super) fn decide(request: &AdmissionRequest<Value>) -> Result<(), Denial> {
-    let Change::Update { old, new } = &request.change else { return Ok(()) };
-    let is_external = |object: &Value| object["metadata"]["annotations"].get(MANAGED_BY_ANNOTATION).is_some();
+    let Change::Update { old, new } = &request.change else {
+        return Ok(());
+    };
+    let is_external = |object: &Value| {
+        object["metadata"]["annotations"]
+            .get(MANAGED_BY_ANNOTATION)
+            .is_some()
+    };
     if !is_external(old) || is_external(new) {
         return Ok(());
     }
@@ -54,14 +60,19 @@ mod tests {
             dry_run,
             change,
         };
-        decide(&request).err().map(|denial| (denial.code(), denial.message().to_owned()))
+        decide(&request)
+            .err()
+            .map(|denial| (denial.code(), denial.message().to_owned()))
     }
 
     #[test]
     fn a_cluster_of_another_manager_stays_theirs() {
         let theirs = json!({MANAGED_BY_ANNOTATION: "", "a": "b"});
         let ours = json!({"a": "b"});
-        let update = |old: &Value, new: &Value| Change::Update { old: cluster(old), new: cluster(new) };
+        let update = |old: &Value, new: &Value| Change::Update {
+            old: cluster(old),
+            new: cluster(new),
+        };
         let message = "InMemoryCluster.infrastructure.cluster.x-k8s.io \"c\" is invalid: \
                        metadata.annotations[cluster.x-k8s.io/managed-by]: cannot be removed: \
                        another manager created the infrastructure of this cluster";
@@ -72,9 +83,12 @@ mod tests {
             }
         }
         let renamed = json!({MANAGED_BY_ANNOTATION: "another", "c": "d"});
-        for (old, new) in
-            [(&ours, &theirs), (&theirs, &renamed), (&ours, &Value::Null), (&Value::Null, &theirs)]
-        {
+        for (old, new) in [
+            (&ours, &theirs),
+            (&theirs, &renamed),
+            (&ours, &Value::Null),
+            (&Value::Null, &theirs),
+        ] {
             assert_eq!(told(update(old, new), false), None, "{old} {new}");
         }
     }

@@ -13,14 +13,21 @@ use serde_json::Value;
 const KINDS: [(&str, &[&str]); 2] = [
     (
         "InMemoryCluster",
-        &["controlPlaneEndpoint", "controlPlaneEndpoint.host", "controlPlaneEndpoint.port", "origin"],
+        &[
+            "controlPlaneEndpoint",
+            "controlPlaneEndpoint.host",
+            "controlPlaneEndpoint.port",
+            "origin",
+        ],
     ),
     ("InMemoryMachine", &["providerID", "instance"]),
 ];
 
 /// The URL paths to which the API server sends updates that leave something out, and the fields that stay.
 pub fn paths() -> impl Iterator<Item = (String, &'static [&'static str])> {
-    KINDS.into_iter().map(|(kind, fields)| (super::path("mutate", kind), fields))
+    KINDS
+        .into_iter()
+        .map(|(kind, fields)| (super::path("mutate", kind), fields))
 }
 
 /// Puts the fields into the spec of the new object that it leaves out and the old one has.
@@ -30,7 +37,9 @@ pub(super) fn keep(fields: &[&str], old: &Value, new: &mut Value) {
     }
     for field in fields {
         let pointer = format!("/spec/{}", field.replace('.', "/"));
-        let Some(value) = old.pointer(&pointer).filter(|value| is_there(value)) else { continue };
+        let Some(value) = old.pointer(&pointer).filter(|value| is_there(value)) else {
+            continue;
+        };
         let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
         if let Some(parent) = new.pointer_mut(parent).and_then(Value::as_object_mut)
             && !parent.get(name).is_some_and(is_there)
@@ -58,7 +67,10 @@ mod tests {
     use super::*;
 
     fn kept(kind: &str, old: &Value, new: &Value) -> Value {
-        let fields = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, fields)| *fields);
+        let fields = KINDS
+            .iter()
+            .find(|(name, _)| *name == kind)
+            .map(|(_, fields)| *fields);
         let old = json!({ "spec": old });
         let mut new = json!({ "spec": new });
         keep(fields.expect("a kind"), &old, &mut new);
@@ -74,8 +86,14 @@ mod tests {
             (json!({}), provided.clone()),
             (Value::Null, provided.clone()),
             (json!({ "controlPlaneEndpoint": null }), provided.clone()),
-            (json!({ "controlPlaneEndpoint": { "host": "", "port": 0 } }), provided.clone()),
-            (json!({ "controlPlaneEndpoint": { "port": 20000 } }), provided.clone()),
+            (
+                json!({ "controlPlaneEndpoint": { "host": "", "port": 0 } }),
+                provided.clone(),
+            ),
+            (
+                json!({ "controlPlaneEndpoint": { "port": 20000 } }),
+                provided.clone(),
+            ),
             (
                 json!({ "controlPlaneEndpoint": { "host": "b.example" }, "cloudRef": { "name": "n" } }),
                 json!({ "controlPlaneEndpoint": { "host": "b.example", "port": 20000 }, "cloudRef": { "name": "n" }, "origin": { "created": "then" } }),

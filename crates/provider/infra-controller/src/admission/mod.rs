@@ -22,8 +22,7 @@ use nephele_webhook::{AdmissionRequest, Cause, Change, Denial, Webhook};
 use serde_json::Value;
 
 use self::difference::changed_fields;
-pub use self::external::cluster_path;
-pub use self::filled_in::paths as filled_in_paths;
+pub use self::{external::cluster_path, filled_in::paths as filled_in_paths};
 
 /// The annotation on a dry run of the topology controller.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
@@ -66,7 +65,11 @@ impl TemplateKind {
 
 /// The URL path to which the API server sends admission requests for a kind; `verb` is `validate` or `mutate`.
 fn path(verb: &str, kind: &str) -> String {
-    format!("/{verb}-{}-{VERSION}-{}", GROUP.replace('.', "-"), kind.to_lowercase())
+    format!(
+        "/{verb}-{}-{VERSION}-{}",
+        GROUP.replace('.', "-"),
+        kind.to_lowercase()
+    )
 }
 
 /// Adds the handlers for clusters and for all kinds of templates.
@@ -95,7 +98,9 @@ pub fn register(webhook: Webhook) -> Webhook {
 }
 
 fn decide(kind: TemplateKind, request: &AdmissionRequest<Value>) -> Result<(), Denial> {
-    let Change::Update { old, new } = &request.change else { return Ok(()) };
+    let Change::Update { old, new } = &request.change else {
+        return Ok(());
+    };
     if request.dry_run && new["metadata"]["annotations"].get(TOPOLOGY_DRY_RUN).is_some() {
         return Ok(());
     }

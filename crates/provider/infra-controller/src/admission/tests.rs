@@ -20,13 +20,18 @@ fn update(old: Value, new: Value) -> AdmissionRequest<Value> {
 /// The code and the message of the denial, if it is one.
 fn told(request: &AdmissionRequest<Value>) -> Option<(i32, String)> {
     let decision = decide(TemplateKind::Machine, request);
-    decision.err().map(|denial| (denial.code(), denial.message().to_owned()))
+    decision
+        .err()
+        .map(|denial| (denial.code(), denial.message().to_owned()))
 }
 
 #[test]
 fn a_changed_spec_is_refused_with_the_field_and_what_to_do() {
     let spec = |seconds: &str| json!({"behaviour": {"vm": {"provisioning": {"startupDuration": seconds}}}});
-    let asked = update(template(&spec("1s"), &json!({})), template(&spec("2s"), &json!({})));
+    let asked = update(
+        template(&spec("1s"), &json!({})),
+        template(&spec("2s"), &json!({})),
+    );
     let message = "InMemoryMachineTemplate.infrastructure.cluster.x-k8s.io \"workers\" is invalid: \
                    spec.template.spec.behaviour.vm.provisioning.startupDuration: is immutable: \
                    make a template of another name with the change, and refer to that";
@@ -47,8 +52,15 @@ fn only_a_dry_run_of_the_topology_controller_may_change_a_spec() {
         for kind in TemplateKind::ALL {
             let old = template(&json!({"a": 1}), &old_annotations);
             let new = template(&json!({"a": 2}), &new_annotations);
-            let request = AdmissionRequest { dry_run, ..update(old, new) };
-            assert_eq!(decide(kind, &request).is_ok(), allowed, "{kind:?} {dry_run} {request:?}");
+            let request = AdmissionRequest {
+                dry_run,
+                ..update(old, new)
+            };
+            assert_eq!(
+                decide(kind, &request).is_ok(),
+                allowed,
+                "{kind:?} {dry_run} {request:?}"
+            );
         }
     }
 }
@@ -62,15 +74,27 @@ fn what_is_not_the_spec_may_change_and_templates_come_and_go() {
     let old = template(&spec, &json!({}));
     assert_eq!(told(&update(old.clone(), new)), None);
     for change in [Change::Create(old.clone()), Change::Delete(old.clone())] {
-        assert_eq!(told(&AdmissionRequest { change, ..update(Value::Null, Value::Null) }), None);
+        assert_eq!(
+            told(&AdmissionRequest {
+                change,
+                ..update(Value::Null, Value::Null)
+            }),
+            None
+        );
     }
 }
 
 #[test]
 fn a_denial_names_a_few_fields_and_no_more() {
-    let spec =
-        |value: u8| -> Value { (0..100).map(|index| (format!("f{index:02}"), json!(value))).collect() };
-    let (_, message) =
-        told(&update(template(&spec(1), &json!({})), template(&spec(2), &json!({})))).expect("refused");
+    let spec = |value: u8| -> Value {
+        (0..100)
+            .map(|index| (format!("f{index:02}"), json!(value)))
+            .collect()
+    };
+    let (_, message) = told(&update(
+        template(&spec(1), &json!({})),
+        template(&spec(2), &json!({})),
+    ))
+    .expect("refused");
     assert_eq!(message.matches("is immutable").count(), FIELDS_MAX, "{message}");
 }

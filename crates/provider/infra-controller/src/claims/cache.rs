@@ -1,13 +1,10 @@
 //! The cache of claims.
 
-use std::future::Future;
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use futures::FutureExt as _;
-use kube::runtime::watcher;
-use kube::{Api, Client};
-use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_api::labels;
+use kube::{Api, Client, runtime::watcher};
+use nephele_api::{ipam::v1beta2::IPAddressClaim, labels};
 use nephele_controller::{Cache, Services, scoped};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +38,9 @@ impl ClaimCache {
         let followed = watch::Sender::new(false);
         let mut wanted = followed.subscribe();
         let keep = async move {
-            let opened = shutdown.run_until_cancelled(wanted.wait_for(|wanted| *wanted)).await;
+            let opened = shutdown
+                .run_until_cancelled(wanted.wait_for(|wanted| *wanted))
+                .await;
             let opened = opened.is_some_and(|opened| opened.is_ok());
             if opened {
                 keep.await;
@@ -56,7 +55,8 @@ impl ClaimCache {
 
     /// Begins the watch.
     pub(crate) fn follow(&self) {
-        self.followed.send_if_modified(|followed| !std::mem::replace(followed, true));
+        self.followed
+            .send_if_modified(|followed| !std::mem::replace(followed, true));
     }
 
     /// The claim of this name. It is read from the management API until the cache has its first list.
@@ -70,9 +70,16 @@ impl ClaimCache {
         if self.cache.ready().now_or_never() == Some(true) {
             return Ok(self.cache.get(namespace, name));
         }
-        match Api::<IPAddressClaim>::namespaced(client.clone(), namespace).get_opt(name).await {
+        match Api::<IPAddressClaim>::namespaced(client.clone(), namespace)
+            .get_opt(name)
+            .await
+        {
             Ok(claim) => Ok(claim.map(Arc::new)),
-            Err(source) => Err(Error::Read { kind: "IPAddressClaim", name: name.to_owned(), source }),
+            Err(source) => Err(Error::Read {
+                kind: "IPAddressClaim",
+                name: name.to_owned(),
+                source,
+            }),
         }
     }
 }

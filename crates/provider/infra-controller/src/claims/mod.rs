@@ -16,24 +16,26 @@ mod error;
 mod owners;
 mod state;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, PostParams};
-use kube::{Resource, ResourceExt as _};
-use nephele_api::conditions::reasons;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, PoolReference};
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec};
-use nephele_api::labels;
-use nephele_controller::{Deleted, Outcome, patch, watch_filter_label};
-
-use crate::context::Context;
+use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use cache::ClaimCache;
 pub(crate) use error::Error;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Resource, ResourceExt as _,
+    api::{Api, PostParams},
+};
+use nephele_api::{
+    conditions::reasons,
+    infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, PoolReference},
+    ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressClaimSpec},
+    labels,
+};
+use nephele_controller::{Deleted, Outcome, patch, watch_filter_label};
 pub(crate) use owners::{Claimant, claimant, own_again};
 pub(crate) use state::ClaimState;
+
+use crate::context::Context;
 
 /// A claim that an object wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +66,19 @@ impl Claim {
 
     /// The message about what the claim waits for.
     fn message(&self) -> String {
-        let Self { wanted: Wanted { name, pool }, state } = self;
+        let Self {
+            wanted: Wanted { name, pool },
+            state,
+        } = self;
         let mut message = format!("Waiting for IPAddressClaim {name} of {} {}", pool.kind, pool.name);
-        let reason = state.reason().filter(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS);
-        for said in reason.into_iter().chain([state.message()]).filter(|said| !said.is_empty()) {
+        let reason = state
+            .reason()
+            .filter(|reason| *reason != reasons::WAITING_FOR_IP_ADDRESS);
+        for said in reason
+            .into_iter()
+            .chain([state.message()])
+            .filter(|said| !said.is_empty())
+        {
             message.push_str(": ");
             message.push_str(said);
         }
@@ -82,8 +93,11 @@ pub(crate) struct Unmet(Vec<Claim>);
 impl Unmet {
     /// The claims that are not bound; none when all are.
     pub(crate) fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Option<Self> {
-        let unmet: Vec<Claim> =
-            claims.into_iter().filter(|claim| claim.address().is_none()).cloned().collect();
+        let unmet: Vec<Claim> = claims
+            .into_iter()
+            .filter(|claim| claim.address().is_none())
+            .cloned()
+            .collect();
         (!unmet.is_empty()).then_some(Self(unmet))
     }
 
@@ -140,7 +154,9 @@ pub(crate) fn release_message(left: &[String]) -> String {
 /// The addresses that a machine got from its pools, as its status lists them.
 pub(crate) fn given(object: &InMemoryMachine) -> &[ClaimedAddress] {
     let network = object.status.as_ref().and_then(|status| status.network.as_ref());
-    network.map(|network| network.addresses.as_slice()).unwrap_or_default()
+    network
+        .map(|network| network.addresses.as_slice())
+        .unwrap_or_default()
 }
 
 /// Reads the state of the wanted claims: claims from the cache, IPAddresses from the API.
@@ -156,7 +172,10 @@ where
     let addresses: Api<IPAddress> = Api::namespaced(context.client.clone(), &namespace);
     let mut claims = Vec::with_capacity(wanted.len());
     for wanted in wanted {
-        let claim = context.claims.get(&context.client, &namespace, &wanted.name).await?;
+        let claim = context
+            .claims
+            .get(&context.client, &namespace, &wanted.name)
+            .await?;
         let address = match claim.as_deref().and_then(IPAddressClaim::address_name) {
             None => None,
             Some(name) => addresses.get_opt(name).await.map_err(|source| Error::Read {
@@ -199,7 +218,12 @@ where
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             // The namespace exists, because the owner is in it: so the kind is missing.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Made::NotInstalled),
-            Err(source) => return Err(Error::Create { name: claim.wanted.name.clone(), source }),
+            Err(source) => {
+                return Err(Error::Create {
+                    name: claim.wanted.name.clone(),
+                    source,
+                });
+            }
         }
     }
     Ok(Made::All)
@@ -221,7 +245,10 @@ where
             owner_references: Some(vec![owners::reference(owner)]),
             ..ObjectMeta::default()
         },
-        spec: IPAddressClaimSpec { cluster_name: cluster.to_owned(), pool_ref: (&wanted.pool).into() },
+        spec: IPAddressClaimSpec {
+            cluster_name: cluster.to_owned(),
+            pool_ref: (&wanted.pool).into(),
+        },
         status: None,
     }
 }
@@ -248,8 +275,11 @@ where
         context.claims.follow();
         // Not from the cache, which may not have a claim that was created a moment ago.
         let found = api.get_opt(&name).await;
-        let found =
-            found.map_err(|source| Error::Read { kind: "IPAddressClaim", name: name.clone(), source })?;
+        let found = found.map_err(|source| Error::Read {
+            kind: "IPAddressClaim",
+            name: name.clone(),
+            source,
+        })?;
         let Some(claim) = found.filter(|claim| state::is_owned(owner.meta(), claim) || is_disowned(claim))
         else {
             continue;

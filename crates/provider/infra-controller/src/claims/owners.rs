@@ -1,12 +1,15 @@
 //! The owner of a claim, by its owner references or, when those were removed, by its name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::runtime::reflector::ObjectRef;
-use kube::{Api, Resource, ResourceExt as _};
-use nephele_api::infrastructure::GROUP;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
-use nephele_api::ipam::v1beta2::IPAddressClaim;
-use nephele_api::labels;
+use kube::{Api, Resource, ResourceExt as _, runtime::reflector::ObjectRef};
+use nephele_api::{
+    infrastructure::{
+        GROUP,
+        v1beta2::{InMemoryCluster, InMemoryMachine},
+    },
+    ipam::v1beta2::IPAddressClaim,
+    labels,
+};
 use nephele_controller::{Precondition, owner_of_kind, patch};
 
 use super::{Error, Wanted, given, state};
@@ -34,12 +37,19 @@ pub(crate) trait Claimant: Resource<DynamicType = ()> {
 impl Claimant for InMemoryMachine {
     fn wanted(&self) -> Vec<Wanted> {
         let pools = self.address_pools().iter().enumerate();
-        pools.map(|(index, pool)| Wanted { name: machine_claim(self, index), pool: pool.clone() }).collect()
+        pools
+            .map(|(index, pool)| Wanted {
+                name: machine_claim(self, index),
+                pool: pool.clone(),
+            })
+            .collect()
     }
 
     fn made(&self) -> Vec<String> {
         let got = given(self).len();
-        (0..got.max(self.address_pools().len())).map(|index| machine_claim(self, index)).collect()
+        (0..got.max(self.address_pools().len()))
+            .map(|index| machine_claim(self, index))
+            .collect()
     }
 
     fn named_by(claim: &str) -> Option<&str> {
@@ -51,7 +61,12 @@ impl Claimant for InMemoryMachine {
 impl Claimant for InMemoryCluster {
     fn wanted(&self) -> Vec<Wanted> {
         let pool = self.control_plane_address_pool();
-        pool.map(|pool| Wanted { name: cluster_claim(self), pool: pool.clone() }).into_iter().collect()
+        pool.map(|pool| Wanted {
+            name: cluster_claim(self),
+            pool: pool.clone(),
+        })
+        .into_iter()
+        .collect()
     }
 
     fn made(&self) -> Vec<String> {
@@ -98,7 +113,11 @@ pub(crate) fn claimant<K: Claimant>(claim: &ObjectMeta) -> Option<ObjectRef<K>> 
 }
 
 fn is_controlled(claim: &ObjectMeta) -> bool {
-    claim.owner_references.iter().flatten().any(|owner| owner.controller == Some(true))
+    claim
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.controller == Some(true))
 }
 
 /// Whether a claim is one of the wanted claims and lost its owner: it belongs to the cluster, refers to the pool and
@@ -110,7 +129,9 @@ pub(super) fn is_disowned(
     claim: &IPAddressClaim,
 ) -> bool {
     let name = claim.name_any();
-    let Some(wanted) = wanted.iter().find(|wanted| wanted.name == name) else { return false };
+    let Some(wanted) = wanted.iter().find(|wanted| wanted.name == name) else {
+        return false;
+    };
     !state::is_owned(owner, claim)
         && !is_controlled(&claim.metadata)
         && labels::value(&claim.metadata, labels::CLUSTER_NAME) == Some(cluster)
@@ -130,7 +151,9 @@ where
     context.claims.follow();
     let namespace = owner.namespace().unwrap_or_default();
     let api: Api<IPAddressClaim> = Api::namespaced(context.client.clone(), &namespace);
-    let claims = wanted.iter().filter_map(|wanted| context.claims.cache().get(&namespace, &wanted.name));
+    let claims = wanted
+        .iter()
+        .filter_map(|wanted| context.claims.cache().get(&namespace, &wanted.name));
     for claim in claims.filter(|claim| is_disowned(owner.meta(), cluster, &wanted, claim)) {
         let mut owned = claim.as_ref().clone();
         owned.owner_references_mut().push(reference(owner));

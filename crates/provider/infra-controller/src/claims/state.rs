@@ -4,9 +4,11 @@ use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::infrastructure::v1beta2::ClaimedAddress;
-use nephele_api::ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec};
+use nephele_api::{
+    conditions::{self, reasons, types},
+    infrastructure::v1beta2::ClaimedAddress,
+    ipam::v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec},
+};
 
 /// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,10 @@ pub(crate) enum ClaimState {
 impl ClaimState {
     /// The IPAM provider works on the claim.
     fn waiting(message: impl Into<String>) -> Self {
-        Self::Waiting { reason: reasons::WAITING_FOR_IP_ADDRESS.to_owned(), message: message.into() }
+        Self::Waiting {
+            reason: reasons::WAITING_FOR_IP_ADDRESS.to_owned(),
+            message: message.into(),
+        }
     }
 
     /// The reason of the condition that waits for the claim; none when the claim has its address.
@@ -63,7 +68,9 @@ pub(super) fn state(
     claim: Option<&IPAddressClaim>,
     address: Option<&IPAddress>,
 ) -> ClaimState {
-    let Some(claim) = claim else { return ClaimState::Missing };
+    let Some(claim) = claim else {
+        return ClaimState::Missing;
+    };
     if !is_owned(owner, claim) {
         return ClaimState::Taken;
     }
@@ -83,34 +90,59 @@ pub(super) fn state(
 
 /// Whether the claim belongs to the owner, and not to an earlier object of the same name.
 pub(super) fn is_owned(owner: &ObjectMeta, claim: &IPAddressClaim) -> bool {
-    claim.owner_references().iter().any(|reference| Some(&reference.uid) == owner.uid.as_ref())
+    claim
+        .owner_references()
+        .iter()
+        .any(|reference| Some(&reference.uid) == owner.uid.as_ref())
 }
 
 /// The state of a claim without an address. Its `Ready` condition is used only while it is not true.
 fn waiting(claim: &IPAddressClaim) -> ClaimState {
-    let list = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let list = claim
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let ready = conditions::find(list, types::READY)
         .filter(|ready| ready.status != conditions::TRUE && !ready.reason.is_empty());
     match ready {
-        Some(ready) => ClaimState::Waiting { reason: ready.reason.clone(), message: ready.message.clone() },
+        Some(ready) => ClaimState::Waiting {
+            reason: ready.reason.clone(),
+            message: ready.message.clone(),
+        },
         None => ClaimState::waiting(""),
     }
 }
 
 /// Reads the IPAddress of an IPAM provider; the error says what is wrong with it.
 fn read(claim: &str, object: &IPAddress) -> Result<ClaimedAddress, String> {
-    let IPAddressSpec { claim_ref, pool_ref: _, address, prefix, gateway } = &object.spec;
+    let IPAddressSpec {
+        claim_ref,
+        pool_ref: _,
+        address,
+        prefix,
+        gateway,
+    } = &object.spec;
     if claim_ref.name != claim {
         return Err(format!("belongs to IPAddressClaim {:?}", claim_ref.name));
     }
-    let parsed: IpAddr = address.parse().map_err(|_| format!("has the invalid address {address:?}"))?;
+    let parsed: IpAddr = address
+        .parse()
+        .map_err(|_| format!("has the invalid address {address:?}"))?;
     let prefix_max = if parsed.is_ipv4() { 32 } else { 128 };
     if let Some(prefix) = prefix.filter(|prefix| !(0..=prefix_max).contains(prefix)) {
         return Err(format!("has a prefix of {prefix} bits"));
     }
     let gateway = match gateway.as_str() {
         "" => String::new(),
-        text => text.parse::<IpAddr>().map_err(|_| format!("has the invalid gateway {text:?}"))?.to_string(),
+        text => text
+            .parse::<IpAddr>()
+            .map_err(|_| format!("has the invalid gateway {text:?}"))?
+            .to_string(),
     };
-    Ok(ClaimedAddress { address: parsed.to_string(), prefix: *prefix, gateway })
+    Ok(ClaimedAddress {
+        address: parsed.to_string(),
+        prefix: *prefix,
+        gateway,
+    })
 }

@@ -1,10 +1,12 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use nephele_api::conditions::{self, condition};
-use nephele_api::infrastructure::v1beta2::{
-    ClaimedAddress, InMemoryCluster, InMemoryMachineStatus, MachineNetwork, MachineNetworkStatus,
+use nephele_api::{
+    conditions::{self, condition},
+    infrastructure::v1beta2::{
+        ClaimedAddress, InMemoryCluster, InMemoryMachineStatus, MachineNetwork, MachineNetworkStatus,
+    },
+    ipam::v1beta2::{IPAddressClaimStatus, IPAddressSpec, NameReference},
 };
-use nephele_api::ipam::v1beta2::{IPAddressClaimStatus, IPAddressSpec, NameReference};
 use nephele_controller::WATCH_FILTER_LABEL;
 use nephele_testkit::objects;
 use serde_json::json;
@@ -12,7 +14,11 @@ use serde_json::json;
 use super::*;
 
 fn pool(name: &str) -> PoolReference {
-    PoolReference { api_group: "ipam.example".into(), kind: "Pool".into(), name: name.into() }
+    PoolReference {
+        api_group: "ipam.example".into(),
+        kind: "Pool".into(),
+        name: name.into(),
+    }
 }
 
 fn machine(pools: &[&str]) -> InMemoryMachine {
@@ -24,7 +30,14 @@ fn machine(pools: &[&str]) -> InMemoryMachine {
 }
 
 fn claim() -> IPAddressClaim {
-    object(&machine(&["v4"]), "demo", &Wanted { name: "m-0-0".into(), pool: pool("v4") })
+    object(
+        &machine(&["v4"]),
+        "demo",
+        &Wanted {
+            name: "m-0-0".into(),
+            pool: pool("v4"),
+        },
+    )
 }
 
 #[test]
@@ -34,8 +47,14 @@ fn a_claim_is_named_after_its_machine_and_owned_by_it() {
     assert_eq!(
         wanted,
         [
-            Wanted { name: "m-0-0".into(), pool: pool("v4") },
-            Wanted { name: "m-0-1".into(), pool: pool("v6") },
+            Wanted {
+                name: "m-0-0".into(),
+                pool: pool("v4")
+            },
+            Wanted {
+                name: "m-0-1".into(),
+                pool: pool("v6")
+            },
         ]
     );
     let claim = serde_json::to_value(object(&machine, "demo", &wanted[1])).expect("JSON");
@@ -66,9 +85,14 @@ fn a_claim_is_named_after_its_machine_and_owned_by_it() {
 #[test]
 fn a_claim_is_served_by_the_manager_of_its_machine() {
     let mut machine = machine(&["v4"]);
-    machine.labels_mut().insert(WATCH_FILTER_LABEL.to_owned(), "mine".to_owned());
+    machine
+        .labels_mut()
+        .insert(WATCH_FILTER_LABEL.to_owned(), "mine".to_owned());
     let claim = object(&machine, "demo", &machine.wanted()[0]);
-    let expected = [("cluster.x-k8s.io/cluster-name", "demo"), (WATCH_FILTER_LABEL, "mine")];
+    let expected = [
+        ("cluster.x-k8s.io/cluster-name", "demo"),
+        (WATCH_FILTER_LABEL, "mine"),
+    ];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(claim.metadata.labels, Some(expected.into()));
 }
@@ -77,9 +101,13 @@ fn a_claim_is_served_by_the_manager_of_its_machine() {
 fn claims_that_were_made_for_pools_which_are_not_wanted_any_more_are_released_too() {
     let mut machine = machine(&["v4"]);
     assert_eq!(machine.made(), ["m-0-0"]);
-    let network = MachineNetworkStatus { addresses: vec![ClaimedAddress::default(); 2] };
-    machine.status =
-        Some(InMemoryMachineStatus { network: Some(network), ..InMemoryMachineStatus::default() });
+    let network = MachineNetworkStatus {
+        addresses: vec![ClaimedAddress::default(); 2],
+    };
+    machine.status = Some(InMemoryMachineStatus {
+        network: Some(network),
+        ..InMemoryMachineStatus::default()
+    });
     assert_eq!(machine.made(), ["m-0-0", "m-0-1"]);
     machine.spec.network = None;
     assert_eq!(machine.made(), ["m-0-0", "m-0-1"]);
@@ -89,14 +117,19 @@ fn claims_that_were_made_for_pools_which_are_not_wanted_any_more_are_released_to
 fn a_claim_stands_as_its_provider_says() {
     let owner = machine(&["v4"]).metadata;
     let state_of = |claim: &IPAddressClaim| state::state(&owner, Some(claim), None);
-    let waiting =
-        |reason: &str, message: &str| ClaimState::Waiting { reason: reason.into(), message: message.into() };
+    let waiting = |reason: &str, message: &str| ClaimState::Waiting {
+        reason: reason.into(),
+        message: message.into(),
+    };
     assert_eq!(state::state(&owner, None, None), ClaimState::Missing);
     assert_eq!(state_of(&claim()), waiting("WaitingForIPAddress", ""));
 
     let mut going = claim();
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert_eq!(state_of(&going), waiting("WaitingForIPAddress", "it is being deleted"));
+    assert_eq!(
+        state_of(&going),
+        waiting("WaitingForIPAddress", "it is being deleted")
+    );
     let mut other = claim();
     other.owner_references_mut()[0].uid = "uid-of-an-earlier-m".into();
     assert_eq!(state_of(&other), ClaimState::Taken);
@@ -108,8 +141,17 @@ fn a_claim_stands_as_its_provider_says() {
         (conditions::TRUE, waiting("WaitingForIPAddress", "")),
     ] {
         let ready = condition("Ready", status, "PoolExhausted", "pool v4 is full");
-        let status = IPAddressClaimStatus { conditions: vec![ready], address_ref: None };
-        assert_eq!(state_of(&IPAddressClaim { status: Some(status), ..claim() }), expected);
+        let status = IPAddressClaimStatus {
+            conditions: vec![ready],
+            address_ref: None,
+        };
+        assert_eq!(
+            state_of(&IPAddressClaim {
+                status: Some(status),
+                ..claim()
+            }),
+            expected
+        );
     }
 }
 
@@ -117,8 +159,13 @@ fn a_claim_stands_as_its_provider_says() {
 fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
     let owner = machine(&["v4"]).metadata;
     let address_ref = Some(NameReference { name: "a".into() });
-    let bound =
-        IPAddressClaim { status: Some(IPAddressClaimStatus { conditions: vec![], address_ref }), ..claim() };
+    let bound = IPAddressClaim {
+        status: Some(IPAddressClaimStatus {
+            conditions: vec![],
+            address_ref,
+        }),
+        ..claim()
+    };
     let state_of = |spec: IPAddressSpec| {
         let mut address = IPAddress::new("a", spec);
         address.metadata.namespace = Some("default".into());
@@ -132,22 +179,38 @@ fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
         gateway: gateway.into(),
     };
     let given = |address: &str, prefix, gateway: &str| {
-        ClaimState::Bound(ClaimedAddress { address: address.into(), prefix, gateway: gateway.into() })
+        ClaimState::Bound(ClaimedAddress {
+            address: address.into(),
+            prefix,
+            gateway: gateway.into(),
+        })
     };
     let invalid = |message: &str| ClaimState::Invalid(format!("IPAddress a {message}"));
     let late = ClaimState::Late("IPAddress a does not exist".into());
     assert_eq!(state::state(&owner, Some(&bound), None), late);
     for (spec, expected) in [
-        (spec("10.0.0.7", Some(24), "10.0.0.1"), given("10.0.0.7", Some(24), "10.0.0.1")),
+        (
+            spec("10.0.0.7", Some(24), "10.0.0.1"),
+            given("10.0.0.7", Some(24), "10.0.0.1"),
+        ),
         (spec("fd00:0:0::7", Some(64), ""), given("fd00::7", Some(64), "")),
         // Some IPAM providers leave the prefix out.
         (spec("10.0.0.7", None, ""), given("10.0.0.7", None, "")),
-        (spec("10.0.0.0/24", Some(24), ""), invalid(r#"has the invalid address "10.0.0.0/24""#)),
+        (
+            spec("10.0.0.0/24", Some(24), ""),
+            invalid(r#"has the invalid address "10.0.0.0/24""#),
+        ),
         (spec("10.0.0.7", Some(33), ""), invalid("has a prefix of 33 bits")),
         (spec("fd00::7", Some(-1), ""), invalid("has a prefix of -1 bits")),
-        (spec("10.0.0.7", Some(24), "gate"), invalid(r#"has the invalid gateway "gate""#)),
         (
-            IPAddressSpec { claim_ref: NameReference { name: "x".into() }, ..spec("10.0.0.7", None, "") },
+            spec("10.0.0.7", Some(24), "gate"),
+            invalid(r#"has the invalid gateway "gate""#),
+        ),
+        (
+            IPAddressSpec {
+                claim_ref: NameReference { name: "x".into() },
+                ..spec("10.0.0.7", None, "")
+            },
             invalid(r#"belongs to IPAddressClaim "x""#),
         ),
     ] {
@@ -158,11 +221,16 @@ fn an_address_is_taken_as_its_provider_made_it_unless_it_is_none() {
 #[test]
 fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes_first() {
     let claim = |index: usize, state| Claim {
-        wanted: Wanted { name: format!("m-0-{index}"), pool: pool(["v4", "v6"][index]) },
+        wanted: Wanted {
+            name: format!("m-0-{index}"),
+            pool: pool(["v4", "v6"][index]),
+        },
         state,
     };
-    let exhausted =
-        ClaimState::Waiting { reason: "PoolExhausted".into(), message: "no address is free".into() };
+    let exhausted = ClaimState::Waiting {
+        reason: "PoolExhausted".into(),
+        message: "no address is free".into(),
+    };
     let bound = || claim(0, ClaimState::Bound(ClaimedAddress::default()));
     assert_eq!(Unmet::of(&[bound()]), None);
     for (claims, reason, message, outcome) in [
@@ -180,14 +248,20 @@ fn what_is_waited_for_names_claim_pool_and_reason_and_what_people_can_mend_comes
             Outcome::WaitingOn("WaitingForIPAddress"),
         ),
         (
-            [bound(), claim(1, ClaimState::Late("IPAddress a does not exist".into()))],
+            [
+                bound(),
+                claim(1, ClaimState::Late("IPAddress a does not exist".into())),
+            ],
             "WaitingForIPAddress",
             "Waiting for IPAddressClaim m-0-1 of Pool v6: IPAddress a does not exist",
             Outcome::After(LATE_ADDRESS),
         ),
     ] {
         let unmet = Unmet::of(&claims).expect("not all are bound");
-        assert_eq!((unmet.reason(), unmet.message().as_str(), unmet.outcome()), (reason, message, outcome));
+        assert_eq!(
+            (unmet.reason(), unmet.message().as_str(), unmet.outcome()),
+            (reason, message, outcome)
+        );
     }
 }
 
@@ -207,14 +281,22 @@ fn a_claim_is_disowned_when_it_is_as_it_was_made_and_has_no_controller() {
     };
     assert!(is_disowned(|_| {}));
     assert!(is_disowned(|claim| claim.metadata.owner_references = Some(vec![])));
-    assert!(!owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim()));
+    assert!(!owners::is_disowned(
+        owner.meta(),
+        "demo",
+        &owner.wanted(),
+        &claim()
+    ));
     assert!(!is_disowned(|claim| claim.metadata.name = Some("m-0-1".into())));
     assert!(!is_disowned(|claim| claim.spec.pool_ref.name = "v6".into()));
     assert!(!is_disowned(|claim| claim.metadata.labels = None));
     let mut claim = claim();
     for (controls, expected) in [(false, true), (true, false)] {
         claim.metadata.owner_references = Some(vec![controller(controls)]);
-        assert_eq!(owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim), expected);
+        assert_eq!(
+            owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim),
+            expected
+        );
     }
 }
 

@@ -1,27 +1,35 @@
 //! Creates or deletes a cluster. Everything here is idempotent.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use kube::{Api, Resource as _, ResourceExt as _};
-use nephele_api::conditions::reasons;
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster};
+use nephele_api::{
+    conditions::reasons,
+    finalizers,
+    infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryCluster},
+};
 use nephele_cloud::{CallError, ClusterError, Deletion, LoadBalancer};
 use nephele_controller::{Event, Outcome, Precondition, Severity, patch};
 use nephele_model::{ClusterId, Endpoint};
 use tracing::warn;
 
-use super::acted::{Acted, Applied, outcome};
-use super::plan::Plan;
-use super::validate::{Wanted, first_created};
-use super::{Error, credentials};
-use crate::authorities::AuthoritiesState;
-use crate::claims::{self, Claim, Made, Unmet};
-use crate::context::Context;
-use crate::finalizer::{Finalizer, Removal, is_held};
-use crate::messages::retry;
+use super::{
+    Error,
+    acted::{Acted, Applied, outcome},
+    credentials,
+    plan::Plan,
+    validate::{Wanted, first_created},
+};
+use crate::{
+    authorities::AuthoritiesState,
+    claims::{self, Claim, Made, Unmet},
+    context::Context,
+    finalizer::{Finalizer, Removal, is_held},
+    messages::retry,
+};
 
 fn api(object: &InMemoryCluster, context: &Context) -> Api<InMemoryCluster> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
@@ -44,7 +52,10 @@ pub(super) async fn act(
         Plan::Support(wanted) => Acted::Left(support(&object, context, &wanted)),
         Plan::Pause { message, kept } => {
             let outcome = kept.map(|wanted| keep(&object, context, &wanted));
-            Acted::Rested { message, outcome: outcome.unwrap_or(Outcome::WaitingOn("unpaused")) }
+            Acted::Rested {
+                message,
+                outcome: outcome.unwrap_or(Outcome::WaitingOn("unpaused")),
+            }
         }
         Plan::Abandon(id) => {
             abandon(context, &id);
@@ -62,7 +73,10 @@ pub(super) async fn act(
         Plan::Provide(wanted) => {
             let mut applied = provide(&object, context, &wanted).await?;
             let written = applied.object.take();
-            let acted = Acted::Provided { id: wanted.spec.id, applied: Box::new(applied) };
+            let acted = Acted::Provided {
+                id: wanted.spec.id,
+                applied: Box::new(applied),
+            };
             return Ok((written.map_or(object, Arc::new), acted));
         }
     };
@@ -84,7 +98,9 @@ async fn wait(
     wanted: &Wanted,
 ) -> Result<Acted, Error> {
     let cluster = &wanted.spec.id.name;
-    claims::own_again(object, cluster, context).await.map_err(Error::Claims)?;
+    claims::own_again(object, cluster, context)
+        .await
+        .map_err(Error::Claims)?;
     let made = claims::make(object, cluster, wanted.claim.as_slice(), context).await;
     Ok(match made.map_err(Error::Claims)? {
         Made::All => Acted::Claimed(unmet),
@@ -116,7 +132,9 @@ async fn removed(
 /// Creates or updates the cluster, and publishes it in its object.
 async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Result<Applied, Error> {
     let id = &wanted.spec.id;
-    claims::own_again(object, &id.name, context).await.map_err(Error::Claims)?;
+    claims::own_again(object, &id.name, context)
+        .await
+        .map_err(Error::Claims)?;
     let advertised_host = context.cloud.advertised_host().to_owned();
     let claimed = wanted.claim.as_ref().and_then(Claim::address).cloned();
     let resolved_cloud = Arc::clone(&wanted.resolved_cloud);
@@ -181,10 +199,17 @@ async fn provide(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -
 /// The machines behind the load balancer, according to the status, that the cloud does not have yet after a restart. When
 /// they are back, they are behind it again.
 fn expected(object: &InMemoryCluster, context: &Context, id: &ClusterId, is_early: bool) -> BTreeSet<String> {
-    let listed =
-        object.status.iter().flat_map(|status| &status.load_balancer).flat_map(|known| &known.backends);
+    let listed = object
+        .status
+        .iter()
+        .flat_map(|status| &status.load_balancer)
+        .flat_map(|known| &known.backends);
     let names = listed.map(|backend| backend.name.clone()).collect();
-    if is_early { names } else { context.cloud.expected_machines(id, names) }
+    if is_early {
+        names
+    } else {
+        context.cloud.expected_machines(id, names)
+    }
 }
 
 /// Creates the cluster and reads its load balancer from the cloud.
@@ -198,7 +223,10 @@ fn make(context: &Context, wanted: &Wanted) -> Result<LoadBalancer, ClusterError
 
 /// Stores the offer for the machines of a cluster, before the cloud has the cluster.
 fn show(context: &Context, wanted: &Wanted) {
-    if context.resolved_clouds.note(&wanted.spec.id, &wanted.resolved_cloud) {
+    if context
+        .resolved_clouds
+        .note(&wanted.spec.id, &wanted.resolved_cloud)
+    {
         context.machine_triggers.wake(&wanted.spec.id);
     }
 }
@@ -206,12 +234,19 @@ fn show(context: &Context, wanted: &Wanted) {
 /// Restores a cluster that was provisioned before a restart, without writing to its object. A cluster that runs is left
 /// alone.
 fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
-    let complete = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
+    let complete = wanted
+        .observed
+        .as_ref()
+        .is_some_and(|observed| observed.authorities_set);
     // The load balancer of a cluster that is being deleted may be gone.
     let is_gone = object.metadata.deletion_timestamp.is_some()
         && wanted.observed.is_none()
         && !context.cloud.expects_load_balancer(&wanted.spec.id);
-    match if complete || is_gone { Outcome::Done } else { support(object, context, wanted) } {
+    match if complete || is_gone {
+        Outcome::Done
+    } else {
+        support(object, context, wanted)
+    } {
         Outcome::After(after) => Outcome::After(after),
         Outcome::Done | Outcome::WaitingOn(_) => Outcome::WaitingOn("unpaused"),
     }
@@ -221,12 +256,18 @@ fn keep(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome
 fn support(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> Outcome {
     let id = &wanted.spec.id;
     show(context, wanted);
-    let endpoint = context.cloud.ensure_cluster(wanted.spec.clone()).inspect_err(|error| {
-        let error = nephele_controller::chain(error);
-        warn!(cluster = %id, error, "Failed to run the cluster of a paused or externally managed object");
-    });
-    let authorities =
-        if endpoint.is_ok() { hand_over(object, context, wanted) } else { AuthoritiesState::Missing };
+    let endpoint = context
+        .cloud
+        .ensure_cluster(wanted.spec.clone())
+        .inspect_err(|error| {
+            let error = nephele_controller::chain(error);
+            warn!(cluster = %id, error, "Failed to run the cluster of a paused or externally managed object");
+        });
+    let authorities = if endpoint.is_ok() {
+        hand_over(object, context, wanted)
+    } else {
+        AuthoritiesState::Missing
+    };
     if endpoint.is_ok() && wanted.observed.is_none() {
         context.machine_triggers.wake(id);
     }
@@ -249,7 +290,10 @@ async fn publish(
 ) -> Result<Option<InMemoryCluster>, Error> {
     let Endpoint { host, port } = endpoint.clone();
     let mut published = object.clone();
-    published.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host, port: i32::from(port) });
+    published.spec.control_plane_endpoint = Some(ControlPlaneEndpoint {
+        host,
+        port: i32::from(port),
+    });
     published.set_first_created(first_created(object));
     let mut precondition = Precondition::None;
     if !is_held(&object.metadata, finalizers::CLUSTER) {
@@ -257,15 +301,22 @@ async fn publish(
         // The list is replaced as a whole.
         precondition = Precondition::ResourceVersion;
     }
-    patch::object(&api(object, context), object, &published, precondition).await.map_err(Error::Patch)
+    patch::object(&api(object, context), object, &published, precondition)
+        .await
+        .map_err(Error::Patch)
 }
 
 /// Gives the authorities to the cloud, unless the cloud has them already.
 fn hand_over(object: &InMemoryCluster, context: &Context, wanted: &Wanted) -> AuthoritiesState {
     let id = &wanted.spec.id;
-    let Some(sources) = &wanted.authorities else { return AuthoritiesState::Missing };
+    let Some(sources) = &wanted.authorities else {
+        return AuthoritiesState::Missing;
+    };
     let versions = sources.versions();
-    let has_some = wanted.observed.as_ref().is_some_and(|observed| observed.authorities_set);
+    let has_some = wanted
+        .observed
+        .as_ref()
+        .is_some_and(|observed| observed.authorities_set);
     match context.authorities.known(id, &versions) {
         Some(AuthoritiesState::InUse) if !has_some => {}
         Some(state) => return state,
@@ -321,7 +372,9 @@ async fn remove(
         return Ok(removal);
     }
     let cluster = id.map(|id| id.name.as_str());
-    let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
+    let left = claims::release(object, cluster, context)
+        .await
+        .map_err(Error::Claims)?;
     Ok(removal.with_claims(left))
 }
 

@@ -1,19 +1,25 @@
 //! What was done about a cluster, and when to reconcile it again.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use nephele_api::conditions::reasons;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryCluster};
+use nephele_api::{
+    conditions::reasons,
+    infrastructure::v1beta2::{ClaimedAddress, InMemoryCluster},
+};
 use nephele_cloud::{Backend, ClusterError};
 use nephele_controller::Outcome;
 use nephele_model::{ClusterId, Endpoint};
 
-use crate::authorities::AuthoritiesState;
-use crate::claims::{self, Unmet};
-use crate::messages::retry;
-use crate::resolved_cloud::ResolvedCloud;
+use crate::{
+    authorities::AuthoritiesState,
+    claims::{self, Unmet},
+    messages::retry,
+    resolved_cloud::ResolvedCloud,
+};
 
 /// When to look again at a cluster whose machines of before a restart are not reserved yet.
 const EARLY: Duration = Duration::from_secs(1);
@@ -76,7 +82,11 @@ pub(super) struct Applied {
 
 impl Applied {
     pub(super) fn outcome(&self) -> Outcome {
-        if self.is_early { self.outcome_within(EARLY) } else { outcome(&self.endpoint, &self.authorities) }
+        if self.is_early {
+            self.outcome_within(EARLY)
+        } else {
+            outcome(&self.endpoint, &self.authorities)
+        }
     }
 
     /// When to reconcile again, at the latest after a time.

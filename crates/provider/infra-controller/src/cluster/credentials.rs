@@ -11,19 +11,19 @@
 //! Keys are P-256 unless the control plane asks for another algorithm: generating an RSA key takes more CPU time than
 //! everything else in a simulated cluster.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
-use kube::{Resource as _, ResourceExt as _};
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
-use nephele_api::labels;
-use nephele_api::names::is_dns_subdomain;
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::{
+    Resource as _, ResourceExt as _,
+    api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams},
+};
+use nephele_api::{core::Cluster, infrastructure::v1beta2::InMemoryCluster, labels, names::is_dns_subdomain};
 use nephele_controller::Credentials;
 use nephele_model::{ClusterId, Endpoint};
 use nephele_pki::{Authority, AuthorityError, IssueError, KeyAlgorithm, LeafRequest};
@@ -31,9 +31,7 @@ use serde_json::Value;
 use thiserror::Error;
 use tracing::{debug, warn};
 
-use crate::authorities;
-use crate::context::Context;
-use crate::secret::AuthoritySecret;
+use crate::{authorities, context::Context, secret::AuthoritySecret};
 
 /// The group of KubeadmControlPlane.
 const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
@@ -77,9 +75,20 @@ pub(super) async fn prepare(
     cluster: &Cluster,
     endpoint: &Endpoint,
 ) {
-    let Some(wanted) = wanted(context, cluster).await else { return };
-    let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: cluster.name_any() };
-    let made = Made { object, id: &id, endpoint, wanted, now: context.now() };
+    let Some(wanted) = wanted(context, cluster).await else {
+        return;
+    };
+    let id = ClusterId {
+        namespace: object.namespace().unwrap_or_default(),
+        name: cluster.name_any(),
+    };
+    let made = Made {
+        object,
+        id: &id,
+        endpoint,
+        wanted,
+        now: context.now(),
+    };
     if let Err(error) = complete(&made, context).await {
         warn!(cluster = %id, error = nephele_controller::chain(&error), "Failed to prepare credentials");
     }
@@ -96,8 +105,9 @@ async fn complete(made: &Made<'_>, context: &Context) -> Result<(), Error> {
         Creation::WasThere => existing_authority(context, made).await?,
     };
     // The user creates that of an external etcd.
-    for purpose in
-        ["etcd", "proxy"].into_iter().filter(|purpose| *purpose != "etcd" || !made.wanted.external_etcd)
+    for purpose in ["etcd", "proxy"]
+        .into_iter()
+        .filter(|purpose| *purpose != "etcd" || !made.wanted.external_etcd)
     {
         create(&secrets, made, made.pair(purpose, &made.authority()?)).await?;
     }
@@ -122,7 +132,10 @@ async fn create(secrets: &Api<Secret>, made: &Made<'_>, secret: Secret) -> Resul
             Ok(Creation::Created)
         }
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Creation::WasThere),
-        Err(source) => Err(Error::Create { name: secret.name_any(), source }),
+        Err(source) => Err(Error::Create {
+            name: secret.name_any(),
+            source,
+        }),
     }
 }
 
@@ -164,7 +177,11 @@ async fn wanted(context: &Context, cluster: &Cluster) -> Option<Wanted> {
             return None;
         }
     };
-    if control_plane.types.as_ref().is_none_or(|types| !types.api_version.ends_with("/v1beta2")) {
+    if control_plane
+        .types
+        .as_ref()
+        .is_none_or(|types| !types.api_version.ends_with("/v1beta2"))
+    {
         // KubeadmControlPlane before Cluster API 1.11 may not delete Secrets, so it cannot adopt them where
         // OwnerReferencesPermissionEnforcement is on. Those releases have no cluster cache either, so credentials need
         // not be early.
@@ -185,7 +202,10 @@ fn wanted_by(configuration: &Value) -> Option<Wanted> {
         Some(_) => return None,
     };
     let external = configuration["etcd"]["external"].as_object();
-    Some(Wanted { algorithm, external_etcd: external.is_some_and(|external| !external.is_empty()) })
+    Some(Wanted {
+        algorithm,
+        external_etcd: external.is_some_and(|external| !external.is_empty()),
+    })
 }
 
 /// The data from which Secrets are created.
@@ -211,7 +231,13 @@ impl Made<'_> {
 
     /// The Secret of a certificate authority.
     fn pair(&self, purpose: &str, authority: &Authority) -> Secret {
-        self.secret(purpose, [("tls.crt", authority.certificate_pem()), ("tls.key", authority.key_pem())])
+        self.secret(
+            purpose,
+            [
+                ("tls.crt", authority.certificate_pem()),
+                ("tls.key", authority.key_pem()),
+            ],
+        )
     }
 
     /// The Secret of an administrator's kubeconfig, in the form of `util/kubeconfig` in cluster-api.
@@ -233,7 +259,10 @@ impl Made<'_> {
             &format!("{}-admin", self.id.name),
             &format!("https://{}", self.endpoint),
             &authority.certificate_pem(),
-            Credentials::Certificate { certificate: &client.certificate_pem(), key: &client.key_pem() },
+            Credentials::Certificate {
+                certificate: &client.certificate_pem(),
+                key: &client.key_pem(),
+            },
         );
         // JSON is YAML.
         let text = serde_json::to_string(&config).expect("a kubeconfig is always JSON");
@@ -260,7 +289,9 @@ impl Made<'_> {
             },
             type_: Some(SECRET_TYPE.to_owned()),
             data: Some(
-                data.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect(),
+                data.into_iter()
+                    .map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())))
+                    .collect(),
             ),
             ..Secret::default()
         }
@@ -275,27 +306,56 @@ mod tests {
 
     /// The Secrets of a cluster's authority and of its kubeconfig.
     fn made() -> [Secret; 2] {
-        let id = ClusterId { namespace: "default".into(), name: "demo".into() };
-        let endpoint = Endpoint { host: "10.0.0.7".into(), port: 20000 };
+        let id = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
+        let endpoint = Endpoint {
+            host: "10.0.0.7".into(),
+            port: 20000,
+        };
         let now = Timestamp::from_second(1_700_000_000).expect("in range");
         let mut object = InMemoryCluster::default();
         object.metadata.name = Some("demo-abc".into());
         object.metadata.uid = Some("uid".into());
-        let wanted = Wanted { algorithm: KeyAlgorithm::EcdsaP256, external_etcd: false };
-        let made = Made { object: &object, id: &id, endpoint: &endpoint, wanted, now };
+        let wanted = Wanted {
+            algorithm: KeyAlgorithm::EcdsaP256,
+            external_etcd: false,
+        };
+        let made = Made {
+            object: &object,
+            id: &id,
+            endpoint: &endpoint,
+            wanted,
+            now,
+        };
         let authority = made.authority().expect("made");
-        [made.pair("ca", &authority), made.kubeconfig(&authority).expect("made")]
+        [
+            made.pair("ca", &authority),
+            made.kubeconfig(&authority).expect("made"),
+        ]
     }
 
     #[test]
     fn a_control_plane_is_given_what_it_would_make_itself() {
-        let wanted = |algorithm, external_etcd| Some(Wanted { algorithm, external_etcd });
+        let wanted = |algorithm, external_etcd| {
+            Some(Wanted {
+                algorithm,
+                external_etcd,
+            })
+        };
         for (configuration, expected) in [
             (Value::Null, wanted(KeyAlgorithm::EcdsaP256, false)),
-            (json!({ "encryptionAlgorithm": "ECDSA-P384" }), wanted(KeyAlgorithm::EcdsaP384, false)),
+            (
+                json!({ "encryptionAlgorithm": "ECDSA-P384" }),
+                wanted(KeyAlgorithm::EcdsaP384, false),
+            ),
             (json!({ "encryptionAlgorithm": "RSA-2048" }), None),
             (json!({ "caCertificateValidityPeriodDays": 7 }), None),
-            (json!({ "etcd": { "local": {}, "external": {} } }), wanted(KeyAlgorithm::EcdsaP256, false)),
+            (
+                json!({ "etcd": { "local": {}, "external": {} } }),
+                wanted(KeyAlgorithm::EcdsaP256, false),
+            ),
             (
                 json!({ "etcd": { "external": { "endpoints": ["https://a:2379"] } } }),
                 wanted(KeyAlgorithm::EcdsaP256, true),
@@ -312,7 +372,10 @@ mod tests {
         assert_eq!(names, ["demo-ca", "demo-kubeconfig"]);
         for secret in &secrets {
             assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));
-            assert_eq!(labels::value(&secret.metadata, labels::CLUSTER_NAME), Some("demo"));
+            assert_eq!(
+                labels::value(&secret.metadata, labels::CLUSTER_NAME),
+                Some("demo")
+            );
             assert_eq!(secret.owner_references()[0].controller, Some(true));
         }
     }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::SimulatedCloud;
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use nephele_api::{cloud::v1alpha1::SimulatedCloud, core::Cluster, infrastructure::v1beta2::InMemoryCluster};
 use nephele_cloud::ClusterObservation;
 use nephele_controller::{is_externally_managed, owner_cluster};
 use nephele_model::ClusterId;
 
 use super::Error;
-use crate::claims::{self, Claim, Claimant as _};
-use crate::context::{Context, cluster_of};
-use crate::resolved_cloud::cloud_name;
-use crate::secret::AuthoritySecret;
+use crate::{
+    claims::{self, Claim, Claimant as _},
+    context::{Context, cluster_of},
+    resolved_cloud::cloud_name,
+    secret::AuthoritySecret,
+};
 
 /// The objects and the state that were read.
 #[derive(Default)]
@@ -37,7 +37,9 @@ pub(super) struct Fetched {
 pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result<Fetched, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_cluster(&object.metadata);
-    let Some(id) = cluster_of(&object.metadata) else { return Ok(Fetched::default()) };
+    let Some(id) = cluster_of(&object.metadata) else {
+        return Ok(Fetched::default());
+    };
     let cluster = context.cluster(&id);
     let ca_name = AuthoritySecret::cluster_name(&id.name);
     let etcd_name = AuthoritySecret::etcd_name(&id.name);
@@ -56,14 +58,31 @@ pub(super) async fn fetch(object: &InMemoryCluster, context: &Context) -> Result
         && !is_externally_managed(&object.metadata)
         && object.metadata.deletion_timestamp.is_none();
     let wanted = if waits { object.wanted() } else { Vec::new() };
-    let claim = claims::look(object, wanted, context).await.map_err(Error::Claims)?.pop();
+    let claim = claims::look(object, wanted, context)
+        .await
+        .map_err(Error::Claims)?
+        .pop();
     let observed = context.cloud.observe_cluster(&id);
     let cloud = context.clouds.in_force(&namespace, cloud_name(object));
-    Ok(Fetched { owned: owner.is_some(), cluster, ca, etcd, claim, cloud, observed, id: Some(id) })
+    Ok(Fetched {
+        owned: owner.is_some(),
+        cluster,
+        ca,
+        etcd,
+        claim,
+        cloud,
+        observed,
+        id: Some(id),
+    })
 }
 
 async fn read(context: &Context, namespace: &str, name: &str) -> Result<Option<Arc<AuthoritySecret>>, Error> {
     let api: Api<AuthoritySecret> = Api::namespaced(context.client.clone(), namespace);
     let found = api.get_opt(name).await;
-    found.map(|found| found.map(Arc::new)).map_err(|source| Error::Secret { name: name.to_owned(), source })
+    found
+        .map(|found| found.map(Arc::new))
+        .map_err(|source| Error::Secret {
+            name: name.to_owned(),
+            source,
+        })
 }

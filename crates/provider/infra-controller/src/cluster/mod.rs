@@ -12,17 +12,17 @@ mod validate;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use nephele_api::conditions::reasons;
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryClusterStatus};
-use nephele_controller::Outcome;
-
-use crate::claims;
-use crate::context::Context;
-use crate::restore_addresses;
 pub(crate) use act::abandon;
 use acted::Acted;
 pub(crate) use error::Error;
+use jiff::Timestamp;
+use nephele_api::{
+    conditions::reasons,
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryClusterStatus},
+};
+use nephele_controller::Outcome;
+
+use crate::{claims, context::Context, restore_addresses};
 
 /// Brings the simulated cluster in line with the InMemoryCluster, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryCluster>, context: Arc<Context>) -> Result<Outcome, Error> {
@@ -48,19 +48,26 @@ async fn report(
     acted: &Acted,
     now: Timestamp,
 ) -> Result<Outcome, Error> {
-    let Some(status) = status(object, acted, now) else { return Ok(acted.outcome()) };
+    let Some(status) = status(object, acted, now) else {
+        return Ok(acted.outcome());
+    };
     if let Acted::Provided { id, applied } = acted {
         if backends::are_all_that_differs(object.status.as_ref(), &status)
             && let Some(wait) = context.backends_written.wait(id, now)
         {
             return Ok(applied.outcome_within(wait));
         }
-        let known = object.status.as_ref().and_then(|known| known.load_balancer.as_ref());
+        let known = object
+            .status
+            .as_ref()
+            .and_then(|known| known.load_balancer.as_ref());
         if known != status.load_balancer.as_ref() {
             context.backends_written.note(id.clone(), now);
         }
     }
-    report::write(object, context, status).await.map_err(Error::Patch)?;
+    report::write(object, context, status)
+        .await
+        .map_err(Error::Patch)?;
     Ok(acted.outcome())
 }
 
@@ -78,8 +85,9 @@ fn status(object: &InMemoryCluster, acted: &Acted, now: Timestamp) -> Option<InM
         Acted::WithoutCloud(name) => report::without_cloud(object, name, now),
         Acted::Provided { applied, .. } => report::provided(object, applied, now),
         // A load balancer that is being deleted has no backends in service.
-        Acted::Deleting { message, .. } => {
-            InMemoryClusterStatus { load_balancer: None, ..report::deleting(object, message, now) }
-        }
+        Acted::Deleting { message, .. } => InMemoryClusterStatus {
+            load_balancer: None,
+            ..report::deleting(object, message, now)
+        },
     })
 }

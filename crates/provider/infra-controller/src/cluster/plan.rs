@@ -1,15 +1,19 @@
 //! What to do about a cluster. Pure.
 
-use nephele_api::conditions::{self, types};
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use nephele_api::{
+    conditions::{self, types},
+    finalizers,
+    infrastructure::v1beta2::InMemoryCluster,
+};
 use nephele_controller::Outcome;
+use nephele_model::ClusterId;
 
 use super::validate::{Validated, Wanted};
-use crate::claims::Unmet;
-use crate::finalizer::{Finalizer, is_held};
-use crate::resolved_cloud::Location;
-use nephele_model::ClusterId;
+use crate::{
+    claims::Unmet,
+    finalizer::{Finalizer, is_held},
+    resolved_cloud::Location,
+};
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -17,7 +21,10 @@ pub(super) enum Plan {
     /// Nothing.
     Leave(Outcome),
     /// Report that the object is paused, for this reason. A cluster that was provisioned before keeps running.
-    Pause { message: String, kept: Option<Box<Wanted>> },
+    Pause {
+        message: String,
+        kept: Option<Box<Wanted>>,
+    },
     /// Report that the object is not paused any more.
     Unpause,
     /// Report that the cluster waits for its load balancer's address, and create the claim if it is missing.
@@ -57,12 +64,17 @@ pub(super) fn plan(object: &InMemoryCluster, validated: Validated) -> Plan {
     let held = is_held(&object.metadata, finalizers::CLUSTER);
     match validated {
         Validated::ExternallyManaged { id: Some(id), .. } if deleting => Plan::Abandon(id),
-        Validated::ExternallyManaged { wanted: Some(wanted), .. } => Plan::Support(wanted),
+        Validated::ExternallyManaged {
+            wanted: Some(wanted), ..
+        } => Plan::Support(wanted),
         Validated::ExternallyManaged { .. } => Plan::Leave(Outcome::WaitingOn("external manager")),
         // Nothing was created for this object. A cluster of the same name may belong to another object.
         _ if deleting && !held => Plan::Leave(Outcome::Done),
         // A paused object that is being deleted may be on its way to another management cluster.
-        Validated::Paused { message, provisioned } => Plan::Pause { message, kept: provisioned },
+        Validated::Paused { message, provisioned } => Plan::Pause {
+            message,
+            kept: provisioned,
+        },
         Validated::WithoutOwner if deleting => Plan::Remove(None),
         Validated::WithoutOwner => Plan::Leave(Outcome::WaitingOn("owner")),
         Validated::WithoutCluster(id) if deleting => Plan::Remove(Some(id)),
@@ -87,7 +99,10 @@ fn is_to_restore(object: &InMemoryCluster, wanted: &Wanted) -> bool {
 }
 
 fn was_paused(object: &InMemoryCluster) -> bool {
-    object.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
+    object
+        .status
+        .as_ref()
+        .is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
 }
 
 #[cfg(test)]
@@ -96,20 +111,25 @@ mod tests {
 
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use nephele_api::conditions::{condition, reasons};
-    use nephele_api::infrastructure::v1beta2::{
-        ClaimedAddress, InMemoryClusterStatus, Initialization, PoolReference,
+    use nephele_api::{
+        conditions::{condition, reasons},
+        infrastructure::v1beta2::{ClaimedAddress, InMemoryClusterStatus, Initialization, PoolReference},
     };
     use nephele_cloud::{ClusterObservation, ClusterSpec};
     use nephele_model::Endpoint;
     use nephele_testkit::objects;
 
     use super::*;
-    use crate::claims::{self, Claim, ClaimState};
-    use crate::resolved_cloud::ResolvedCloud;
+    use crate::{
+        claims::{self, Claim, ClaimState},
+        resolved_cloud::ResolvedCloud,
+    };
 
     fn id() -> ClusterId {
-        ClusterId { namespace: "default".into(), name: "demo".into() }
+        ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        }
     }
 
     fn wanted() -> Box<Wanted> {
@@ -138,11 +158,20 @@ mod tests {
 
     fn all() -> [Validated; 6] {
         [
-            Validated::ExternallyManaged { id: Some(id()), wanted: None },
-            Validated::ExternallyManaged { id: Some(id()), wanted: Some(wanted()) },
+            Validated::ExternallyManaged {
+                id: Some(id()),
+                wanted: None,
+            },
+            Validated::ExternallyManaged {
+                id: Some(id()),
+                wanted: Some(wanted()),
+            },
             Validated::WithoutOwner,
             Validated::WithoutCluster(id()),
-            Validated::Paused { message: "p".into(), provisioned: None },
+            Validated::Paused {
+                message: "p".into(),
+                provisioned: None,
+            },
             Validated::Wanted(wanted()),
         ]
     }
@@ -155,7 +184,10 @@ mod tests {
             Plan::Support(wanted()),
             Plan::Leave(Outcome::WaitingOn("owner")),
             Plan::Leave(Outcome::WaitingOn("cluster")),
-            Plan::Pause { message: "p".into(), kept: None },
+            Plan::Pause {
+                message: "p".into(),
+                kept: None,
+            },
             Plan::Provide(wanted()),
         ];
         assert_eq!(all().map(|validated| plan(&object, validated)), expected);
@@ -166,30 +198,56 @@ mod tests {
         let object = objects::in_memory_cluster(&objects::cluster("demo"));
         let claimed = |state| {
             let name = "demo-load-balancer".to_owned();
-            let wanted_claim = claims::Wanted { name, pool: PoolReference::default() };
-            Box::new(Wanted { claim: Some(Claim { wanted: wanted_claim, state }), ..*wanted() })
+            let wanted_claim = claims::Wanted {
+                name,
+                pool: PoolReference::default(),
+            };
+            Box::new(Wanted {
+                claim: Some(Claim {
+                    wanted: wanted_claim,
+                    state,
+                }),
+                ..*wanted()
+            })
         };
         let missing = claimed(ClaimState::Missing);
         let unmet = Unmet::of(&missing.claim).expect("it is not bound");
-        let expected = Plan::Wait { unmet, wanted: missing.clone() };
+        let expected = Plan::Wait {
+            unmet,
+            wanted: missing.clone(),
+        };
         assert_eq!(plan(&object, Validated::Wanted(missing)), expected);
         let bound = claimed(ClaimState::Bound(ClaimedAddress::default()));
-        assert_eq!(plan(&object, Validated::Wanted(bound.clone())), Plan::Provide(bound));
+        assert_eq!(
+            plan(&object, Validated::Wanted(bound.clone())),
+            Plan::Provide(bound)
+        );
     }
 
     #[test]
     fn a_new_cluster_waits_for_its_cloud_and_one_that_is_there_continues_without() {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
         let location = Location::Missing("north".into());
-        let resolved_cloud = Arc::new(ResolvedCloud { location, ..ResolvedCloud::default() });
-        let lost = Box::new(Wanted { resolved_cloud, ..*wanted() });
+        let resolved_cloud = Arc::new(ResolvedCloud {
+            location,
+            ..ResolvedCloud::default()
+        });
+        let lost = Box::new(Wanted {
+            resolved_cloud,
+            ..*wanted()
+        });
         let waiting = Plan::WaitForCloud("north".into());
         assert_eq!(plan(&object, Validated::Wanted(lost.clone())), waiting);
         object.status = Some(InMemoryClusterStatus {
-            initialization: Some(Initialization { provisioned: Some(true) }),
+            initialization: Some(Initialization {
+                provisioned: Some(true),
+            }),
             ..InMemoryClusterStatus::default()
         });
-        assert_eq!(plan(&object, Validated::Wanted(lost.clone())), Plan::Provide(lost));
+        assert_eq!(
+            plan(&object, Validated::Wanted(lost.clone())),
+            Plan::Provide(lost)
+        );
     }
 
     #[test]
@@ -202,15 +260,27 @@ mod tests {
             Plan::Abandon(id()),
             Plan::Remove(None),
             Plan::Remove(Some(id())),
-            Plan::Pause { message: "p".into(), kept: None },
+            Plan::Pause {
+                message: "p".into(),
+                kept: None,
+            },
             Plan::Remove(Some(id())),
         ];
         assert_eq!(all().map(|validated| plan(&object, validated)), expected);
     }
 
     fn observed() -> ClusterObservation {
-        let endpoint = Endpoint { host: "cloud".into(), port: 20_000 };
-        ClusterObservation { endpoint, authorities_set: true, backends: 0, machines: 0, etcd_members: vec![] }
+        let endpoint = Endpoint {
+            host: "cloud".into(),
+            port: 20_000,
+        };
+        ClusterObservation {
+            endpoint,
+            authorities_set: true,
+            backends: 0,
+            machines: 0,
+            etcd_members: vec![],
+        }
     }
 
     #[test]
@@ -219,8 +289,14 @@ mod tests {
         object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
         object.set_first_created(Timestamp::UNIX_EPOCH);
-        assert_eq!(plan(&object, Validated::Wanted(wanted())), Plan::ResumeRemoval(wanted()));
-        let there = Box::new(Wanted { observed: Some(observed()), ..*wanted() });
+        assert_eq!(
+            plan(&object, Validated::Wanted(wanted())),
+            Plan::ResumeRemoval(wanted())
+        );
+        let there = Box::new(Wanted {
+            observed: Some(observed()),
+            ..*wanted()
+        });
         assert_eq!(plan(&object, Validated::Wanted(there)), Plan::Remove(Some(id())));
     }
 
@@ -228,7 +304,10 @@ mod tests {
     fn an_object_we_do_not_hold_is_let_go_without_touching_the_cloud() {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
         object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert_eq!(plan(&object, Validated::Wanted(wanted())), Plan::Leave(Outcome::Done));
+        assert_eq!(
+            plan(&object, Validated::Wanted(wanted())),
+            Plan::Leave(Outcome::Done)
+        );
     }
 
     #[test]

@@ -2,19 +2,20 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_api::infrastructure::v1beta2::{
-    ClusterNetworkStatus, InMemoryCluster, InMemoryClusterStatus, Initialization,
+use nephele_api::{
+    conditions::{self, condition, reasons, types},
+    infrastructure::v1beta2::{ClusterNetworkStatus, InMemoryCluster, InMemoryClusterStatus, Initialization},
 };
 use nephele_cloud::ClusterError;
 
-use super::acted::Applied;
-use super::backends;
-use crate::authorities::AuthoritiesState;
-use crate::messages;
-use crate::report::Report;
+use super::{acted::Applied, backends};
 pub(super) use crate::report::{deleting, resting, unpaused, write};
-use crate::resolved_cloud::{Location, missing_message};
+use crate::{
+    authorities::AuthoritiesState,
+    messages,
+    report::Report,
+    resolved_cloud::{Location, missing_message},
+};
 
 /// The status of a cluster whose load balancer has no address yet. Pure.
 pub(super) fn waiting(
@@ -25,7 +26,12 @@ pub(super) fn waiting(
 ) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now).not_paused();
     let balancer = condition(types::LOAD_BALANCER_AVAILABLE, conditions::FALSE, reason, message);
-    let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&balancer));
+    let ready = condition(
+        types::READY,
+        conditions::FALSE,
+        reasons::NOT_READY,
+        summary(&balancer),
+    );
     report.set(balancer);
     report.set(ready);
     report.status
@@ -35,7 +41,12 @@ pub(super) fn waiting(
 pub(super) fn without_cloud(object: &InMemoryCluster, cloud: &str, now: Timestamp) -> InMemoryClusterStatus {
     let mut report = Report::on(object, now).not_paused();
     let missing = missing_cloud(cloud);
-    let ready = condition(types::READY, conditions::FALSE, reasons::NOT_READY, summary(&missing));
+    let ready = condition(
+        types::READY,
+        conditions::FALSE,
+        reasons::NOT_READY,
+        summary(&missing),
+    );
     report.set(missing);
     report.set(ready);
     report.status
@@ -47,11 +58,19 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     let cloud = cloud(object, &applied.resolved_cloud.location);
     let balancer = load_balancer(object, applied);
     let authorities = authorities(&applied.authorities);
-    let faults = [cloud.as_ref(), Some(&balancer), authorities.as_ref()].into_iter().flatten();
-    let fault = faults.filter(|condition| condition.status == conditions::FALSE).map(summary).next();
+    let faults = [cloud.as_ref(), Some(&balancer), authorities.as_ref()]
+        .into_iter()
+        .flatten();
+    let fault = faults
+        .filter(|condition| condition.status == conditions::FALSE)
+        .map(summary)
+        .next();
     match cloud {
         Some(cloud) => report.set(cloud),
-        None => report.status.conditions.retain(|known| known.type_ != types::CLOUD_AVAILABLE),
+        None => report
+            .status
+            .conditions
+            .retain(|known| known.type_ != types::CLOUD_AVAILABLE),
     }
     report.set(balancer);
     if let Some(authorities) = authorities {
@@ -63,14 +82,20 @@ pub(super) fn provided(object: &InMemoryCluster, applied: &Applied, now: Timesta
     });
     let mut status = report.status;
     if let Some(address) = &applied.claimed {
-        status.network = Some(ClusterNetworkStatus { control_plane_address: Some(address.clone()) });
+        status.network = Some(ClusterNetworkStatus {
+            control_plane_address: Some(address.clone()),
+        });
     }
     if let Some(seen) = &applied.backends {
         status.load_balancer = backends::listed(status.load_balancer.as_ref(), seen, &applied.expected);
     }
     if applied.endpoint.is_ok() {
-        status.initialization = Some(Initialization { provisioned: Some(true) });
-        status.failure_domains.clone_from(&applied.resolved_cloud.failure_domains);
+        status.initialization = Some(Initialization {
+            provisioned: Some(true),
+        });
+        status
+            .failure_domains
+            .clone_from(&applied.resolved_cloud.failure_domains);
     }
     status
 }
@@ -145,7 +170,11 @@ fn advice(object: &InMemoryCluster, error: &ClusterError) -> Option<&'static str
         | ClusterError::PortOutside { .. } => object.first_created().is_none(),
         _ => false,
     };
-    let own = object.spec.control_plane_endpoint.as_ref().is_some_and(|endpoint| endpoint.port != 0);
+    let own = object
+        .spec
+        .control_plane_endpoint
+        .as_ref()
+        .is_some_and(|endpoint| endpoint.port != 0);
     is_asked.then_some(if own {
         "spec.controlPlaneEndpoint.port of the InMemoryCluster asks for it and cannot change: make the cluster again \
          with another port, or without one"
@@ -160,9 +189,12 @@ fn authorities(state: &AuthoritiesState) -> Option<Condition> {
     match state {
         AuthoritiesState::Missing => None,
         AuthoritiesState::InUse => Some(condition(kind, conditions::TRUE, reasons::AVAILABLE, "")),
-        AuthoritiesState::Invalid(message) => {
-            Some(condition(kind, conditions::FALSE, reasons::INVALID_CERTIFICATE_AUTHORITY, message))
-        }
+        AuthoritiesState::Invalid(message) => Some(condition(
+            kind,
+            conditions::FALSE,
+            reasons::INVALID_CERTIFICATE_AUTHORITY,
+            message,
+        )),
     }
 }
 
@@ -173,13 +205,15 @@ fn summary(condition: &Condition) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::sync::Arc;
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        sync::Arc,
+    };
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use nephele_api::cloud::v1alpha1::SimulatedCloud;
-    use nephele_api::infrastructure::v1beta2::{
-        ClaimedAddress, CloudReference, ControlPlaneEndpoint, FailureDomain,
+    use nephele_api::{
+        cloud::v1alpha1::SimulatedCloud,
+        infrastructure::v1beta2::{ClaimedAddress, CloudReference, ControlPlaneEndpoint, FailureDomain},
     };
     use nephele_cloud::Backend;
     use nephele_model::Endpoint;
@@ -207,7 +241,10 @@ mod tests {
     }
 
     fn applied(authorities: AuthoritiesState) -> Applied {
-        let endpoint = Ok(Endpoint { host: "127.0.0.1".into(), port: 20_000 });
+        let endpoint = Ok(Endpoint {
+            host: "127.0.0.1".into(),
+            port: 20_000,
+        });
         let advertised_host = "127.0.0.1".into();
         Applied {
             object: None,
@@ -225,12 +262,23 @@ mod tests {
     #[test]
     fn the_backends_stay_when_the_cloud_says_nothing_about_them() {
         let mut object = object();
-        let up = Backend { address: "10.0.0.7".into(), out_of_service: None };
-        let seen = |backends| Applied { backends, ..applied(AuthoritiesState::InUse) };
+        let up = Backend {
+            address: "10.0.0.7".into(),
+            out_of_service: None,
+        };
+        let seen = |backends| Applied {
+            backends,
+            ..applied(AuthoritiesState::InUse)
+        };
         let status = provided(&object, &seen(Some([("cp".to_owned(), up)].into())), at(5));
         let names = |status: &InMemoryClusterStatus| {
-            let listed = status.load_balancer.iter().flat_map(|balancer| &balancer.backends);
-            listed.map(|backend| (backend.name.clone(), backend.in_service)).collect::<Vec<_>>()
+            let listed = status
+                .load_balancer
+                .iter()
+                .flat_map(|balancer| &balancer.backends);
+            listed
+                .map(|backend| (backend.name.clone(), backend.in_service))
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(&status), [("cp".to_owned(), true)]);
         object.status = Some(status.clone());
@@ -241,10 +289,15 @@ mod tests {
     #[test]
     fn a_new_cluster_is_ready_before_anyone_made_its_authorities() {
         let mut object = object();
-        let domain = |name: &str| FailureDomain { name: name.into(), ..FailureDomain::default() };
+        let domain = |name: &str| FailureDomain {
+            name: name.into(),
+            ..FailureDomain::default()
+        };
         object.spec.failure_domains = vec![domain("b"), domain("a")];
         let expected = InMemoryClusterStatus {
-            initialization: Some(Initialization { provisioned: Some(true) }),
+            initialization: Some(Initialization {
+                provisioned: Some(true),
+            }),
             network: None,
             load_balancer: None,
             failure_domains: vec![domain("a"), domain("b")],
@@ -255,7 +308,10 @@ mod tests {
             ],
         };
         let resolved_cloud = Arc::new(ResolvedCloud::new(&object, Location::BuiltIn));
-        let applied = Applied { resolved_cloud, ..applied(AuthoritiesState::Missing) };
+        let applied = Applied {
+            resolved_cloud,
+            ..applied(AuthoritiesState::Missing)
+        };
         let status = provided(&object, &applied, at(5));
         assert_eq!(status, expected);
         object.status = Some(status);
@@ -268,33 +324,65 @@ mod tests {
         object.spec.cloud_ref = Some(CloudReference { name: "north".into() });
         let message = "SimulatedCloud north does not exist";
         let missing = |second| since(second, "CloudAvailable", "False", "CloudNotFound", message);
-        let not_ready =
-            |second| since(second, "Ready", "False", "NotReady", &format!("CloudAvailable: {message}"));
+        let not_ready = |second| {
+            since(
+                second,
+                "Ready",
+                "False",
+                "NotReady",
+                &format!("CloudAvailable: {message}"),
+            )
+        };
         let status = without_cloud(&object, "north", at(5));
         assert_eq!(
             status,
             InMemoryClusterStatus {
-                conditions: vec![since(5, "Paused", "False", "NotPaused", ""), missing(5), not_ready(5)],
+                conditions: vec![
+                    since(5, "Paused", "False", "NotPaused", ""),
+                    missing(5),
+                    not_ready(5)
+                ],
                 ..InMemoryClusterStatus::default()
             }
         );
         object.status = Some(status);
         let at_location = |location| {
-            let resolved_cloud = Arc::new(ResolvedCloud { location, ..ResolvedCloud::default() });
-            Applied { resolved_cloud, ..applied(AuthoritiesState::Missing) }
+            let resolved_cloud = Arc::new(ResolvedCloud {
+                location,
+                ..ResolvedCloud::default()
+            });
+            Applied {
+                resolved_cloud,
+                ..applied(AuthoritiesState::Missing)
+            }
         };
         let found = at_location(Location::Cloud(Arc::new(SimulatedCloud::default())));
         let status = provided(&object, &found, at(9));
-        assert_eq!(status.conditions[1], since(9, "CloudAvailable", "True", "Available", ""));
+        assert_eq!(
+            status.conditions[1],
+            since(9, "CloudAvailable", "True", "Available", "")
+        );
         object.status = Some(status);
         let status = provided(&object, &at_location(Location::Missing("north".into())), at(12));
-        assert_eq!((&status.conditions[1], &status.conditions[2]), (&missing(12), &not_ready(12)));
-        assert_eq!(status.initialization, Some(Initialization { provisioned: Some(true) }));
+        assert_eq!(
+            (&status.conditions[1], &status.conditions[2]),
+            (&missing(12), &not_ready(12))
+        );
+        assert_eq!(
+            status.initialization,
+            Some(Initialization {
+                provisioned: Some(true)
+            })
+        );
         // A cluster that no longer names a SimulatedCloud has no condition about it.
         object.status = Some(status);
         object.spec.cloud_ref = None;
         let status = provided(&object, &applied(AuthoritiesState::Missing), at(15));
-        let kinds: Vec<_> = status.conditions.iter().map(|known| known.type_.as_str()).collect();
+        let kinds: Vec<_> = status
+            .conditions
+            .iter()
+            .map(|known| known.type_.as_str())
+            .collect();
         assert_eq!(kinds, ["Paused", "Ready", "LoadBalancerAvailable"]);
     }
 
@@ -309,14 +397,22 @@ mod tests {
         );
         let message = "Secret demo-ca has no tls.key";
         let expected = InMemoryClusterStatus {
-            initialization: Some(Initialization { provisioned: Some(true) }),
+            initialization: Some(Initialization {
+                provisioned: Some(true),
+            }),
             network: None,
             load_balancer: None,
             failure_domains: vec![],
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),
                 since(5, "LoadBalancerAvailable", "True", "Available", ""),
-                since(9, "CertificateAuthoritiesAvailable", "False", "InvalidCertificateAuthority", message),
+                since(
+                    9,
+                    "CertificateAuthoritiesAvailable",
+                    "False",
+                    "InvalidCertificateAuthority",
+                    message,
+                ),
                 since(
                     9,
                     "Ready",
@@ -337,36 +433,79 @@ mod tests {
         let expected = [
             since(5, "Paused", "False", "NotPaused", ""),
             since(5, "LoadBalancerAvailable", "False", "PoolExhausted", message),
-            since(5, "Ready", "False", "NotReady", &format!("LoadBalancerAvailable: {message}")),
+            since(
+                5,
+                "Ready",
+                "False",
+                "NotReady",
+                &format!("LoadBalancerAvailable: {message}"),
+            ),
         ];
         assert_eq!(status.conditions, expected);
         object.status = Some(status);
-        let address = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: String::new() };
-        let applied = Applied { claimed: Some(address.clone()), ..applied(AuthoritiesState::Missing) };
+        let address = ClaimedAddress {
+            address: "10.0.0.7".into(),
+            prefix: Some(24),
+            gateway: String::new(),
+        };
+        let applied = Applied {
+            claimed: Some(address.clone()),
+            ..applied(AuthoritiesState::Missing)
+        };
         let status = provided(&object, &applied, at(9));
-        assert_eq!(status.network, Some(ClusterNetworkStatus { control_plane_address: Some(address) }));
-        assert_eq!(status.conditions[1], since(9, "LoadBalancerAvailable", "True", "Available", ""));
+        assert_eq!(
+            status.network,
+            Some(ClusterNetworkStatus {
+                control_plane_address: Some(address)
+            })
+        );
+        assert_eq!(
+            status.conditions[1],
+            since(9, "LoadBalancerAvailable", "True", "Available", "")
+        );
         object.status = Some(status.clone());
-        assert_eq!(provided(&object, &Applied { claimed: None, ..applied }, at(99)), status);
+        assert_eq!(
+            provided(
+                &object,
+                &Applied {
+                    claimed: None,
+                    ..applied
+                },
+                at(99)
+            ),
+            status
+        );
     }
 
     #[test]
     fn an_endpoint_under_another_host_than_the_advertised_is_told() {
-        let applied = Applied { advertised_host: "10.0.0.9".into(), ..applied(AuthoritiesState::Missing) };
+        let applied = Applied {
+            advertised_host: "10.0.0.9".into(),
+            ..applied(AuthoritiesState::Missing)
+        };
         let status = provided(&object(), &applied, at(5));
         let message = "Published under 127.0.0.1, which cannot change and has to lead to the manager; the manager \
                        advertises 10.0.0.9";
-        assert_eq!(status.conditions[1], since(5, "LoadBalancerAvailable", "True", "Available", message));
+        assert_eq!(
+            status.conditions[1],
+            since(5, "LoadBalancerAvailable", "True", "Available", message)
+        );
         assert_eq!(status.conditions[2], since(5, "Ready", "True", "Ready", ""));
     }
 
     #[test]
     fn a_cluster_without_a_port_is_not_provisioned_and_names_the_field_that_asks_for_it() {
         let told = |object: &InMemoryCluster, error| {
-            let applied = Applied { endpoint: Err(error), ..applied(AuthoritiesState::Missing) };
+            let applied = Applied {
+                endpoint: Err(error),
+                ..applied(AuthoritiesState::Missing)
+            };
             provided(object, &applied, at(5))
         };
-        let in_use = || ClusterError::PortInUse { port: 6443, source: None };
+        let in_use = || ClusterError::PortInUse {
+            port: 6443,
+            source: None,
+        };
         let expected = |message: &str| InMemoryClusterStatus {
             initialization: None,
             network: None,
@@ -375,11 +514,20 @@ mod tests {
             conditions: vec![
                 since(5, "Paused", "False", "NotPaused", ""),
                 since(5, "LoadBalancerAvailable", "False", "PortUnavailable", message),
-                since(5, "Ready", "False", "NotReady", &format!("LoadBalancerAvailable: {message}")),
+                since(
+                    5,
+                    "Ready",
+                    "False",
+                    "NotReady",
+                    &format!("LoadBalancerAvailable: {message}"),
+                ),
             ],
         };
         let mut own = object();
-        own.spec.control_plane_endpoint = Some(ControlPlaneEndpoint { host: "a".into(), port: 6443 });
+        own.spec.control_plane_endpoint = Some(ControlPlaneEndpoint {
+            host: "a".into(),
+            port: 6443,
+        });
         let mut published = own.clone();
         published.set_first_created(at(1));
         let asked = "spec.controlPlaneEndpoint.port of the";
@@ -396,7 +544,10 @@ mod tests {
             (
                 &object(),
                 // The cluster that has it is in another namespace.
-                ClusterError::PortReserved { port: 6443, owner: None },
+                ClusterError::PortReserved {
+                    port: 6443,
+                    owner: None,
+                },
                 format!(
                     "failed to listen on port 6443: it belongs to a cluster of another namespace; {asked} Cluster asks for \
                      it: choose another port, or leave it out"

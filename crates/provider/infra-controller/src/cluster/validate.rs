@@ -5,19 +5,23 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::core::{Cluster, NetworkRanges};
-use nephele_api::infrastructure::v1beta2::InMemoryCluster;
+use nephele_api::{
+    conditions::{self, reasons, types},
+    core::{Cluster, NetworkRanges},
+    infrastructure::v1beta2::InMemoryCluster,
+};
 use nephele_cloud::{ClusterObservation, ClusterSpec};
 use nephele_controller::{is_externally_managed, paused_message};
 use nephele_model::{ClusterId, Endpoint};
 
 use super::fetch::Fetched;
-use crate::authorities::Sources;
-use crate::claims::Claim;
-use crate::resolved_cloud::{Location, ResolvedCloud, cloud_name};
-use crate::rests::{why_rests, why_unreadable};
-use crate::secret::AuthoritySecret;
+use crate::{
+    authorities::Sources,
+    claims::Claim,
+    resolved_cloud::{Location, ResolvedCloud, cloud_name},
+    rests::{why_rests, why_unreadable},
+    secret::AuthoritySecret,
+};
 
 /// The result of the checks.
 #[derive(Debug, PartialEq)]
@@ -62,12 +66,24 @@ pub(super) struct Wanted {
 }
 
 pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated {
-    let Fetched { id, owned, cluster, ca, etcd, claim, cloud, observed } = fetched;
+    let Fetched {
+        id,
+        owned,
+        cluster,
+        ca,
+        etcd,
+        claim,
+        cloud,
+        observed,
+    } = fetched;
     let resolved_cloud = Arc::new(ResolvedCloud::new(object, Location::of(object, cloud)));
     if is_externally_managed(&object.metadata) {
         let paused = cluster.as_ref().is_some_and(|cluster| cluster.is_paused())
             || paused_message("InMemoryCluster", &object.metadata, false).is_some();
-        let found = id.clone().zip(cluster).filter(|_| owned && (!paused || object.is_provisioned()));
+        let found = id
+            .clone()
+            .zip(cluster)
+            .filter(|_| owned && (!paused || object.is_provisioned()));
         let wanted = found.map(|(id, cluster)| Wanted {
             spec: spec(object, &cluster, id, &resolved_cloud),
             authorities: sources(&cluster, ca, etcd),
@@ -80,7 +96,10 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
             let endpoint = wanted.spec.endpoint.as_ref();
             endpoint.is_some_and(|endpoint| !endpoint.host.is_empty() && endpoint.port != 0)
         };
-        return Validated::ExternallyManaged { id, wanted: wanted.filter(published).map(Box::new) };
+        return Validated::ExternallyManaged {
+            id,
+            wanted: wanted.filter(published).map(Box::new),
+        };
     }
     let deleting = object.metadata.deletion_timestamp.is_some();
     let Some(id) = id.filter(|_| owned || deleting) else {
@@ -91,7 +110,10 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
             why_unreadable(&object.metadata)
         };
         return match why {
-            Some(message) => Validated::Paused { message, provisioned: None },
+            Some(message) => Validated::Paused {
+                message,
+                provisioned: None,
+            },
             None => Validated::WithoutOwner,
         };
     };
@@ -110,7 +132,10 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     match (paused, wanted) {
         (Some(message), wanted) => {
             let runs = object.is_provisioned() && (owned || deleting);
-            Validated::Paused { message, provisioned: wanted.filter(|_| runs) }
+            Validated::Paused {
+                message,
+                provisioned: wanted.filter(|_| runs),
+            }
         }
         (None, Some(wanted)) => Validated::Wanted(wanted),
         (None, None) => Validated::WithoutCluster(id),
@@ -127,7 +152,11 @@ fn spec(
     // only a port.
     let own = object.spec.control_plane_endpoint.clone().unwrap_or_default();
     let of_cluster = cluster.spec.control_plane_endpoint.clone().unwrap_or_default();
-    let host = if own.host.is_empty() { of_cluster.host } else { own.host };
+    let host = if own.host.is_empty() {
+        of_cluster.host
+    } else {
+        own.host
+    };
     let port = if own.port == 0 { of_cluster.port } else { own.port };
     // The schema refuses a port that is out of range; if one got past it, it counts as no port.
     let port = u16::try_from(port).unwrap_or(0);
@@ -149,7 +178,11 @@ fn spec(
 
 /// The time when the cluster was created, on this or an earlier management cluster.
 pub(super) fn first_created(object: &InMemoryCluster) -> Timestamp {
-    let here = || object.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let here = || {
+        object
+            .creation_timestamp()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+    };
     object.first_created().unwrap_or_else(here)
 }
 
@@ -181,28 +214,45 @@ fn sources(
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use nephele_api::core::ObjectReference;
-    use nephele_api::infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryClusterStatus, Initialization};
+    use nephele_api::{
+        core::ObjectReference,
+        infrastructure::v1beta2::{ControlPlaneEndpoint, InMemoryClusterStatus, Initialization},
+    };
     use nephele_testkit::objects;
     use serde_json::json;
 
     use super::*;
 
     fn id() -> ClusterId {
-        ClusterId { namespace: "default".into(), name: "demo".into() }
+        ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        }
     }
 
     fn found(cluster: Cluster) -> Fetched {
-        Fetched { id: Some(id()), owned: true, cluster: Some(Arc::new(cluster)), ..Fetched::default() }
+        Fetched {
+            id: Some(id()),
+            owned: true,
+            cluster: Some(Arc::new(cluster)),
+            ..Fetched::default()
+        }
     }
 
     fn secret(name: &str) -> Arc<AuthoritySecret> {
-        serde_json::from_value(json!({ "metadata": { "name": name } })).map(Arc::new).expect("a Secret")
+        serde_json::from_value(json!({ "metadata": { "name": name } }))
+            .map(Arc::new)
+            .expect("a Secret")
     }
 
     fn provisioned() -> InMemoryClusterStatus {
-        let initialization = Some(Initialization { provisioned: Some(true) });
-        InMemoryClusterStatus { initialization, ..InMemoryClusterStatus::default() }
+        let initialization = Some(Initialization {
+            provisioned: Some(true),
+        });
+        InMemoryClusterStatus {
+            initialization,
+            ..InMemoryClusterStatus::default()
+        }
     }
 
     #[test]
@@ -248,27 +298,54 @@ mod tests {
             claim: None,
             observed: None,
         };
-        assert_eq!(validate(&object, found(cluster)), Validated::Wanted(Box::new(expected)));
+        assert_eq!(
+            validate(&object, found(cluster)),
+            Validated::Wanted(Box::new(expected))
+        );
     }
 
     #[test]
     fn an_endpoint_of_the_user_is_taken_part_by_part() {
         let mut cluster = objects::cluster("demo");
         let mut object = objects::in_memory_cluster(&cluster);
-        let of_cluster = |host: &str, port| Some(nephele_api::core::Endpoint { host: host.into(), port });
-        let own = |host: &str, port| Some(ControlPlaneEndpoint { host: host.into(), port });
+        let of_cluster = |host: &str, port| {
+            Some(nephele_api::core::Endpoint {
+                host: host.into(),
+                port,
+            })
+        };
+        let own = |host: &str, port| {
+            Some(ControlPlaneEndpoint {
+                host: host.into(),
+                port,
+            })
+        };
         for (own, of_cluster, expected) in [
             (None, of_cluster("lb.example", 6443), Some(("lb.example", 6443))),
-            (own("own.example", 0), of_cluster("lb.example", 6443), Some(("own.example", 6443))),
-            (own("", 6444), of_cluster("lb.example", 6443), Some(("lb.example", 6444))),
+            (
+                own("own.example", 0),
+                of_cluster("lb.example", 6443),
+                Some(("own.example", 6443)),
+            ),
+            (
+                own("", 6444),
+                of_cluster("lb.example", 6443),
+                Some(("lb.example", 6444)),
+            ),
             (own("own.example", 6444), None, Some(("own.example", 6444))),
             (own("own.example", 70_000), None, Some(("own.example", 0))),
             (None, of_cluster("", 0), None),
         ] {
             object.spec.control_plane_endpoint = own;
             cluster.spec.control_plane_endpoint = of_cluster;
-            let expected = expected.map(|(host, port)| Endpoint { host: host.to_owned(), port });
-            assert_eq!(spec(&object, &cluster, id(), &ResolvedCloud::default()).endpoint, expected);
+            let expected = expected.map(|(host, port)| Endpoint {
+                host: host.to_owned(),
+                port,
+            });
+            assert_eq!(
+                spec(&object, &cluster, id(), &ResolvedCloud::default()).endpoint,
+                expected
+            );
         }
     }
 
@@ -281,7 +358,9 @@ mod tests {
         };
         let refused = |reason: &str, mut status: InMemoryClusterStatus| {
             let kind = types::LOAD_BALANCER_AVAILABLE;
-            status.conditions.push(conditions::condition(kind, conditions::FALSE, reason, ""));
+            status
+                .conditions
+                .push(conditions::condition(kind, conditions::FALSE, reason, ""));
             Some(status)
         };
         object.status = refused("Throttled", InMemoryClusterStatus::default());
@@ -299,16 +378,28 @@ mod tests {
         let mut cluster = objects::cluster("demo");
         let mut object = objects::in_memory_cluster(&cluster);
         assert_eq!(validate(&object, Fetched::default()), Validated::WithoutOwner);
-        let labelled = Fetched { owned: false, ..found(cluster.clone()) };
+        let labelled = Fetched {
+            owned: false,
+            ..found(cluster.clone())
+        };
         assert_eq!(validate(&object, labelled), Validated::WithoutOwner);
-        let lost = Fetched { cluster: None, ..found(cluster.clone()) };
+        let lost = Fetched {
+            cluster: None,
+            ..found(cluster.clone())
+        };
         assert_eq!(validate(&object, lost), Validated::WithoutCluster(id()));
         cluster.spec.paused = Some(true);
         let message = "Cluster spec.paused is set to true".to_owned();
-        let paused = |provisioned| Validated::Paused { message: message.clone(), provisioned };
+        let paused = |provisioned| Validated::Paused {
+            message: message.clone(),
+            provisioned,
+        };
         assert_eq!(validate(&object, found(cluster.clone())), paused(None));
         objects::annotate(&mut object, nephele_controller::MANAGED_BY_ANNOTATION, "");
-        let left_alone = Validated::ExternallyManaged { id: Some(id()), wanted: None };
+        let left_alone = Validated::ExternallyManaged {
+            id: Some(id()),
+            wanted: None,
+        };
         assert_eq!(validate(&object, found(cluster)), left_alone);
     }
 
@@ -319,7 +410,10 @@ mod tests {
         assert_eq!(validate(&object, Fetched::default()), Validated::WithoutOwner);
         objects::annotate(&mut object, nephele_controller::PAUSED_ANNOTATION, "");
         let message = "InMemoryCluster has the cluster.x-k8s.io/paused annotation".to_owned();
-        let paused = Validated::Paused { message, provisioned: None };
+        let paused = Validated::Paused {
+            message,
+            provisioned: None,
+        };
         assert_eq!(validate(&object, Fetched::default()), paused);
     }
 
@@ -334,12 +428,19 @@ mod tests {
                 other => panic!("{other:?}"),
             };
         assert_eq!(support(&object, &cluster), None);
-        object.spec.control_plane_endpoint =
-            Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 0 });
+        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint {
+            host: "lb.example".into(),
+            port: 0,
+        });
         assert_eq!(support(&object, &cluster), None);
-        object.spec.control_plane_endpoint =
-            Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 6443 });
-        let published = Some(Endpoint { host: "lb.example".into(), port: 6443 });
+        object.spec.control_plane_endpoint = Some(ControlPlaneEndpoint {
+            host: "lb.example".into(),
+            port: 6443,
+        });
+        let published = Some(Endpoint {
+            host: "lb.example".into(),
+            port: 6443,
+        });
         assert_eq!(support(&object, &cluster), published.clone());
         cluster.spec.paused = Some(true);
         assert_eq!(support(&object, &cluster), None);
@@ -353,12 +454,19 @@ mod tests {
         let mut cluster = objects::cluster("demo");
         let both = || (Some(secret("demo-ca")), Some(secret("demo-etcd")));
         let read = |cluster: &Cluster, (ca, etcd)| sources(cluster, ca, etcd);
-        let sources =
-            |etcd: Option<&str>| Some(Sources { cluster: secret("demo-ca"), etcd: etcd.map(secret) });
+        let sources = |etcd: Option<&str>| {
+            Some(Sources {
+                cluster: secret("demo-ca"),
+                etcd: etcd.map(secret),
+            })
+        };
         assert_eq!(read(&cluster, (Some(secret("demo-ca")), None)), sources(None));
         assert_eq!(read(&cluster, both()), sources(Some("demo-etcd")));
         let kind = "KubeadmControlPlane".to_owned();
-        cluster.spec.control_plane_ref = Some(ObjectReference { kind, ..ObjectReference::default() });
+        cluster.spec.control_plane_ref = Some(ObjectReference {
+            kind,
+            ..ObjectReference::default()
+        });
         assert_eq!(read(&cluster, (Some(secret("demo-ca")), None)), None);
         assert_eq!(read(&cluster, (None, Some(secret("demo-etcd")))), None);
         assert_eq!(read(&cluster, both()), sources(Some("demo-etcd")));

@@ -6,8 +6,7 @@ mod validate;
 
 use futures::Stream;
 use jiff::Timestamp;
-use kube::Client;
-use kube::runtime::reflector::Store;
+use kube::{Client, runtime::reflector::Store};
 use nephele_api::cloud::v1alpha1::{Fault, FaultSpec, FaultStatus};
 use nephele_cloud::{CallError, Cloud, FaultObservation};
 use nephele_controller::{Cache, Events, Gone, Outcome, Services, WatchFilter};
@@ -36,7 +35,11 @@ impl Faults {
     ) -> Self {
         let Services { clock, events, .. } = services;
         let controller = FaultController::new(InCloud { cloud }, client, clock.clone(), events.clone());
-        Self { cache, filter, controller }
+        Self {
+            cache,
+            filter,
+            controller,
+        }
     }
 
     pub(crate) fn cache(&self) -> &Cache<Fault> {
@@ -113,7 +116,12 @@ impl Target for InCloud {
 
     fn publish(object: &Fault, before: &FaultStatus, after: &FaultStatus, events: &Events) {
         leaked::publish(object, &before.leaked_instances, &after.leaked_instances, events);
-        load_balancers::publish(object, &before.leaked_load_balancers, &after.leaked_load_balancers, events);
+        load_balancers::publish(
+            object,
+            &before.leaked_load_balancers,
+            &after.leaked_load_balancers,
+            events,
+        );
     }
 }
 

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::ResourceExt as _;
-use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus};
+use nephele_api::cloud::{
+    DEFAULT_NAME,
+    v1alpha1::{self, AFFECTED_MAX, Fault, FaultStatus},
+};
 use nephele_cloud::{Affected, FaultHistory, FaultHit, FaultObservation};
 use nephele_fault::{Progress, number};
 use nephele_model::ClusterId;
@@ -25,10 +27,21 @@ pub(super) fn history(object: &Fault) -> Option<FaultHistory> {
         ..
     } = object.status.as_ref()?;
     let namespace = object.namespace().unwrap_or_default();
-    let known = |v1alpha1::Affected { cluster, machine, until }: &v1alpha1::Affected| {
-        let cluster = ClusterId { namespace: namespace.clone(), name: cluster.clone() };
+    let known = |v1alpha1::Affected {
+                     cluster,
+                     machine,
+                     until,
+                 }: &v1alpha1::Affected| {
+        let cluster = ClusterId {
+            namespace: namespace.clone(),
+            name: cluster.clone(),
+        };
         let machine = Some(machine.clone()).filter(|name| !name.is_empty());
-        Affected { cluster, machine, until: until.as_ref().map(|until| until.0) }
+        Affected {
+            cluster,
+            machine,
+            until: until.as_ref().map(|until| until.0),
+        }
     };
     Some(FaultHistory {
         began: start_time.as_ref()?.0,
@@ -59,7 +72,13 @@ pub(super) fn status(
         }
     };
     let mut status = nephele_fault::status(object, Ok(seen.map(progress)), now);
-    if let Some(FaultObservation { affected, skipped, leaked, .. }) = seen {
+    if let Some(FaultObservation {
+        affected,
+        skipped,
+        leaked,
+        ..
+    }) = seen
+    {
         status.affected = affected.iter().map(named).take(AFFECTED_MAX).collect();
         status.skipped = skipped.iter().map(named).take(AFFECTED_MAX).collect();
         (status.leaked_instances, status.leaked_load_balancers) = leaked::to_api(leaked, DEFAULT_NAME);
@@ -70,11 +89,32 @@ pub(super) fn status(
 }
 
 fn progress(seen: &FaultObservation) -> Progress {
-    let &FaultObservation { phase, began, matched, hits, windows, ref last_hits, .. } = seen;
-    Progress { phase, began, matched, hits, windows, last_hits: last_hits.iter().cloned().map(hit).collect() }
+    let &FaultObservation {
+        phase,
+        began,
+        matched,
+        hits,
+        windows,
+        ref last_hits,
+        ..
+    } = seen;
+    Progress {
+        phase,
+        began,
+        matched,
+        hits,
+        windows,
+        last_hits: last_hits.iter().cloned().map(hit).collect(),
+    }
 }
 
-fn named(Affected { cluster, machine, until }: &Affected) -> v1alpha1::Affected {
+fn named(
+    Affected {
+        cluster,
+        machine,
+        until,
+    }: &Affected,
+) -> v1alpha1::Affected {
     v1alpha1::Affected {
         cluster: cluster.name.clone(),
         machine: machine.clone().unwrap_or_default(),
@@ -83,7 +123,12 @@ fn named(Affected { cluster, machine, until }: &Affected) -> v1alpha1::Affected 
 }
 
 fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
-    let FaultHit { at, operation, cluster, machine } = hit;
+    let FaultHit {
+        at,
+        operation,
+        cluster,
+        machine,
+    } = hit;
     let seconds = Timestamp::from_second(at.as_second()).unwrap_or(at);
     v1alpha1::FaultHit {
         time: Some(Time(seconds)),
@@ -97,8 +142,7 @@ fn hit(hit: FaultHit) -> v1alpha1::FaultHit {
 #[cfg(test)]
 mod tests {
     use nephele_api::cloud::v1alpha1::FaultSchedule;
-    use nephele_model::FaultPhase;
-    use nephele_model::GoDuration;
+    use nephele_model::{FaultPhase, GoDuration};
 
     use super::*;
 
@@ -107,14 +151,29 @@ mod tests {
     }
 
     fn seen(second: i64) -> FaultHit {
-        let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-        FaultHit { at: at(second), operation: Some("CreateInstance"), cluster, machine: Some("m".into()) }
+        let cluster = ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
+        FaultHit {
+            at: at(second),
+            operation: Some("CreateInstance"),
+            cluster,
+            machine: Some("m".into()),
+        }
     }
 
     fn affected() -> Vec<Affected> {
-        let cluster = || ClusterId { namespace: "default".into(), name: "demo".into() };
+        let cluster = || ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        };
         [(Some("m".into()), Some(at(99))), (None, None)]
-            .map(|(machine, until)| Affected { cluster: cluster(), machine, until })
+            .map(|(machine, until)| Affected {
+                cluster: cluster(),
+                machine,
+                until,
+            })
             .into()
     }
 
@@ -126,7 +185,17 @@ mod tests {
         let leaked = vec![];
         let windows = 0;
         let skipped = vec![];
-        Some(FaultObservation { phase, began, matched, hits, windows, last_hits, affected, skipped, leaked })
+        Some(FaultObservation {
+            phase,
+            began,
+            matched,
+            hits,
+            windows,
+            last_hits,
+            affected,
+            skipped,
+            leaked,
+        })
     }
 
     #[test]
@@ -135,7 +204,10 @@ mod tests {
         object.metadata.namespace = Some("default".into());
         assert_eq!(history(&object), None);
         let first = status(&object, Ok(observed(2, vec![seen(4), seen(3)]).as_ref()), at(5));
-        assert_eq!((first.phase.as_str(), first.matched, first.hits), ("Active", Some(4), Some(2)));
+        assert_eq!(
+            (first.phase.as_str(), first.matched, first.hits),
+            ("Active", Some(4), Some(2))
+        );
         assert_eq!(first.last_hits, [hit(seen(4)), hit(seen(3))]);
         object.status = Some(first);
         let affected = affected();
@@ -163,13 +235,19 @@ mod tests {
         let ten = |from: i64| (from..from + 10).rev().map(seen).collect();
         object.status = Some(status(&object, Ok(observed(10, ten(0)).as_ref()), at(20)));
         let listed = status(&object, Ok(observed(14, ten(4)).as_ref()), at(20)).last_hits;
-        assert_eq!(listed, (4..14).rev().map(|second| hit(seen(second))).collect::<Vec<_>>());
+        assert_eq!(
+            listed,
+            (4..14).rev().map(|second| hit(seen(second))).collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn a_fault_that_matches_nothing_says_so() {
         let mut object = Fault::default();
-        let nothing = observed(0, vec![]).map(|observed| FaultObservation { matched: 0, ..observed });
+        let nothing = observed(0, vec![]).map(|observed| FaultObservation {
+            matched: 0,
+            ..observed
+        });
         let first = status(&object, Ok(nothing.as_ref()), at(5));
         assert_eq!(first.conditions[0].message, "Nothing has matched it so far");
         object.status = Some(first.clone());
@@ -181,7 +259,11 @@ mod tests {
     fn a_scheduled_fault_says_that_it_waits_and_which_window_it_was_in() {
         let mut object = Fault::default();
         let time = |text| GoDuration::parse(text).expect("a duration");
-        let schedule = FaultSchedule { every: time("2m"), lasts: time("1m"), offset: None };
+        let schedule = FaultSchedule {
+            every: time("2m"),
+            lasts: time("1m"),
+            offset: None,
+        };
         object.spec.budget.schedule = Some(schedule);
         let waiting = observed(2, vec![]).map(|observed| FaultObservation {
             phase: FaultPhase::Waiting,
@@ -198,16 +280,36 @@ mod tests {
     fn a_mistake_is_told_and_what_was_done_stays_but_for_what_leaked() {
         let mut object = Fault::default();
         let before = status(&object, Ok(observed(2, vec![seen(3)]).as_ref()), at(5));
-        let leaked = v1alpha1::LeakedLoadBalancer { port: Some(20_000), ..Default::default() };
-        object.status = Some(FaultStatus { leaked_load_balancers: vec![leaked], ..before });
-        let invalid = status(&object, Err("spec.budget.for: \"x\" is not a duration".into()), at(6));
+        let leaked = v1alpha1::LeakedLoadBalancer {
+            port: Some(20_000),
+            ..Default::default()
+        };
+        object.status = Some(FaultStatus {
+            leaked_load_balancers: vec![leaked],
+            ..before
+        });
+        let invalid = status(
+            &object,
+            Err("spec.budget.for: \"x\" is not a duration".into()),
+            at(6),
+        );
         // The cloud has deleted what leaked, and gives its port to others.
         assert_eq!(invalid.leaked_load_balancers, []);
         assert_eq!((invalid.phase.as_str(), invalid.hits), ("Invalid", Some(2)));
         let told = &invalid.conditions[0];
         assert_eq!(
-            (told.type_.as_str(), told.status.as_str(), told.reason.as_str(), told.message.as_str()),
-            ("Ready", "False", "InvalidConfiguration", "spec.budget.for: \"x\" is not a duration")
+            (
+                told.type_.as_str(),
+                told.status.as_str(),
+                told.reason.as_str(),
+                told.message.as_str()
+            ),
+            (
+                "Ready",
+                "False",
+                "InvalidConfiguration",
+                "spec.budget.for: \"x\" is not a duration"
+            )
         );
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use nephele_api::cloud::v1alpha1::{AFFECTED_MAX, FaultSpec};
 use nephele_cloud::{Effect, Fault, Latency, active_effect_of};
 use nephele_fault::{Mistake, mistake};
-use nephele_model::effect::{
-    ApiServerEffect, ApiServerFault, CertificateFault, ClockSkewFault, Delay, Duplicate, EtcdFault, Fail,
-    FaultyCondition, FlapTurns, LoadBalancerFault, NodeReboot, Outage, READ_VERBS, SpotReclaim,
-};
 use nephele_model::{
     ApiServerRequestEffect, ApiServerRequestEffectKind, ClockSkew, EarlyExpiry, FaultEffect, Flap, Fraction,
     GoDuration, LoadBalancerEffect, NodeCondition, OtherName, VisibleEffect,
+    effect::{
+        ApiServerEffect, ApiServerFault, CertificateFault, ClockSkewFault, Delay, Duplicate, EtcdFault, Fail,
+        FaultyCondition, FlapTurns, LoadBalancerFault, NodeReboot, Outage, READ_VERBS, SpotReclaim,
+    },
 };
 
 /// When a failed operation is tried again, unless the Fault says otherwise: often enough to see that a Fault is gone,
@@ -26,9 +26,17 @@ const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// The fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
 pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
-    let FaultSpec { matches, effect, budget } = spec;
+    let FaultSpec {
+        matches,
+        effect,
+        budget,
+    } = spec;
     if let Some(pool) = matches.pools.first() {
-        return Err(mistake("match.pools", pool, "for a fault of machines or API servers"));
+        return Err(mistake(
+            "match.pools",
+            pool,
+            "for a fault of machines or API servers",
+        ));
     }
     let fault = Fault {
         matches: nephele_fault::matches(matches),
@@ -39,17 +47,41 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
         budget: nephele_fault::budget(budget)?,
     };
     if matches!(fault.effect, Effect::Lag(_))
-        && let Some(operation) = fault.matches.operations.iter().find(|operation| operation.is_read())
+        && let Some(operation) = fault
+            .matches
+            .operations
+            .iter()
+            .find(|operation| operation.is_read())
     {
-        return Err(mistake("match.operations", operation.as_str(), "an operation that changes something"));
+        return Err(mistake(
+            "match.operations",
+            operation.as_str(),
+            "an operation that changes something",
+        ));
     }
     if fault.effect == Effect::Leak
-        && let Some(operation) = fault.matches.operations.iter().find(|operation| !operation.is_deletion())
+        && let Some(operation) = fault
+            .matches
+            .operations
+            .iter()
+            .find(|operation| !operation.is_deletion())
     {
-        return Err(mistake("match.operations", operation.as_str(), "DeleteInstance or DeleteLoadBalancer"));
+        return Err(mistake(
+            "match.operations",
+            operation.as_str(),
+            "DeleteInstance or DeleteLoadBalancer",
+        ));
     }
-    if !matches!(fault.effect, Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)) {
-        if let Some(operation) = fault.matches.operations.first().filter(|_| fault.effect != Effect::Leak) {
+    if !matches!(
+        fault.effect,
+        Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)
+    ) {
+        if let Some(operation) = fault
+            .matches
+            .operations
+            .first()
+            .filter(|_| fault.effect != Effect::Leak)
+        {
             return Err(mistake(
                 "match.operations",
                 operation.as_str(),
@@ -60,13 +92,21 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
         let nephele_model::Budget { count, skip, .. } = fault.budget;
         for (field, number) in [("budget.count", count), ("budget.skip", Some(skip))] {
             if let Some(number) = number.filter(|number| *number > AFFECTED_MAX as u64) {
-                return Err(mistake(field, &number, "at most 100, for a fault of machines or API servers"));
+                return Err(mistake(
+                    field,
+                    &number,
+                    "at most 100, for a fault of machines or API servers",
+                ));
             }
         }
     }
     let is_of_resources = fault.effect.active_effect().is_some();
     if let Some(caller) = fault.matches.callers.first().filter(|_| is_of_resources) {
-        return Err(mistake("match.callers", caller.as_str(), "for a fault of machines or API servers"));
+        return Err(mistake(
+            "match.callers",
+            caller.as_str(),
+            "for a fault of machines or API servers",
+        ));
     }
     Ok(fault)
 }
@@ -75,19 +115,30 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
 fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
     let affect = |visible_effect: VisibleEffect| Effect::Affect(active_effect_of(&visible_effect));
     Ok(match effect {
-        FaultEffect::Fail(Fail { reason, message, retry_after }) => {
+        FaultEffect::Fail(Fail {
+            reason,
+            message,
+            retry_after,
+        }) => {
             let retry_after = retry(retry_after.as_ref());
-            Effect::Fail { reason: *reason, message: message.clone(), retry_after }
+            Effect::Fail {
+                reason: *reason,
+                message: message.clone(),
+                retry_after,
+            }
         }
         FaultEffect::Delay(delay) => Effect::Delay(latency(delay)),
         FaultEffect::Lag(delay) => Effect::Lag(latency(delay)),
         FaultEffect::Leak {} => Effect::Leak,
-        FaultEffect::Duplicate(Duplicate { retry_after }) => {
-            Effect::Duplicate { retry_after: retry(retry_after.as_ref()) }
-        }
+        FaultEffect::Duplicate(Duplicate { retry_after }) => Effect::Duplicate {
+            retry_after: retry(retry_after.as_ref()),
+        },
         FaultEffect::Outage(Outage { retry_after }) => {
             let active_effect = active_effect_of(&VisibleEffect::Frozen);
-            Effect::Outage { active_effect, retry_after: retry(retry_after.as_ref()) }
+            Effect::Outage {
+                active_effect,
+                retry_after: retry(retry_after.as_ref()),
+            }
         }
         FaultEffect::NotReady {} => affect(VisibleEffect::NotReady),
         FaultEffect::NodeCondition(wanted) => affect(VisibleEffect::NodeCondition(condition(wanted))),
@@ -102,9 +153,9 @@ fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
         FaultEffect::Flap(FlapTurns { up, down }) => {
             affect(VisibleEffect::Flapping(Flap::new(down.get(), up.get())))
         }
-        FaultEffect::SpotReclaim(SpotReclaim { notice }) => {
-            affect(VisibleEffect::SpotReclaim(notice.as_ref().map_or(NOTICE, GoDuration::get)))
-        }
+        FaultEffect::SpotReclaim(SpotReclaim { notice }) => affect(VisibleEffect::SpotReclaim(
+            notice.as_ref().map_or(NOTICE, GoDuration::get),
+        )),
         FaultEffect::Bootstrap(wanted) => affect(VisibleEffect::BootstrapFailed(wanted.failed_phase)),
         FaultEffect::ClockSkew(ClockSkewFault::Ahead(by)) => {
             affect(VisibleEffect::ClockSkew(ClockSkew::Ahead(by.get())))
@@ -112,13 +163,23 @@ fn effect_of(effect: &FaultEffect) -> Result<Effect, Mistake> {
         FaultEffect::ClockSkew(ClockSkewFault::Behind(by)) => {
             affect(VisibleEffect::ClockSkew(ClockSkew::Behind(by.get())))
         }
-        FaultEffect::NodeRebootsAs(NodeReboot { name_suffix, down_for }) => {
+        FaultEffect::NodeRebootsAs(NodeReboot {
+            name_suffix,
+            down_for,
+        }) => {
             let down_for = down_for.as_ref().map_or(DOWN_FOR, GoDuration::get);
-            affect(VisibleEffect::Rebooting { down_for, name: OtherName::new(name_suffix) })
+            affect(VisibleEffect::Rebooting {
+                down_for,
+                name: OtherName::new(name_suffix),
+            })
         }
         // The IPAM provider carries these out.
         FaultEffect::Addresses(_) => {
-            return Err(mistake("effect", "addresses", "for a fault of machines or API servers"));
+            return Err(mistake(
+                "effect",
+                "addresses",
+                "for a fault of machines or API servers",
+            ));
         }
     })
 }
@@ -131,8 +192,19 @@ fn retry(wanted: Option<&GoDuration>) -> Duration {
     wanted.map_or(RETRY_AFTER, |wanted| wanted.get().max(RETRY_AFTER_MIN))
 }
 
-fn condition(FaultyCondition { kind, status, reason, message }: &FaultyCondition) -> NodeCondition {
-    let reason = if reason.is_empty() { "SimulatedFault" } else { reason };
+fn condition(
+    FaultyCondition {
+        kind,
+        status,
+        reason,
+        message,
+    }: &FaultyCondition,
+) -> NodeCondition {
+    let reason = if reason.is_empty() {
+        "SimulatedFault"
+    } else {
+        reason
+    };
     NodeCondition {
         kind: kind.clone(),
         status: status.as_str().to_owned(),
@@ -141,7 +213,13 @@ fn condition(FaultyCondition { kind, status, reason, message }: &FaultyCondition
     }
 }
 
-fn request_effect(ApiServerFault { effect, verbs, resources }: &ApiServerFault) -> ApiServerRequestEffect {
+fn request_effect(
+    ApiServerFault {
+        effect,
+        verbs,
+        resources,
+    }: &ApiServerFault,
+) -> ApiServerRequestEffect {
     let kind = match effect {
         ApiServerEffect::Down {} => ApiServerRequestEffectKind::Down,
         ApiServerEffect::Error(error) => ApiServerRequestEffectKind::Error {
@@ -152,7 +230,9 @@ fn request_effect(ApiServerFault { effect, verbs, resources }: &ApiServerFault) 
             base: delay.duration.get(),
             jitter_per_million: delay.jitter_per_million(),
         },
-        ApiServerEffect::CutWatches(cut) => ApiServerRequestEffectKind::Cut { after: cut.after.get() },
+        ApiServerEffect::CutWatches(cut) => ApiServerRequestEffectKind::Cut {
+            after: cut.after.get(),
+        },
         ApiServerEffect::StaleReads {} => ApiServerRequestEffectKind::Stale,
     };
     let verbs = match effect {
@@ -160,7 +240,11 @@ fn request_effect(ApiServerFault { effect, verbs, resources }: &ApiServerFault) 
         ApiServerEffect::StaleReads {} if verbs.is_empty() => READ_VERBS.map(str::to_owned).to_vec(),
         _ => verbs.clone(),
     };
-    ApiServerRequestEffect { verbs, resources: resources.clone(), kind }
+    ApiServerRequestEffect {
+        verbs,
+        resources: resources.clone(),
+        kind,
+    }
 }
 
 fn etcd(wanted: &EtcdFault) -> VisibleEffect {

@@ -6,11 +6,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use nephele_cloud::{CallError, Deletion};
 use nephele_controller::{MANAGED_BY_ANNOTATION, PAUSED_ANNOTATION};
 use nephele_model::CloudError;
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
-use proptest::test_runner::TestCaseResult;
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    sample::{select, subsequence},
+    test_runner::TestCaseResult,
+};
 
 use super::*;
 
@@ -32,25 +34,38 @@ pub(crate) struct Written {
 impl Written {
     /// With and without our finalizer, and with finalizers of others.
     pub(crate) fn any(ours: &'static str) -> impl Strategy<Value = Self> {
-        let finalizers = ["example.com/first", ours, "example.com/last"].map(str::to_owned).to_vec();
+        let finalizers = ["example.com/first", ours, "example.com/last"]
+            .map(str::to_owned)
+            .to_vec();
         // The last one marks an object that cannot be read.
         let annotations = vec![PAUSED_ANNOTATION, MANAGED_BY_ANNOTATION, "nephele.dev/unreadable"];
         let annotations = prop_oneof![3 => Just(vec![]), 1 => subsequence(annotations, 1..=3)];
-        let all = (any::<bool>(), subsequence(finalizers, 0..=3), annotations, often(), often());
-        all.prop_map(|(is_deleted, finalizers, annotations, is_owned, is_labelled)| Self {
-            is_deleted,
-            finalizers,
+        let all = (
+            any::<bool>(),
+            subsequence(finalizers, 0..=3),
             annotations,
-            is_owned,
-            is_labelled,
-        })
+            often(),
+            often(),
+        );
+        all.prop_map(
+            |(is_deleted, finalizers, annotations, is_owned, is_labelled)| Self {
+                is_deleted,
+                finalizers,
+                annotations,
+                is_owned,
+                is_labelled,
+            },
+        )
     }
 
     /// Writes it to an object that core has owned and labelled.
     pub(crate) fn to(&self, metadata: &mut ObjectMeta) {
         metadata.deletion_timestamp = self.is_deleted.then_some(Time(Timestamp::UNIX_EPOCH));
         metadata.finalizers = Some(self.finalizers.clone());
-        let annotations = self.annotations.iter().map(|name| ((*name).to_owned(), "m".to_owned()));
+        let annotations = self
+            .annotations
+            .iter()
+            .map(|name| ((*name).to_owned(), "m".to_owned()));
         metadata.annotations.get_or_insert_default().extend(annotations);
         metadata.owner_references = metadata.owner_references.take().filter(|_| self.is_owned);
         metadata.labels = metadata.labels.take().filter(|_| self.is_labelled);
@@ -67,10 +82,17 @@ pub(crate) fn answers<E: From<CallError> + std::fmt::Debug + 'static>()
 -> impl Strategy<Value = fn() -> Result<Deletion, E>> {
     select(vec![
         (|| Ok(Deletion::Gone)) as fn() -> Result<Deletion, E>,
-        || Ok(Deletion::InProgress { since: Timestamp::UNIX_EPOCH }),
+        || {
+            Ok(Deletion::InProgress {
+                since: Timestamp::UNIX_EPOCH,
+            })
+        },
         || {
             let source = CloudError::UnknownZone("z".into());
-            Err(E::from(CallError::Refused { verb: "DeleteInstance", source }))
+            Err(E::from(CallError::Refused {
+                verb: "DeleteInstance",
+                source,
+            }))
         },
     ])
 }
@@ -115,7 +137,13 @@ pub(crate) fn check_removal<E: std::fmt::Debug>(
 
 /// Whether an object of ours rests, by its own annotations or by its Cluster.
 pub(crate) fn is_resting(metadata: &ObjectMeta, is_cluster_paused: bool) -> bool {
-    let has = |name: &str| metadata.annotations.iter().flatten().any(|(known, _)| known == name);
+    let has = |name: &str| {
+        metadata
+            .annotations
+            .iter()
+            .flatten()
+            .any(|(known, _)| known == name)
+    };
     is_cluster_paused || has(PAUSED_ANNOTATION) || has(MANAGED_BY_ANNOTATION)
 }
 

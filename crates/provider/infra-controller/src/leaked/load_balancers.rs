@@ -14,13 +14,28 @@ use super::{cloud_field, cloud_of, listed};
 
 /// A leaked load balancer as the status shows it that lists those of this cloud. None if something else leaked.
 pub(super) fn to_api(leaked: &Leaked<Timestamp>, of: &str) -> Option<v1alpha1::LeakedLoadBalancer> {
-    let Leaked { id, since, fault, addresses: _, endpoint, footprint } = leaked.clone();
+    let Leaked {
+        id,
+        since,
+        fault,
+        addresses: _,
+        endpoint,
+        footprint,
+    } = leaked.clone();
     let cluster = ClusterId::of_load_balancer(&id)?;
-    let (host, port) =
-        endpoint.map_or((String::new(), None), |Endpoint { host, port }| (host, Some(port.into())));
+    let (host, port) = endpoint.map_or((String::new(), None), |Endpoint { host, port }| {
+        (host, Some(port.into()))
+    });
     let cloud = cloud_field(footprint.cloud_spec, of);
     let since = Some(MicroTime(since));
-    Some(v1alpha1::LeakedLoadBalancer { cluster: cluster.name, host, port, since, fault, cloud })
+    Some(v1alpha1::LeakedLoadBalancer {
+        cluster: cluster.name,
+        host,
+        port,
+        since,
+        fault,
+        cloud,
+    })
 }
 
 /// A load balancer of a status that lists those of this cloud.
@@ -29,15 +44,29 @@ pub(super) fn of_listed(
     namespace: &str,
     of: &str,
 ) -> Option<Leaked<Timestamp>> {
-    let v1alpha1::LeakedLoadBalancer { cluster, host, port, since, fault, cloud } = listed.clone();
+    let v1alpha1::LeakedLoadBalancer {
+        cluster,
+        host,
+        port,
+        since,
+        fault,
+        cloud,
+    } = listed.clone();
     let port = port.and_then(|port| u16::try_from(port).ok());
     Some(Leaked {
-        id: ClusterId { namespace: namespace.to_owned(), name: cluster }.load_balancer(),
+        id: ClusterId {
+            namespace: namespace.to_owned(),
+            name: cluster,
+        }
+        .load_balancer(),
         since: since?.0,
         fault,
         addresses: Vec::new(),
         endpoint: port.map(|port| Endpoint { host, port }),
-        footprint: Footprint { cloud_spec: cloud_of(cloud, of), ..Footprint::default() },
+        footprint: Footprint {
+            cloud_spec: cloud_of(cloud, of),
+            ..Footprint::default()
+        },
     })
 }
 
@@ -79,7 +108,10 @@ fn news(before: &[v1alpha1::LeakedLoadBalancer], after: &[v1alpha1::LeakedLoadBa
         (leaked.cluster.clone(), leaked.since.as_ref().map(|since| since.0))
     };
     let known: BTreeSet<_> = before.iter().map(key).collect();
-    let new: Vec<_> = after.iter().filter(|leaked| !known.contains(&key(leaked))).collect();
+    let new: Vec<_> = after
+        .iter()
+        .filter(|leaked| !known.contains(&key(leaked)))
+        .collect();
     let named = |leaked: &v1alpha1::LeakedLoadBalancer| match leaked.port {
         Some(port) => format!("that of cluster {} with port {port}", leaked.cluster),
         None => format!("that of cluster {}", leaked.cluster),
@@ -94,19 +126,32 @@ pub(super) mod tests {
 
     pub(crate) fn leaked(name: &str, port: Option<u16>) -> Leaked<Timestamp> {
         Leaked {
-            id: ClusterId { namespace: "default".into(), name: name.into() }.load_balancer(),
+            id: ClusterId {
+                namespace: "default".into(),
+                name: name.into(),
+            }
+            .load_balancer(),
             since: Timestamp::from_millisecond(1_007).expect("in range"),
             fault: "f".into(),
             addresses: Vec::new(),
-            endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
-            footprint: Footprint { cloud_spec: "north".into(), ..Footprint::default() },
+            endpoint: port.map(|port| Endpoint {
+                host: "cloud.example".into(),
+                port,
+            }),
+            footprint: Footprint {
+                cloud_spec: "north".into(),
+                ..Footprint::default()
+            },
         }
     }
 
     #[test]
     fn an_event_names_what_is_new() {
         let list = |names: &[&str]| -> Vec<_> {
-            names.iter().filter_map(|name| to_api(&leaked(name, Some(20_000)), "north")).collect()
+            names
+                .iter()
+                .filter_map(|name| to_api(&leaked(name, Some(20_000)), "north"))
+                .collect()
         };
         assert_eq!(news(&list(&["a"]), &list(&["a"])), None);
         let told = "Load balancers exist and have no owner: that of cluster b with port 20000";

@@ -1,32 +1,41 @@
 //! Creates or deletes a machine. Everything here is idempotent.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, ResourceExt as _};
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::creation_record::{CreationRecord, MachineHardware, SeedKey};
-use nephele_api::infrastructure::v1beta2::deletion;
-use nephele_api::infrastructure::v1beta2::termination::Termination;
-use nephele_api::infrastructure::v1beta2::update::Update;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine, MachineAddress};
+use nephele_api::{
+    finalizers,
+    infrastructure::v1beta2::{
+        ClaimedAddress, InMemoryMachine, MachineAddress,
+        creation_record::{CreationRecord, MachineHardware, SeedKey},
+        deletion,
+        termination::Termination,
+        update::Update,
+    },
+};
 use nephele_cloud::{Allocation, Deletion, Hardware, MachineError, MachineObservation, MachineSpec};
 use nephele_controller::{Outcome, Precondition, patch};
 use nephele_model::{MachineId, Role, Stage};
 use tracing::{info, warn};
 
-use super::acted::{Acted, Applied};
-use super::plan::{Decision, Waiting};
-use super::recorded::has_begun;
-use super::{Error, bootstrap, hook, software};
-use crate::claims::{self, Claim, Made};
-use crate::context::Context;
-use crate::events;
-use crate::finalizer::Removal;
-use crate::machine_hooks::Answer;
-use crate::messages::retry;
+use super::{
+    Error,
+    acted::{Acted, Applied},
+    bootstrap, hook,
+    plan::{Decision, Waiting},
+    recorded::has_begun,
+    software,
+};
+use crate::{
+    claims::{self, Claim, Made},
+    context::Context,
+    events,
+    finalizer::Removal,
+    machine_hooks::Answer,
+    messages::retry,
+};
 
 fn api(object: &InMemoryMachine, context: &Context) -> Api<InMemoryMachine> {
     Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default())
@@ -54,9 +63,17 @@ pub(super) async fn act(
         Decision::Unpause => Acted::Unpaused,
         Decision::Pause { message, kept } => {
             let outcome = kept.map(|spec| keep(&object, context, *spec));
-            Acted::Rested { message, outcome: outcome.unwrap_or(Outcome::WaitingOn("unpaused")) }
+            Acted::Rested {
+                message,
+                outcome: outcome.unwrap_or(Outcome::WaitingOn("unpaused")),
+            }
         }
-        Decision::Wait { waiting, role, cluster, missing } => {
+        Decision::Wait {
+            waiting,
+            role,
+            cluster,
+            missing,
+        } => {
             let waiting = wait(&object, context, waiting, &cluster, &missing).await?;
             Acted::Waited { waiting, role }
         }
@@ -72,12 +89,18 @@ pub(super) async fn act(
         Decision::Terminate { spec, noted } => {
             let role = spec.role;
             let (written, deletion) = Box::pin(terminate(&object, context, *spec, noted, now)).await?;
-            return Ok((written.map_or(object, Arc::new), Acted::Terminated { role, deletion }));
+            return Ok((
+                written.map_or(object, Arc::new),
+                Acted::Terminated { role, deletion },
+            ));
         }
         Decision::Provide { spec, claimed } => {
             let mut applied = provide(&object, context, *spec, claimed).await?;
             let written = applied.object.take();
-            return Ok((written.map_or(object, Arc::new), Acted::Provided(Box::new(applied))));
+            return Ok((
+                written.map_or(object, Arc::new),
+                Acted::Provided(Box::new(applied)),
+            ));
         }
     };
     Ok((object, acted))
@@ -91,9 +114,17 @@ async fn wait(
     cluster: &str,
     missing: &[Claim],
 ) -> Result<Waiting, Error> {
-    claims::own_again(object, cluster, context).await.map_err(Error::Claims)?;
-    let made = claims::make(object, cluster, missing, context).await.map_err(Error::Claims)?;
-    Ok(if made == Made::NotInstalled { Waiting::Ipam } else { waiting })
+    claims::own_again(object, cluster, context)
+        .await
+        .map_err(Error::Claims)?;
+    let made = claims::make(object, cluster, missing, context)
+        .await
+        .map_err(Error::Claims)?;
+    Ok(if made == Made::NotInstalled {
+        Waiting::Ipam
+    } else {
+        waiting
+    })
 }
 
 /// How far a deletion is. Lets the object go when nothing is left.
@@ -109,7 +140,10 @@ async fn removed(
             (message, Ok(Outcome::WaitingOn("deletion")))
         }
         Removal::Refused(error) => (nephele_controller::chain(&error), Ok(retry(error.class()))),
-        Removal::Releasing(left) => (claims::release_message(&left), Ok(Outcome::After(claims::RELEASE))),
+        Removal::Releasing(left) => (
+            claims::release_message(&left),
+            Ok(Outcome::After(claims::RELEASE)),
+        ),
         Removal::Done => match hook::after_delete(object, context, id).await {
             Ok(Answer::Continue) => {
                 let_go(object, context).await?;
@@ -135,7 +169,10 @@ fn keep(object: &InMemoryMachine, context: &Context, spec: MachineSpec) -> Outco
     let made = match () {
         () if is_there => Ok(()),
         () if goes => restore_deleting(object, context, spec),
-        () => context.cloud.ensure_machine(spec).and_then(|()| register(context, &id, role)),
+        () => context
+            .cloud
+            .ensure_machine(spec)
+            .and_then(|()| register(context, &id, role)),
     };
     match made {
         Ok(()) => Outcome::WaitingOn("unpaused"),
@@ -166,13 +203,19 @@ async fn provide(
     if let Some(kubeadm) = Box::pin(bootstrap::read(object, &spec, context)).await? {
         spec.kubeadm = Some(kubeadm);
     }
-    claims::own_again(object, &spec.id.cluster.name, context).await.map_err(Error::Claims)?;
+    claims::own_again(object, &spec.id.cluster.name, context)
+        .await
+        .map_err(Error::Claims)?;
     let id = spec.id.clone();
     let role = spec.role;
     let made = context.cloud.ensure_machine(spec);
     // The answer to its creation says what was made, whatever becomes of the calls after it.
     let created = made.is_ok() && object.origin().is_none();
-    let created = if created { context.cloud.observe_machine(&id) } else { None };
+    let created = if created {
+        context.cloud.observe_machine(&id)
+    } else {
+        None
+    };
     let observed = made.and_then(|()| register(context, &id, role));
     let observed = observed.and_then(|()| context.cloud.describe_machine(&id));
     let wanted = match &observed {
@@ -189,7 +232,11 @@ async fn provide(
             events::instance_created(object, created.zone.as_deref(), &context.events);
         }
     }
-    Ok(Applied { object: written, observed, claimed })
+    Ok(Applied {
+        object: written,
+        observed,
+        claimed,
+    })
 }
 
 /// The object of a machine that was made, while reads of the machine are refused: the next manager has to know that it
@@ -208,7 +255,10 @@ fn recorded(
 ) -> Option<(InMemoryMachine, Precondition)> {
     let known = object.origin();
     let named = !object.spec.provider_id.is_empty() || observed.reached(Stage::Vm).is_none();
-    let booted = observed.stages.keys().all(|stage| observed.reached(*stage).is_some());
+    let booted = observed
+        .stages
+        .keys()
+        .all(|stage| observed.reached(*stage).is_some());
     let origin = origin(known.clone(), observed);
     let ended = ended(object, observed);
     // Until the machine has booted completely, the conditions show which parts are up.
@@ -223,8 +273,11 @@ fn recorded(
     let is_first = known.is_none();
     // Another update may have been requested since, and this write would mark it as ended. A manager that leads no more
     // may have sent the first origin long ago, and it would replace parts of the origin that the next one has written.
-    let precondition =
-        if ended.is_some() || is_first { Precondition::ResourceVersion } else { Precondition::None };
+    let precondition = if ended.is_some() || is_first {
+        Precondition::ResourceVersion
+    } else {
+        Precondition::None
+    };
     let record = wanted.instance_mut();
     record.origin = Some(origin);
     record.update = ended.or(record.update.take());
@@ -235,23 +288,32 @@ fn recorded(
 fn ended(object: &InMemoryMachine, observed: &MachineObservation) -> Option<Update> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
     let seen = observed.update.filter(|seen| seen.asked_at == asked.asked_at.0)?;
-    Some(Update { ended: Some(MicroTime(seen.ended?)), ..asked })
+    Some(Update {
+        ended: Some(MicroTime(seen.ended?)),
+        ..asked
+    })
 }
 
 /// The origin of a machine. It keeps the times that were written first: a status has them only in whole seconds, and
 /// the cloud gets those after a restart. It does not keep those of a manager that began the machine at another time and
 /// leads no more. Pure.
 fn origin(known: Option<CreationRecord>, observed: &MachineObservation) -> CreationRecord {
-    let reached = observed
-        .stages
-        .keys()
-        .filter_map(|stage| observed.reached(*stage).map(|at| (stage.as_str().to_owned(), MicroTime(at))));
+    let reached = observed.stages.keys().filter_map(|stage| {
+        observed
+            .reached(*stage)
+            .map(|at| (stage.as_str().to_owned(), MicroTime(at)))
+    });
     let reached: BTreeMap<_, _> = reached.collect();
     let address = |address: &nephele_cloud::MachineAddress| MachineAddress {
         kind: address.kind.clone(),
         address: address.address.clone(),
     };
-    let Allocation { addresses, pod_cidrs, owner_set, ordinal } = &observed.allocation;
+    let Allocation {
+        addresses,
+        pod_cidrs,
+        owner_set,
+        ordinal,
+    } = &observed.allocation;
     let known = known.filter(|known| known.start_time.0.as_second() == observed.started_at.as_second());
     let (start_time, known_reached) = known.map(|known| (known.start_time, known.reached)).unzip();
     CreationRecord {
@@ -264,16 +326,28 @@ fn origin(known: Option<CreationRecord>, observed: &MachineObservation) -> Creat
         hardware: hardware(observed),
         software: Some(software::to_api(&observed.software)),
         kubeadm: observed.kubeadm.as_deref().cloned().map(bootstrap::to_api),
-        seed_key: ordinal
-            .map(|ordinal| SeedKey { owner_set: owner_set.clone(), ordinal: i64::from(ordinal) }),
-        reached: known_reached.filter(|known| known.keys().eq(reached.keys())).unwrap_or(reached),
+        seed_key: ordinal.map(|ordinal| SeedKey {
+            owner_set: owner_set.clone(),
+            ordinal: i64::from(ordinal),
+        }),
+        reached: known_reached
+            .filter(|known| known.keys().eq(reached.keys()))
+            .unwrap_or(reached),
     }
 }
 
 /// The hardware of a machine; none for the default hardware.
 fn hardware(observed: &MachineObservation) -> Option<MachineHardware> {
-    let Hardware { architecture, operating_system, capacity } = observed.hardware.clone();
-    let hardware = MachineHardware { architecture, operating_system, capacity };
+    let Hardware {
+        architecture,
+        operating_system,
+        capacity,
+    } = observed.hardware.clone();
+    let hardware = MachineHardware {
+        architecture,
+        operating_system,
+        capacity,
+    };
     (observed.hardware != Hardware::default()).then_some(hardware)
 }
 
@@ -307,7 +381,9 @@ async fn remove(
         return Ok(removal);
     }
     let cluster = id.map(|id| id.cluster.name.as_str());
-    let left = claims::release(object, cluster, context).await.map_err(Error::Claims)?;
+    let left = claims::release(object, cluster, context)
+        .await
+        .map_err(Error::Claims)?;
     if !left.is_empty() {
         note_end(object, context).await?;
     }
@@ -342,7 +418,10 @@ async fn note_deletion(object: &InMemoryMachine, context: &Context, since: Times
         return Ok(());
     }
     let mut wanted = object.clone();
-    wanted.instance_mut().deletion = Some(deletion::Deletion { time: MicroTime(since), ended: None });
+    wanted.instance_mut().deletion = Some(deletion::Deletion {
+        time: MicroTime(since),
+        ended: None,
+    });
     note(object, context, wanted).await
 }
 
@@ -353,15 +432,23 @@ async fn note_end(object: &InMemoryMachine, context: &Context) -> Result<(), Err
     }
     let mut wanted = object.clone();
     let now = MicroTime(context.now());
-    let begun = object.deletion().map_or_else(|| now.clone(), |deletion| deletion.time);
-    wanted.instance_mut().deletion = Some(deletion::Deletion { time: begun, ended: Some(now) });
+    let begun = object
+        .deletion()
+        .map_or_else(|| now.clone(), |deletion| deletion.time);
+    wanted.instance_mut().deletion = Some(deletion::Deletion {
+        time: begun,
+        ended: Some(now),
+    });
     note(object, context, wanted).await
 }
 
 /// Records that the machine gets no requests any more although the cloud does not delete it yet.
 async fn note_deregistration(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let mut wanted = object.clone();
-    wanted.instance_mut().deregistered.get_or_insert(MicroTime(context.now()));
+    wanted
+        .instance_mut()
+        .deregistered
+        .get_or_insert(MicroTime(context.now()));
     note(object, context, wanted).await
 }
 
@@ -374,7 +461,9 @@ async fn note(object: &InMemoryMachine, context: &Context, wanted: InMemoryMachi
 async fn let_go(object: &InMemoryMachine, context: &Context) -> Result<(), Error> {
     let removed = patch::remove_finalizer(&api(object, context), object, finalizers::MACHINE).await;
     removed.map_err(Error::Patch)?;
-    context.machine_index.forget(&object.namespace().unwrap_or_default(), &object.name_any());
+    context
+        .machine_index
+        .forget(&object.namespace().unwrap_or_default(), &object.name_any());
     Ok(())
 }
 
@@ -392,7 +481,10 @@ async fn terminate(
     let mut written = None;
     if !noted {
         let mut wanted = object.clone();
-        wanted.instance_mut().termination.get_or_insert(Termination { time: MicroTime(now) });
+        wanted
+            .instance_mut()
+            .termination
+            .get_or_insert(Termination { time: MicroTime(now) });
         let patched = patch::object(&api(object, context), object, &wanted, Precondition::None).await;
         written = patched.map_err(Error::Patch)?;
         info!(machine = %id, "An instance was terminated");
@@ -401,7 +493,11 @@ async fn terminate(
         return Ok((written, Ok(Deletion::Gone)));
     }
     let is_there = context.cloud.observe_machine(&id).is_some();
-    let restored = if is_there { Ok(()) } else { restore_deleting(object, context, spec) };
+    let restored = if is_there {
+        Ok(())
+    } else {
+        restore_deleting(object, context, spec)
+    };
     let deletion = restored.and_then(|()| context.cloud.delete_machine(&id));
     let object = written.as_ref().unwrap_or(object);
     match deletion {

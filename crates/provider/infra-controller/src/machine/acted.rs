@@ -7,8 +7,7 @@ use nephele_cloud::{Deletion, MachineError, MachineObservation, StageObservation
 use nephele_controller::Outcome;
 use nephele_model::Role;
 
-use super::Error;
-use super::plan::Waiting;
+use super::{Error, plan::Waiting};
 use crate::messages::retry;
 
 /// What was done.
@@ -25,9 +24,15 @@ pub(super) enum Acted {
     /// The cloud has the machine, or refuses it.
     Provided(Box<Applied>),
     /// The instance was terminated; its deletion may take time.
-    Terminated { role: Role, deletion: Result<Deletion, MachineError> },
+    Terminated {
+        role: Role,
+        deletion: Result<Deletion, MachineError>,
+    },
     /// The machine is being deleted; the message tells what the object waits for.
-    Deleting { message: String, outcome: Result<Outcome, Error> },
+    Deleting {
+        message: String,
+        outcome: Result<Outcome, Error>,
+    },
 }
 
 impl Acted {
@@ -65,9 +70,15 @@ impl Applied {
             Err(error) => retry(error.class()),
             // The cloud reports when the next stage is reached.
             Ok(Some(observed)) => {
-                let done =
-                    observed.stages.values().all(|stage| matches!(stage, StageObservation::Reached { .. }));
-                if done { Outcome::Done } else { Outcome::WaitingOn("start-up") }
+                let done = observed
+                    .stages
+                    .values()
+                    .all(|stage| matches!(stage, StageObservation::Reached { .. }));
+                if done {
+                    Outcome::Done
+                } else {
+                    Outcome::WaitingOn("start-up")
+                }
             }
             // Its cluster was deleted between the two calls.
             Ok(None) => Outcome::After(Duration::from_secs(1)),

@@ -3,17 +3,16 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt as _};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::kubeadm;
-use nephele_api::infrastructure::v1beta2::pool_machine::POOL_NAME_LABEL;
-use nephele_api::labels;
-use nephele_api::names::is_dns_subdomain;
+use nephele_api::{
+    core::Machine,
+    infrastructure::v1beta2::{InMemoryMachine, kubeadm, pool_machine::POOL_NAME_LABEL},
+    labels,
+    names::is_dns_subdomain,
+};
 use nephele_cloud::{Kubeadm, MachineSpec};
 use nephele_controller::owner_machine;
 
-use super::Error;
-use super::recorded::has_begun;
+use super::{Error, recorded::has_begun};
 use crate::context::Context;
 
 /// The key of the data in the Secret (Cluster API, contract of bootstrap providers).
@@ -31,14 +30,20 @@ pub(super) async fn read(
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_machine(&object.metadata);
     let machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
-    let Some(name) = machine.and_then(|machine| data_secret(&machine, context)) else { return Ok(None) };
+    let Some(name) = machine.and_then(|machine| data_secret(&machine, context)) else {
+        return Ok(None);
+    };
     if !is_dns_subdomain(&name) {
         return Ok(None);
     }
     let _turn = context.boots.acquire().await.expect("it is never closed");
     let secrets = Api::<Secret>::namespaced(context.client.clone(), &namespace);
     let found = secrets.get_opt(&name).await;
-    let found = found.map_err(|source| Error::Read { kind: "Secret", name, source })?;
+    let found = found.map_err(|source| Error::Read {
+        kind: "Secret",
+        name,
+        source,
+    })?;
     let data = found.and_then(|secret| secret.data?.remove(VALUE));
     Ok(match data {
         Some(data) => nephele_cloud::read_user_data(data.0).await.map(Box::new),

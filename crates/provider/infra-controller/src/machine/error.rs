@@ -3,8 +3,7 @@
 use nephele_controller::{PatchError, ReconcileError, Retry};
 use thiserror::Error;
 
-use crate::claims;
-use crate::machine_hooks::HookError;
+use crate::{claims, machine_hooks::HookError};
 
 /// Why a machine could not be reconciled.
 #[derive(Debug, Error)]

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use kube::{Api, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
+use nephele_api::{
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::InMemoryMachine,
+};
 use nephele_cloud::{ClusterObservation, Hardware, MachineObservation, Software};
 use nephele_controller::owner_machine;
 use nephele_model::{CloudError, ClusterId, MachineId};
 
-use super::recorded::has_booted;
-use super::{Error, software};
-use crate::claims::{self, Claim, Claimant as _};
-use crate::context::{Context, cluster_of_machine};
-use crate::resolved_cloud::{ResolvedCloud, model};
+use super::{Error, recorded::has_booted, software};
+use crate::{
+    claims::{self, Claim, Claimant as _},
+    context::{Context, cluster_of_machine},
+    resolved_cloud::{ResolvedCloud, model},
+};
 
 /// The Machine of an object, and the cluster that it belongs to.
 #[derive(Default)]
@@ -56,16 +59,26 @@ pub(super) async fn owner(object: &InMemoryMachine, context: &Context) -> Result
     let namespace = object.namespace().unwrap_or_default();
     let owner = owner_machine(&object.metadata);
     let mut machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
-    if let Some(cached) = machine.as_deref().filter(|cached| software::follows(object, cached)) {
+    if let Some(cached) = machine
+        .as_deref()
+        .filter(|cached| software::follows(object, cached))
+    {
         let api = Api::<Machine>::namespaced(context.client.clone(), &namespace);
         let name = cached.name_any();
-        let found =
-            api.get_opt(&name).await.map_err(|source| Error::Read { kind: "Machine", name, source })?;
+        let found = api.get_opt(&name).await.map_err(|source| Error::Read {
+            kind: "Machine",
+            name,
+            source,
+        })?;
         machine = found.map(Arc::new);
     }
     let known = || context.machine_index.cluster_of(&namespace, &object.name_any());
     let cluster = cluster_of_machine(&object.metadata, machine.as_deref()).or_else(known);
-    Ok(Owner { is_there: owner.is_some(), machine, cluster })
+    Ok(Owner {
+        is_there: owner.is_some(),
+        machine,
+        cluster,
+    })
 }
 
 /// Reads the rest.
@@ -74,11 +87,28 @@ pub(super) async fn fetch(
     context: &Context,
     owner: Owner,
 ) -> Result<Fetched, Error> {
-    let Owner { is_there: owned, machine, cluster } = owner;
-    let Some(id) = cluster else { return Ok(Fetched { owned, machine, ..Fetched::default() }) };
+    let Owner {
+        is_there: owned,
+        machine,
+        cluster,
+    } = owner;
+    let Some(id) = cluster else {
+        return Ok(Fetched {
+            owned,
+            machine,
+            ..Fetched::default()
+        });
+    };
     let living = owned && object.metadata.deletion_timestamp.is_none();
-    let machine_id = MachineId { cluster: id.clone(), name: object.name_any() };
-    let wanted = if living && !has_addresses(object) { object.wanted() } else { Vec::new() };
+    let machine_id = MachineId {
+        cluster: id.clone(),
+        name: object.name_any(),
+    };
+    let wanted = if living && !has_addresses(object) {
+        object.wanted()
+    } else {
+        Vec::new()
+    };
     // The cluster reconciler stores the offer before it creates the cluster. So read the cluster first: if it exists,
     // its offer does too.
     let observed = context.cloud.observe_cluster(&id);
@@ -86,14 +116,20 @@ pub(super) async fn fetch(
     let made = machine.as_deref().filter(|_| !has_booted(object));
     let described = made.and_then(|machine| {
         let Software { version, image, .. } = software::software(object, machine);
-        let model = model(&object.spec.instance_type, image.as_deref().unwrap_or_default(), &version);
+        let model = model(
+            &object.spec.instance_type,
+            image.as_deref().unwrap_or_default(),
+            &version,
+        );
         context.describe(&id.namespace, resolved_cloud.as_deref(), &model)
     });
     let existing = context.cloud.observe_machine(&machine_id);
     Ok(Fetched {
         owned,
         machine,
-        claims: claims::look(object, wanted, context).await.map_err(Error::Claims)?,
+        claims: claims::look(object, wanted, context)
+            .await
+            .map_err(Error::Claims)?,
         cluster: context.cluster(&id),
         observed,
         has_vanished: existing.as_ref().is_some_and(MachineObservation::has_vanished),

@@ -2,17 +2,23 @@
 //! what follows from it.
 
 use futures::{Stream, StreamExt as _, stream};
-use kube::ResourceExt as _;
-use kube::runtime::reflector::{ObjectRef, Store};
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, MachineAddress};
-use nephele_api::labels;
+use kube::{
+    ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use nephele_api::{
+    conditions::{self, reasons, types},
+    infrastructure::v1beta2::{InMemoryMachine, MachineAddress},
+    labels,
+};
 use nephele_cloud::MachineSpec;
 use nephele_controller::owner_machine;
 use nephele_model::{MachineId, Role};
 
-use crate::context::Context;
-use crate::machine_hooks::{Answer, HookError, Instance, MachineInQuestion};
+use crate::{
+    context::Context,
+    machine_hooks::{Answer, HookError, Instance, MachineInQuestion},
+};
 
 /// Asks whether a machine may be created.
 pub(super) async fn before_create(
@@ -20,7 +26,14 @@ pub(super) async fn before_create(
     context: &Context,
     spec: &MachineSpec,
 ) -> Result<Answer, HookError> {
-    asked(object, context, Some(&spec.id), to_be(object, spec), Occasion::BeforeCreate).await
+    asked(
+        object,
+        context,
+        Some(&spec.id),
+        to_be(object, spec),
+        Occasion::BeforeCreate,
+    )
+    .await
 }
 
 /// Asks whether the object of a machine may go, after everything else of the machine is gone.
@@ -49,8 +62,12 @@ async fn asked(
     let owner = owner_machine(&object.metadata);
     let machine = owner.and_then(|owner| context.machines.get(&namespace, &owner.name));
     let cluster = id.and_then(|id| context.cluster(&id.cluster));
-    let question =
-        MachineInQuestion { object, machine: machine.as_deref(), cluster: cluster.as_deref(), instance };
+    let question = MachineInQuestion {
+        object,
+        machine: machine.as_deref(),
+        cluster: cluster.as_deref(),
+        instance,
+    };
     match occasion {
         Occasion::BeforeCreate => context.hooks.before_create(question).await,
         Occasion::AfterDelete => context.hooks.after_delete(question).await,
@@ -98,14 +115,22 @@ fn was(object: &InMemoryMachine, id: Option<&MachineId>) -> Instance {
         region,
         instance_type: object.spec.instance_type.clone(),
         image: object.spec.image.clone(),
-        addresses: if status.addresses.is_empty() { addresses } else { status.addresses },
+        addresses: if status.addresses.is_empty() {
+            addresses
+        } else {
+            status.addresses
+        },
     }
 }
 
 /// A provider ID never changes once it is in the object.
 fn provider_id(object: &InMemoryMachine, id: &MachineId) -> String {
     let given = &object.spec.provider_id;
-    if given.is_empty() { id.provider_id() } else { given.clone() }
+    if given.is_empty() {
+        id.provider_id()
+    } else {
+        given.clone()
+    }
 }
 
 /// The machines that wait for an answer, each time the registered extensions change.
@@ -116,13 +141,21 @@ pub(crate) fn waiting(
     changes.flat_map(move |()| {
         let objects = store.state();
         let waiting = objects.iter().filter(|object| may_wait(object));
-        stream::iter(waiting.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>())
+        stream::iter(
+            waiting
+                .map(|object| ObjectRef::from_obj(&**object))
+                .collect::<Vec<_>>(),
+        )
     })
 }
 
 /// Whether a machine may be waiting for an answer. Pure.
 fn may_wait(object: &InMemoryMachine) -> bool {
-    let said = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let said = object
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let reason = conditions::find(said, types::VM_PROVISIONED).map(|condition| condition.reason.as_str());
     let asked =
         reason.is_some_and(|reason| [reasons::WAITING_FOR_HOOK, reasons::HOOK_FAILED].contains(&reason));

@@ -14,22 +14,20 @@ mod validate;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use kube::ResourceExt as _;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineStatus};
-use nephele_controller::Outcome;
-
-use crate::context::Context;
-use crate::finalizer::Finalizer;
-use crate::restore_addresses;
 use acted::Acted;
 pub(crate) use error::Error;
 use fetch::Owner;
 pub(crate) use hook::waiting;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachineStatus};
+use nephele_controller::Outcome;
 use plan::{Answered, Decision, Plan};
 pub(crate) use recorded::{cloud, has_begun, zone};
 use validate::Wanted;
 pub(crate) use validate::{allocation, hardware};
+
+use crate::{context::Context, finalizer::Finalizer, restore_addresses};
 
 /// Brings the simulated machine in line with the InMemoryMachine, and reports its status.
 pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context>) -> Result<Outcome, Error> {
@@ -56,7 +54,9 @@ pub(crate) async fn reconcile(object: Arc<InMemoryMachine>, context: Arc<Context
     let (object, acted) = act::act(object, &context, decision, now).await?;
     // 5. report: one status patch, or none.
     if let Some(status) = status(&object, &acted, now) {
-        report::write(&*object, &context, status).await.map_err(Error::Patch)?;
+        report::write(&*object, &context, status)
+            .await
+            .map_err(Error::Patch)?;
     }
     // 6. when to reconcile again.
     let outcome = acted.outcome()?;

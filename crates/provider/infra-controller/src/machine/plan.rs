@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine};
+use nephele_api::{
+    conditions::{self, reasons, types},
+    finalizers,
+    infrastructure::v1beta2::{ClaimedAddress, InMemoryMachine},
+};
 use nephele_cloud::MachineSpec;
 use nephele_controller::Outcome;
 use nephele_model::{MachineId, Role};
 
 use super::validate::{Mistake, Simulated, Validated, Wanted};
-use crate::claims::{self, Claim, ClaimState, Unmet};
-use crate::finalizer::{Finalizer, is_held};
-use crate::machine_hooks::Answer;
-use crate::resolved_cloud;
+use crate::{
+    claims::{self, Claim, ClaimState, Unmet},
+    finalizer::{Finalizer, is_held},
+    machine_hooks::Answer,
+    resolved_cloud,
+};
 
 /// What to do first.
 #[derive(Debug, PartialEq)]
@@ -31,13 +35,24 @@ pub(super) enum Decision {
     Leave(Outcome),
     /// Report that the object is paused, for this reason. A machine whose creation began before keeps running, and its
     /// deletion ends if it has begun.
-    Pause { message: String, kept: Option<Box<MachineSpec>> },
+    Pause {
+        message: String,
+        kept: Option<Box<MachineSpec>>,
+    },
     /// Report that the object is not paused any more.
     Unpause,
     /// Report what the machine waits for, and create the missing claims.
-    Wait { waiting: Waiting, role: Role, cluster: String, missing: Vec<Claim> },
+    Wait {
+        waiting: Waiting,
+        role: Role,
+        cluster: String,
+        missing: Vec<Claim>,
+    },
     /// Create or update the machine, with these addresses from pools.
-    Provide { spec: Box<MachineSpec>, claimed: Vec<ClaimedAddress> },
+    Provide {
+        spec: Box<MachineSpec>,
+        claimed: Vec<ClaimedAddress>,
+    },
     /// Terminate its instance, as a user requested, and report that; `noted` tells whether the object records it
     /// already.
     Terminate { spec: Box<MachineSpec>, noted: bool },
@@ -176,7 +191,10 @@ pub(super) fn first(object: &InMemoryMachine, validated: Validated) -> Plan {
         // A paused object that is being deleted may be on its way to another management cluster.
         Validated::Paused { message, begun } => {
             let kept = begun.filter(|wanted| waits_for(wanted).is_none());
-            Decision::Pause { message, kept: kept.map(|wanted| Box::new(wanted.spec)) }
+            Decision::Pause {
+                message,
+                kept: kept.map(|wanted| Box::new(wanted.spec)),
+            }
         }
         Validated::WithoutOwner(id) | Validated::Orphaned(id) if deleting => Decision::Remove(id),
         Validated::WithoutOwner(_) => Decision::Leave(Outcome::WaitingOn("owner")),
@@ -187,9 +205,10 @@ pub(super) fn first(object: &InMemoryMachine, validated: Validated) -> Plan {
         }
         Validated::Wanted(wanted) if deleting => Decision::Remove(Some(wanted.spec.id)),
         Validated::Wanted(_) if was_paused(object) => Decision::Unpause,
-        Validated::Wanted(wanted) if is_terminated(object, &wanted) => {
-            Decision::Terminate { spec: Box::new(wanted.spec), noted: object.termination().is_some() }
-        }
+        Validated::Wanted(wanted) if is_terminated(object, &wanted) => Decision::Terminate {
+            spec: Box::new(wanted.spec),
+            noted: object.termination().is_some(),
+        },
         Validated::Wanted(wanted) => match waits_for(&wanted) {
             Some(waiting) => wait(*wanted, waiting),
             None if wanted.is_asked_about() => return Plan::Ask(wanted),
@@ -211,12 +230,20 @@ fn wait(wanted: Wanted, waiting: Waiting) -> Decision {
     let missing = |claim: &Claim| claim.state == ClaimState::Missing && waiting.claims_meanwhile();
     let missing = wanted.claims.into_iter().filter(missing).collect();
     let MachineSpec { role, id, .. } = wanted.spec;
-    Decision::Wait { waiting, role, cluster: id.cluster.name, missing }
+    Decision::Wait {
+        waiting,
+        role,
+        cluster: id.cluster.name,
+        missing,
+    }
 }
 
 fn provide(wanted: Wanted) -> Decision {
     let claimed = wanted.claims.iter().filter_map(Claim::address).cloned().collect();
-    Decision::Provide { spec: Box::new(wanted.spec), claimed }
+    Decision::Provide {
+        spec: Box::new(wanted.spec),
+        claimed,
+    }
 }
 
 /// The answer of the extensions before the creation of a machine.
@@ -276,7 +303,10 @@ fn waits_for(wanted: &Wanted) -> Option<Waiting> {
 }
 
 fn was_paused(object: &InMemoryMachine) -> bool {
-    object.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
+    object
+        .status
+        .as_ref()
+        .is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
 }
 
 #[cfg(test)]

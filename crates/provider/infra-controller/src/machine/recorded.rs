@@ -1,7 +1,6 @@
 //! What the object of a machine records of it. Pure.
 
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachine, creation_record::CreationRecord};
 
 /// Whether a machine has booted once: then it needs nothing from the cloud any more.
 pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
@@ -10,13 +9,19 @@ pub(super) fn has_booted(object: &InMemoryMachine) -> bool {
 
 /// Whether the creation of a machine has begun, now or before a restart, according to its object.
 pub(crate) fn has_begun(object: &InMemoryMachine) -> bool {
-    let started = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    let started = object
+        .status
+        .as_ref()
+        .is_some_and(|status| status.start_time.is_some());
     started || has_booted(object)
 }
 
 /// The zone that a machine was placed in.
 pub(crate) fn zone(object: &InMemoryMachine) -> Option<String> {
-    let placed = object.status.as_ref().and_then(|status| text(&status.failure_domain));
+    let placed = object
+        .status
+        .as_ref()
+        .and_then(|status| text(&status.failure_domain));
     placed.or_else(|| text(&origin(object)?.failure_domain))
 }
 
@@ -27,7 +32,10 @@ pub(crate) fn cloud(object: &InMemoryMachine) -> Option<String> {
 
 /// The origin of a machine that lost its status in a move. None when the status exists, because the status is newer.
 pub(super) fn origin(object: &InMemoryMachine) -> Option<CreationRecord> {
-    let known = object.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    let known = object
+        .status
+        .as_ref()
+        .is_some_and(|status| status.start_time.is_some());
     object.origin().filter(|_| !known)
 }
 

@@ -1,11 +1,15 @@
 //! The software that a machine runs, and the software that an update requests. Pure.
 
 use jiff::Timestamp;
-use nephele_api::conditions::{reasons, types};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::pool_machine::{VERSION_ANNOTATION, annotation};
-use nephele_api::infrastructure::v1beta2::update::{self, UPDATE_IN_PROGRESS_ANNOTATION};
+use nephele_api::{
+    conditions::{reasons, types},
+    core::Machine,
+    infrastructure::v1beta2::{
+        InMemoryMachine,
+        pool_machine::{VERSION_ANNOTATION, annotation},
+        update::{self, UPDATE_IN_PROGRESS_ANNOTATION},
+    },
+};
 use nephele_cloud::{Files, Latency, MachineUpdate, Software};
 
 /// The software that the machine of an object runs.
@@ -18,9 +22,17 @@ pub(super) fn software(object: &InMemoryMachine, machine: &Machine) -> Software 
     let version = annotation(&object.metadata, VERSION_ANNOTATION)
         .map_or_else(|| machine.spec.version.clone(), str::to_owned);
     let Some(known) = recorded(object) else {
-        return Software { version, image: text(&object.spec.image), ..Software::default() };
+        return Software {
+            version,
+            image: text(&object.spec.image),
+            ..Software::default()
+        };
     };
-    if version.is_empty() || is_updating(object, machine) { known } else { Software { version, ..known } }
+    if version.is_empty() || is_updating(object, machine) {
+        known
+    } else {
+        Software { version, ..known }
+    }
 }
 
 /// The software in the origin of a machine that has booted.
@@ -46,9 +58,9 @@ pub(super) fn update(object: &InMemoryMachine) -> Option<Box<MachineUpdate>> {
     let asked = object.update().filter(|update| update.ended.is_none())?;
     Some(Box::new(MachineUpdate {
         asked_at: asked.asked_at.0,
-        takes: asked
-            .duration
-            .map_or(Latency::ZERO, |duration| Latency::jittered(&duration, asked.jitter.as_ref())),
+        takes: asked.duration.map_or(Latency::ZERO, |duration| {
+            Latency::jittered(&duration, asked.jitter.as_ref())
+        }),
         software: from_api(asked.software),
         fails: !asked.failure.is_empty(),
         is_accepted: is_accepted(object, asked.asked_at.0),
@@ -67,7 +79,12 @@ fn is_accepted(object: &InMemoryMachine, asked_at: Timestamp) -> bool {
 
 /// The software as an origin records it.
 pub(super) fn to_api(software: &Software) -> update::Software {
-    let Software { version, image, etcd_image_tag, files } = software.clone();
+    let Software {
+        version,
+        image,
+        etcd_image_tag,
+        files,
+    } = software.clone();
     let files = files.map(|Files { digest, contents }| update::Files { digest, contents });
     update::Software {
         version,
@@ -78,9 +95,19 @@ pub(super) fn to_api(software: &Software) -> update::Software {
 }
 
 fn from_api(software: update::Software) -> Software {
-    let update::Software { version, image, etcd_image_tag, files } = software;
+    let update::Software {
+        version,
+        image,
+        etcd_image_tag,
+        files,
+    } = software;
     let files = files.map(|update::Files { digest, contents }| Files { digest, contents });
-    Software { version, image: text(&image), etcd_image_tag: text(&etcd_image_tag), files }
+    Software {
+        version,
+        image: text(&image),
+        etcd_image_tag: text(&etcd_image_tag),
+        files,
+    }
 }
 
 fn text(text: &str) -> Option<String> {
@@ -93,10 +120,10 @@ mod tests {
 
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
     use kube::ResourceExt as _;
-    use nephele_api::conditions::{self, condition};
-    use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
-    use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
-    use nephele_api::infrastructure::v1beta2::update::Update;
+    use nephele_api::{
+        conditions::{self, condition},
+        infrastructure::v1beta2::{InMemoryMachineStatus, creation_record::CreationRecord, update::Update},
+    };
     use nephele_model::{Fraction, GoDuration};
     use nephele_testkit::objects;
 
@@ -136,8 +163,10 @@ mod tests {
         machine.spec.version = "v1.36.4".into();
         let mut object = objects::in_memory_machine(&machine);
         object.spec.image = "new".into();
-        object.instance_mut().origin =
-            Some(CreationRecord { software: Some(running("v1.36.3")), ..CreationRecord::begun(time()) });
+        object.instance_mut().origin = Some(CreationRecord {
+            software: Some(running("v1.36.3")),
+            ..CreationRecord::begun(time())
+        });
         (object, machine)
     }
 
@@ -145,8 +174,11 @@ mod tests {
     fn a_machine_that_has_not_booted_runs_what_it_is_to_run() {
         let (mut object, machine) = found();
         object.spec.instance = None;
-        let expected =
-            Software { version: "v1.36.4".into(), image: Some("new".into()), ..Software::default() };
+        let expected = Software {
+            version: "v1.36.4".into(),
+            image: Some("new".into()),
+            ..Software::default()
+        };
         assert_eq!(software(&object, &machine), expected);
         // One of a manager that did not note it yet.
         object.instance_mut().origin = Some(CreationRecord::begun(time()));
@@ -177,7 +209,9 @@ mod tests {
     fn a_machine_follows_when_its_machine_says_another_version_and_no_update_is_announced() {
         let (mut object, mut machine) = found();
         assert!(follows(&object, &machine));
-        machine.annotations_mut().extend([(UPDATE_IN_PROGRESS_ANNOTATION.to_owned(), String::new())]);
+        machine
+            .annotations_mut()
+            .extend([(UPDATE_IN_PROGRESS_ANNOTATION.to_owned(), String::new())]);
         assert!(!follows(&object, &machine));
         machine.annotations_mut().clear();
         machine.spec.version = "v1.36.3".into();
@@ -193,7 +227,9 @@ mod tests {
         machine.spec.version.clear();
         assert_eq!(software(&object, &machine), from_api(running("v1.36.3")));
         let (mut object, machine) = found();
-        object.annotations_mut().insert(VERSION_ANNOTATION.into(), "v1.36.9".into());
+        object
+            .annotations_mut()
+            .insert(VERSION_ANNOTATION.into(), "v1.36.9".into());
         assert_eq!(software(&object, &machine).version, "v1.36.9");
     }
 
@@ -203,22 +239,40 @@ mod tests {
         assert_eq!(update(&object), None);
         let expected = MachineUpdate {
             asked_at: time().0,
-            takes: Latency::Jittered { base: std::time::Duration::from_secs(90), fraction: 0.5 },
+            takes: Latency::Jittered {
+                base: std::time::Duration::from_secs(90),
+                fraction: 0.5,
+            },
             software: from_api(running("v1.36.4")),
             fails: false,
             is_accepted: false,
         };
         object.instance_mut().update = Some(asked(None));
         assert_eq!(update(&object), Some(Box::new(expected.clone())));
-        let fails = Update { failure: "no space".into(), ..asked(None) };
+        let fails = Update {
+            failure: "no space".into(),
+            ..asked(None)
+        };
         object.instance_mut().update = Some(fails);
-        assert_eq!(update(&object), Some(Box::new(MachineUpdate { fails: true, ..expected })));
+        assert_eq!(
+            update(&object),
+            Some(Box::new(MachineUpdate {
+                fails: true,
+                ..expected
+            }))
+        );
         object.instance_mut().update = Some(asked(None));
         let updating = |second: i64| {
             let condition = condition(types::UPDATING, conditions::TRUE, reasons::IN_PLACE_UPDATING, "");
             let since = Timestamp::from_second(time().0.as_second() + second).expect("in range");
-            let conditions = vec![Condition { last_transition_time: Time(since), ..condition }];
-            Some(InMemoryMachineStatus { conditions, ..InMemoryMachineStatus::default() })
+            let conditions = vec![Condition {
+                last_transition_time: Time(since),
+                ..condition
+            }];
+            Some(InMemoryMachineStatus {
+                conditions,
+                ..InMemoryMachineStatus::default()
+            })
         };
         // The condition of an earlier update.
         object.status = updating(-1);
@@ -233,7 +287,10 @@ mod tests {
     fn what_is_noted_reads_back_as_it_runs() {
         let runs = from_api(running("v1.36.3"));
         assert_eq!(from_api(to_api(&runs)), runs);
-        let bare = Software { version: "v1.36.3".into(), ..Software::default() };
+        let bare = Software {
+            version: "v1.36.3".into(),
+            ..Software::default()
+        };
         assert_eq!(from_api(to_api(&bare)), bare);
     }
 }

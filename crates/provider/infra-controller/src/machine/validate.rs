@@ -3,23 +3,30 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::creation_record::MachineHardware;
-use nephele_api::infrastructure::v1beta2::pool_machine::{
-    FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation,
+use nephele_api::{
+    conditions::{self, types},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{
+        Component, InMemoryMachine, Provisioning,
+        creation_record::MachineHardware,
+        pool_machine::{FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, annotation},
+    },
+    labels,
 };
-use nephele_api::infrastructure::v1beta2::{Component, InMemoryMachine, Provisioning};
-use nephele_api::labels;
 use nephele_cloud::{Allocation, Hardware, Latency, MachineAddress, MachineSpec, Software};
 use nephele_controller::is_externally_managed;
 use nephele_model::{Caller, CloudError, ClusterId, MachineId, Market, Role, Stage};
 
-use super::fetch::Fetched;
-use super::recorded::{cloud, has_booted, origin, zone};
-use super::{bootstrap, software};
-use crate::claims::{self, Claim};
-use crate::rests::{why_rests, why_unreadable};
+use super::{
+    bootstrap,
+    fetch::Fetched,
+    recorded::{cloud, has_booted, origin, zone},
+    software,
+};
+use crate::{
+    claims::{self, Claim},
+    rests::{why_rests, why_unreadable},
+};
 
 /// The result of the checks.
 #[derive(Debug, PartialEq)]
@@ -100,7 +107,10 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
     if is_externally_managed(&object.metadata) {
         return Validated::ExternallyManaged;
     }
-    let id = fetched.id.take().map(|cluster| MachineId { cluster, name: object.name_any() });
+    let id = fetched.id.take().map(|cluster| MachineId {
+        cluster,
+        name: object.name_any(),
+    });
     // One that has lost its owner and is being deleted rests while it is paused, like any other.
     if !fetched.owned && object.metadata.deletion_timestamp.is_none() {
         return match why_unreadable(&object.metadata) {
@@ -118,8 +128,12 @@ pub(super) fn validate(object: &InMemoryMachine, mut fetched: Fetched) -> Valida
     match (paused, wanted) {
         (Some(message), wanted) => {
             let begun = wanted.filter(|wanted| wanted.has_begun() && !object.has_ended());
-            let begun =
-                begun.map(|wanted| Box::new(Wanted { spec: kept(object, wanted.spec.clone()), ..*wanted }));
+            let begun = begun.map(|wanted| {
+                Box::new(Wanted {
+                    spec: kept(object, wanted.spec.clone()),
+                    ..*wanted
+                })
+            });
             Validated::Paused { message, begun }
         }
         (None, Some(wanted)) => Validated::Wanted(wanted),
@@ -132,9 +146,18 @@ fn kept(object: &InMemoryMachine, spec: MachineSpec) -> MachineSpec {
     let update = spec.update.filter(|update| update.is_accepted);
     let spec = MachineSpec { update, ..spec };
     match software::recorded(object) {
-        Some(Software { version, image, etcd_image_tag, files }) => {
-            MachineSpec { version, image, etcd_image_tag, files, ..spec }
-        }
+        Some(Software {
+            version,
+            image,
+            etcd_image_tag,
+            files,
+        }) => MachineSpec {
+            version,
+            image,
+            etcd_image_tag,
+            files,
+            ..spec
+        },
         None => spec,
     }
 }
@@ -148,7 +171,14 @@ fn wanted(
     fetched: Fetched,
 ) -> Wanted {
     let Fetched {
-        exists, has_vanished, observed, resolved_cloud, described, claims, authorities_fault, ..
+        exists,
+        has_vanished,
+        observed,
+        resolved_cloud,
+        described,
+        claims,
+        authorities_fault,
+        ..
     } = fetched;
     let simulated = match (observed.filter(|_| resolved_cloud.is_some()), authorities_fault) {
         (None, _) => Simulated::No,
@@ -160,7 +190,11 @@ fn wanted(
     let origin = object.origin();
     let booted = has_booted(object);
     // A machine stays in the cloud where it was made.
-    let of_cluster = || resolved_cloud.as_ref().map(|resolved_cloud| resolved_cloud.cloud_spec().to_owned());
+    let of_cluster = || {
+        resolved_cloud
+            .as_ref()
+            .map(|resolved_cloud| resolved_cloud.cloud_spec().to_owned())
+    };
     spec.cloud_spec = cloud(object).or_else(of_cluster).unwrap_or_default();
     if let Some(origin) = origin {
         // A machine keeps its hardware, even when the cloud has changed.
@@ -189,18 +223,32 @@ fn wanted(
 fn spec(object: &InMemoryMachine, machine: &Machine, cluster: ClusterId, claims: &[Claim]) -> MachineSpec {
     let status = object.status.clone().unwrap_or_default();
     let origin = origin(object);
-    let role = if labels::is_control_plane(&machine.metadata) { Role::ControlPlane } else { Role::Worker };
+    let role = if labels::is_control_plane(&machine.metadata) {
+        Role::ControlPlane
+    } else {
+        Role::Worker
+    };
     // The conditions of an instance that was terminated do not say what it had reached until then.
-    let recorded = object.origin().filter(|_| origin.is_some() || object.termination().is_some());
+    let recorded = object
+        .origin()
+        .filter(|_| origin.is_some() || object.termination().is_some());
     let reached = Stage::of(role).iter().filter_map(|stage| {
         let before = || recorded.as_ref()?.reached.get(stage.as_str()).map(|time| time.0);
         let known = conditions::true_since(&status.conditions, condition_type(*stage));
         Some((*stage, known.or_else(before)?))
     });
-    let Software { version, image, etcd_image_tag, files } = software::software(object, machine);
+    let Software {
+        version,
+        image,
+        etcd_image_tag,
+        files,
+    } = software::software(object, machine);
     let kubeadm = object.origin().and_then(|origin| origin.kubeadm);
     MachineSpec {
-        id: MachineId { cluster, name: object.name_any() },
+        id: MachineId {
+            cluster,
+            name: object.name_any(),
+        },
         labels: machine.labels().clone(),
         role,
         caller: caller(machine),
@@ -232,7 +280,11 @@ fn spec(object: &InMemoryMachine, machine: &Machine, cluster: ClusterId, claims:
 /// Who calls the cloud about a machine.
 fn caller(machine: &Machine) -> Caller {
     let is_of_pool = labels::value(&machine.metadata, POOL_NAME_LABEL).is_some();
-    if is_of_pool { Caller::MachinePool } else { Caller::Machine }
+    if is_of_pool {
+        Caller::MachinePool
+    } else {
+        Caller::Machine
+    }
 }
 
 /// The addresses, pod networks and number of a machine that are already published. The cloud chooses the rest.
@@ -243,19 +295,31 @@ pub(super) fn allocation_with(
 ) -> Allocation {
     let addresses = addresses(object, claims);
     let origin = object.origin();
-    let pod_cidrs = origin.as_ref().map(|origin| origin.pod_cidrs.clone()).unwrap_or_default();
+    let pod_cidrs = origin
+        .as_ref()
+        .map(|origin| origin.pod_cidrs.clone())
+        .unwrap_or_default();
     let known = origin.and_then(|origin| origin.seed_key);
     let known = known.and_then(|known| Some((known.owner_set, u32::try_from(known.ordinal).ok()?)));
     let (owner_set, ordinal) = match known {
         Some((owner_set, ordinal)) => (owner_set, Some(ordinal)),
         None => (machine.map(set_of).unwrap_or_default(), None),
     };
-    Allocation { addresses, pod_cidrs, owner_set, ordinal }
+    Allocation {
+        addresses,
+        pod_cidrs,
+        owner_set,
+        ordinal,
+    }
 }
 
 /// The hardware of a machine, if it was made before.
 pub(crate) fn hardware(object: &InMemoryMachine) -> Option<Hardware> {
-    let known = |MachineHardware { architecture, operating_system, capacity }| Hardware {
+    let known = |MachineHardware {
+                     architecture,
+                     operating_system,
+                     capacity,
+                 }| Hardware {
         architecture,
         operating_system,
         capacity,
@@ -293,8 +357,12 @@ fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> 
     let origin = origin(object);
     let published = object.status.iter().flat_map(|status| &status.addresses);
     let published = published.chain(origin.iter().flat_map(|origin| &origin.addresses));
-    let published: Vec<_> =
-        published.map(|a| MachineAddress { kind: a.kind.clone(), address: a.address.clone() }).collect();
+    let published: Vec<_> = published
+        .map(|a| MachineAddress {
+            kind: a.kind.clone(),
+            address: a.address.clone(),
+        })
+        .collect();
     if !published.is_empty() {
         return published;
     }
@@ -306,10 +374,14 @@ fn addresses(object: &InMemoryMachine, claims: &[Claim]) -> Vec<MachineAddress> 
     if internal.is_empty() {
         return Vec::new();
     }
-    let internal = internal
-        .into_iter()
-        .map(|a| MachineAddress { kind: "InternalIP".to_owned(), address: a.address.clone() });
-    let name = MachineAddress { kind: "Hostname".to_owned(), address: object.name_any() };
+    let internal = internal.into_iter().map(|a| MachineAddress {
+        kind: "InternalIP".to_owned(),
+        address: a.address.clone(),
+    });
+    let name = MachineAddress {
+        kind: "Hostname".to_owned(),
+        address: object.name_any(),
+    };
     internal.chain([name]).collect()
 }
 
@@ -334,10 +406,16 @@ fn start_up(object: &InMemoryMachine) -> BTreeMap<Stage, Latency> {
         (Stage::ApiServer, behaviour.api_server),
     ];
     let latency = |component: Component| {
-        let Provisioning { startup_duration, startup_jitter } = component.provisioning;
+        let Provisioning {
+            startup_duration,
+            startup_jitter,
+        } = component.provisioning;
         Some(Latency::jittered(&startup_duration?, startup_jitter.as_ref()))
     };
-    parts.into_iter().filter_map(|(stage, part)| Some((stage, latency(part?)?))).collect()
+    parts
+        .into_iter()
+        .filter_map(|(stage, part)| Some((stage, latency(part?)?)))
+        .collect()
 }
 
 /// The failure domain that a machine should be placed in, from its Machine or its pool.
@@ -350,7 +428,11 @@ fn wanted_zone(object: &InMemoryMachine, machine: &Machine) -> Option<String> {
 /// domains accepts all names, as the upstream in-memory provider did.
 fn misplaced(wanted: Option<String>, cluster: &Cluster) -> Option<Mistake> {
     let wanted = wanted?;
-    let domains = cluster.status.as_ref().map(|status| status.failure_domains.as_slice()).unwrap_or_default();
+    let domains = cluster
+        .status
+        .as_ref()
+        .map(|status| status.failure_domains.as_slice())
+        .unwrap_or_default();
     let mut known: Vec<String> = domains.iter().map(|domain| domain.name.clone()).collect();
     known.sort();
     (!known.is_empty() && !known.contains(&wanted)).then_some(Mistake::FailureDomain { wanted, known })

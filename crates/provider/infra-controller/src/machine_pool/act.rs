@@ -1,30 +1,35 @@
 //! Creates and deletes machines. Everything here is idempotent.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Api, PostParams};
-use kube::{Resource as _, ResourceExt as _};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::pool_machine::{
-    FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION, label_value,
+use kube::{
+    Resource as _, ResourceExt as _,
+    api::{Api, PostParams},
 };
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool, PoolMachine};
-use nephele_api::{finalizers, labels};
+use nephele_api::{
+    core::Machine,
+    finalizers,
+    infrastructure::v1beta2::{
+        InMemoryMachine, InMemoryMachinePool, PoolMachine,
+        pool_machine::{
+            FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, VERSION_ANNOTATION, label_value,
+        },
+    },
+    labels,
+};
 use nephele_controller::{Outcome, Precondition, owner_machine, patch, watch_filter_label};
 use nephele_model::ClusterId;
 
-use super::Error;
-use super::acted::Acted;
-use super::members::owner_pool;
-use super::plan::{Decision, New, Scale, Victim};
-use super::validate::Model;
-use crate::context::Context;
-use crate::expected_capacity::ExpectedCapacity;
-use crate::finalizer::Finalizer;
-use crate::resolved_cloud;
+use super::{
+    Error,
+    acted::Acted,
+    members::owner_pool,
+    plan::{Decision, New, Scale, Victim},
+    validate::Model,
+};
+use crate::{context::Context, expected_capacity::ExpectedCapacity, finalizer::Finalizer, resolved_cloud};
 
 /// The number of concurrent requests for one pool.
 const AT_A_TIME: usize = 10;
@@ -55,7 +60,10 @@ pub(super) async fn act(
             own_again(&object, context, &wanted.lost).await?;
             let written = scale(&object, context, &wanted).await?;
             let expected_capacity = expected_capacity(&object, context, &wanted.model);
-            let acted = Acted::Scaled { scale: wanted, expected_capacity };
+            let acted = Acted::Scaled {
+                scale: wanted,
+                expected_capacity,
+            };
             return Ok((written.map_or(object, Arc::new), acted));
         }
     };
@@ -75,8 +83,13 @@ async fn removed(object: &InMemoryMachinePool, context: &Context, left: usize) -
 
 /// The hardware of the pool's machines.
 fn expected_capacity(object: &InMemoryMachinePool, context: &Context, model: &Model) -> ExpectedCapacity {
-    let id = ClusterId { namespace: object.namespace().unwrap_or_default(), name: model.cluster.clone() };
-    let PoolMachine { instance_type, image, .. } = &model.machine;
+    let id = ClusterId {
+        namespace: object.namespace().unwrap_or_default(),
+        name: model.cluster.clone(),
+    };
+    let PoolMachine {
+        instance_type, image, ..
+    } = &model.machine;
     let model = resolved_cloud::model(instance_type, image, &model.version);
     ExpectedCapacity::new(context.describe(&id.namespace, context.resolved_clouds.of(&id).as_deref(), &model))
 }
@@ -100,7 +113,11 @@ async fn scale(
     let api = api(object, context);
     let machines: Api<InMemoryMachine> =
         Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default());
-    let made: Vec<_> = scale.made.iter().map(|new| machine(object, &scale.model, new)).collect();
+    let made: Vec<_> = scale
+        .made
+        .iter()
+        .map(|new| machine(object, &scale.model, new))
+        .collect();
     stream::iter(made)
         .map(|machine| make(&machines, object, machine))
         .buffer_unordered(AT_A_TIME)
@@ -110,7 +127,9 @@ async fn scale(
     // Before the status says how many machines exist: then Cluster API reads spec and status.
     let mut wanted = object.clone();
     wanted.spec.provider_id_list.clone_from(&scale.provider_ids);
-    patch::object(&api, object, &wanted, Precondition::None).await.map_err(Error::Patch)
+    patch::object(&api, object, &wanted, Precondition::None)
+        .await
+        .map_err(Error::Patch)
 }
 
 async fn make(
@@ -148,7 +167,9 @@ async fn own_again(
     for machine in lost {
         let mut wanted = InMemoryMachine::clone(machine);
         let owner = owner(pool);
-        wanted.owner_references_mut().retain(|other| other.kind != owner.kind || other.name != owner.name);
+        wanted
+            .owner_references_mut()
+            .retain(|other| other.kind != owner.kind || other.name != owner.name);
         wanted.owner_references_mut().push(owner);
         // The list is replaced as a whole.
         let patched = patch::object(&machines, &**machine, &wanted, Precondition::ResourceVersion).await;
@@ -219,17 +240,31 @@ async fn delete_one(namespace: &str, context: &Context, victim: Victim) -> Resul
         Victim::Machine(name) => {
             let found = machines.get_opt(&name).await.map_err(read("Machine", &name))?;
             let Some(machine) = found else { return Ok(()) };
-            patch::delete(&machines, &machine).await.map(drop).map_err(Error::Delete)
+            patch::delete(&machines, &machine)
+                .await
+                .map(drop)
+                .map_err(Error::Delete)
         }
         Victim::InMemoryMachine(name) => {
-            let found = objects.get_opt(&name).await.map_err(read("InMemoryMachine", &name))?;
+            let found = objects
+                .get_opt(&name)
+                .await
+                .map_err(read("InMemoryMachine", &name))?;
             let Some(object) = found else { return Ok(()) };
             // An InMemoryMachine that got its Machine meanwhile is deleted through the Machine, in the next reconcile.
             let owner = owner_machine(&object.metadata).map_or(&name, |owner| &owner.name);
-            if machines.get_opt(owner).await.map_err(read("Machine", owner))?.is_some() {
+            if machines
+                .get_opt(owner)
+                .await
+                .map_err(read("Machine", owner))?
+                .is_some()
+            {
                 return Ok(());
             }
-            patch::delete(&objects, &object).await.map(drop).map_err(Error::Delete)
+            patch::delete(&objects, &object)
+                .await
+                .map(drop)
+                .map_err(Error::Delete)
         }
     }
 }

@@ -15,7 +15,10 @@ pub(super) enum Acted {
     /// The object is not paused any more. The write of its status triggers the next reconcile, which does the work.
     Unpaused,
     /// Machines were created and deleted, or there was none to create or delete.
-    Scaled { scale: Box<Scale>, expected_capacity: ExpectedCapacity },
+    Scaled {
+        scale: Box<Scale>,
+        expected_capacity: ExpectedCapacity,
+    },
     /// The pool is being deleted; `left` counts the machines that still exist.
     Deleting { left: usize },
 }

@@ -1,21 +1,28 @@
 //! Reads everything that a decision about a pool needs. Missing objects are `None`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams};
-use kube::{Resource, ResourceExt as _};
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::pool_machine::{POOL_NAME_LABEL, label_value};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
-use nephele_api::labels;
+use kube::{
+    Resource, ResourceExt as _,
+    api::{Api, ListParams},
+};
+use nephele_api::{
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{
+        InMemoryMachine, InMemoryMachinePool,
+        pool_machine::{POOL_NAME_LABEL, label_value},
+    },
+    labels,
+};
 use nephele_controller::{Kind, Readable, owner_of_kind};
-
-use super::Error;
-use super::members::Belonging;
-use crate::context::{Context, cluster_of_pool, infrastructure_of_machine, labelled_cluster};
 use nephele_model::ClusterId;
+
+use super::{Error, members::Belonging};
+use crate::context::{Context, cluster_of_pool, infrastructure_of_machine, labelled_cluster};
 
 /// Machines in a page: a size that the API server returns easily in one response.
 const PAGE: u32 = 500;
@@ -57,7 +64,10 @@ pub(super) async fn fetch(
     let label = owner.map(|owner| label_value(&owner.name));
     // Machines before InMemoryMachines: a Machine whose InMemoryMachine is not found afterwards has really lost it.
     let (machines, members) = match source {
-        Source::Caches => (context.machines.store().state(), context.pool_machines.store().state()),
+        Source::Caches => (
+            context.machines.store().state(),
+            context.pool_machines.store().state(),
+        ),
         Source::Api => {
             // A pool that lost its owner still has to delete its machines.
             let selector = match (&label, &id) {
@@ -80,7 +90,10 @@ pub(super) async fn fetch(
         belonging(member) == Belonging::Lost && member.metadata.deletion_timestamp.is_none()
     });
     let lost = lost.cloned().collect();
-    let members: BTreeMap<_, _> = members.into_iter().map(|member| (member.name_any(), member)).collect();
+    let members: BTreeMap<_, _> = members
+        .into_iter()
+        .map(|member| (member.name_any(), member))
+        .collect();
     let others: BTreeSet<_> = others.into_iter().map(|other| other.name_any()).collect();
     let is_of_pool = |metadata: &ObjectMeta| {
         let of_pool = labels::value(metadata, POOL_NAME_LABEL);
@@ -94,7 +107,15 @@ pub(super) async fn fetch(
     };
     let machines = machines.into_iter().filter_map(of_member).collect();
     let cluster = id.as_ref().and_then(|id| context.cluster(id));
-    Ok(Fetched { owned: owner.is_some(), pool, id, cluster, members, lost, machines })
+    Ok(Fetched {
+        owned: owner.is_some(),
+        pool,
+        id,
+        cluster,
+        members,
+        lost,
+        machines,
+    })
 }
 
 async fn list<K>(context: &Context, namespace: &str, selector: &str) -> Result<Vec<Arc<K>>, Error>
@@ -102,12 +123,19 @@ where
     K: Kind + Resource<Scope = kube::core::NamespaceResourceScope>,
 {
     let api: Api<Readable<K>> = Api::namespaced(context.client.clone(), namespace);
-    let failed = |source| Error::List { kind: kind::<K>(), source };
+    let failed = |source| Error::List {
+        kind: kind::<K>(),
+        source,
+    };
     let mut found = Vec::new();
     let mut next = ListParams::default().labels(selector).limit(PAGE);
     loop {
         let page = api.list(&next).await.map_err(failed)?;
-        found.extend(page.items.into_iter().map(|object| Arc::new(object.into_object())));
+        found.extend(
+            page.items
+                .into_iter()
+                .map(|object| Arc::new(object.into_object())),
+        );
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => next = next.continue_token(&token),
             None => return Ok(found),

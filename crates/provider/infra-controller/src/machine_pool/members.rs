@@ -2,14 +2,21 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, types};
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::GROUP;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::infrastructure::v1beta2::pool_machine::{
-    DELETE_MACHINE_ANNOTATION, FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION, annotation,
+use nephele_api::{
+    conditions::{self, types},
+    core::Machine,
+    infrastructure::{
+        GROUP,
+        v1beta2::{
+            InMemoryMachine,
+            pool_machine::{
+                DELETE_MACHINE_ANNOTATION, FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION,
+                annotation,
+            },
+        },
+    },
+    labels,
 };
-use nephele_api::labels;
 use nephele_controller::{owner_machine, owner_of_kind};
 
 use super::names;
@@ -113,8 +120,15 @@ impl Belonging {
         let is_of_another = owner.is_some_and(|(owner, _)| owner != name);
         let labelled = labels::value(machine, POOL_NAME_LABEL);
         let is_labelled = labelled.is_some() && (label.is_none() || labelled == label);
-        let is_named = machine.name.as_deref().is_some_and(|machine| names::ordinal(name, machine).is_some());
-        if !is_of_another && is_labelled && is_named { Self::Lost } else { Self::Foreign }
+        let is_named = machine
+            .name
+            .as_deref()
+            .is_some_and(|machine| names::ordinal(name, machine).is_some());
+        if !is_of_another && is_labelled && is_named {
+            Self::Lost
+        } else {
+            Self::Foreign
+        }
     }
 }
 
@@ -150,15 +164,28 @@ mod tests {
             ("any", None, owner("workers", "new"), Belonging::Owned),
             ("workers-3", Some("mp"), json!([]), Belonging::Lost),
             ("workers-3", Some("mp"), owner("workers", "old"), Belonging::Lost),
-            ("workers-3", Some("mp"), owner("others", "old"), Belonging::Foreign),
+            (
+                "workers-3",
+                Some("mp"),
+                owner("others", "old"),
+                Belonging::Foreign,
+            ),
             ("workers-3", Some("other"), json!([]), Belonging::Foreign),
             ("workers-3", None, json!([]), Belonging::Foreign),
             ("workers-a", Some("mp"), json!([]), Belonging::Foreign),
         ] {
             let labels = label.map(|label| json!({ POOL_NAME_LABEL: label }));
             let machine = meta(json!({ "name": name, "labels": labels, "ownerReferences": owners }));
-            assert_eq!(Belonging::of(&machine, &pool, Some("mp")), expected, "{machine:?}");
-            let known = if expected == Belonging::Foreign { None } else { Some("workers") };
+            assert_eq!(
+                Belonging::of(&machine, &pool, Some("mp")),
+                expected,
+                "{machine:?}"
+            );
+            let known = if expected == Belonging::Foreign {
+                None
+            } else {
+                Some("workers")
+            };
             assert!(known.is_none() || pool_of(&machine) == known, "{machine:?}");
         }
     }

@@ -14,16 +14,16 @@ mod validate;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus};
-use nephele_controller::Outcome;
-
-use crate::context::Context;
 use acted::Acted;
 pub(crate) use error::Error;
 use fetch::Source;
+use jiff::Timestamp;
 pub(crate) use members::pool_of;
+use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus};
+use nephele_controller::Outcome;
 use plan::{Decision, Plan};
+
+use crate::context::Context;
 
 /// Brings the machines of the pool in line with the InMemoryMachinePool and its MachinePool, and reports their status.
 pub(crate) async fn reconcile(
@@ -44,7 +44,9 @@ pub(crate) async fn reconcile(
     let (object, acted) = act::act(object, &context, decision).await?;
     // 5. report: one status patch, or none.
     if let Some(status) = status(&object, &acted, now) {
-        report::write(&*object, &context, status).await.map_err(Error::Patch)?;
+        report::write(&*object, &context, status)
+            .await
+            .map_err(Error::Patch)?;
     }
     // 6. when to reconcile again.
     Ok(acted.outcome())
@@ -63,9 +65,10 @@ fn status(object: &InMemoryMachinePool, acted: &Acted, now: Timestamp) -> Option
         Acted::Left(_) => None,
         Acted::Rested(message) => Some(report::resting(object, message, now)),
         Acted::Unpaused => Some(report::unpaused(object, now)),
-        Acted::Scaled { scale, expected_capacity } => {
-            Some(report::scaled(object, scale, expected_capacity, now))
-        }
+        Acted::Scaled {
+            scale,
+            expected_capacity,
+        } => Some(report::scaled(object, scale, expected_capacity, now)),
         Acted::Deleting { left } => Some(report::deleting(object, *left, now)),
     }
 }

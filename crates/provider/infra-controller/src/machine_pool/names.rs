@@ -27,7 +27,11 @@ fn stem(pool: &str) -> String {
     }
     let label = pool.replace('.', "-");
     let kept: String = label.chars().take(STEM_MAX).collect();
-    format!("{}-{:08x}", kept.trim_end_matches('-'), digest(pool.as_bytes()) & 0xffff_ffff)
+    format!(
+        "{}-{:08x}",
+        kept.trim_end_matches('-'),
+        digest(pool.as_bytes()) & 0xffff_ffff
+    )
 }
 
 /// FNV-1a of 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): the same in every build and on every machine.
@@ -44,8 +48,14 @@ mod tests {
     fn a_name_is_the_pool_and_a_number() {
         assert_eq!(name("demo-pool", 7), "demo-pool-7");
         assert_eq!(ordinal("demo-pool", "demo-pool-7"), Some(7));
-        for foreign in ["demo-pool", "demo-pool-", "demo-pool-x", "demo-pool-2-7", "demo-pool--7", "other-7"]
-        {
+        for foreign in [
+            "demo-pool",
+            "demo-pool-",
+            "demo-pool-x",
+            "demo-pool-2-7",
+            "demo-pool--7",
+            "other-7",
+        ] {
             assert_eq!(ordinal("demo-pool", foreign), None, "{foreign}");
         }
     }
@@ -54,9 +64,17 @@ mod tests {
     fn the_name_of_a_long_pool_fits_into_a_host_name() {
         let one = "x".repeat(100);
         let other = format!("{}y", "x".repeat(99));
-        for pool in [one.as_str(), other.as_str(), "a.b", &format!("{}.{}", "x".repeat(43), "y".repeat(60))] {
+        for pool in [
+            one.as_str(),
+            other.as_str(),
+            "a.b",
+            &format!("{}.{}", "x".repeat(43), "y".repeat(60)),
+        ] {
             let longest = name(pool, 999_999_999);
-            assert!(longest.len() <= NAME_MAX && !longest.contains(['.', '_']), "{longest}");
+            assert!(
+                longest.len() <= NAME_MAX && !longest.contains(['.', '_']),
+                "{longest}"
+            );
             assert_eq!(ordinal(pool, &longest), Some(999_999_999));
         }
         assert_ne!(name(&one, 1), name(&other, 1));
@@ -65,6 +83,9 @@ mod tests {
 
     #[test]
     fn the_digest_is_that_of_the_specification() {
-        assert_eq!((digest(b""), digest(b"foobar")), (0xcbf2_9ce4_8422_2325, 0x8594_4171_f739_67e8));
+        assert_eq!(
+            (digest(b""), digest(b"foobar")),
+            (0xcbf2_9ce4_8422_2325, 0x8594_4171_f739_67e8)
+        );
     }
 }

@@ -1,17 +1,20 @@
 //! What to do about a pool. Pure.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt as _;
-use nephele_api::conditions::{self, reasons, types};
-use nephele_api::finalizers;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool};
+use nephele_api::{
+    conditions::{self, reasons, types},
+    finalizers,
+    infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool},
+};
 use nephele_controller::Outcome;
 
-use super::members::{Link, Member};
-use super::names;
-use super::validate::{Members, Model, Validated, Wanted};
+use super::{
+    members::{Link, Member},
+    names,
+    validate::{Members, Model, Validated, Wanted},
+};
 use crate::finalizer::{Finalizer, is_held};
 
 /// The maximum number of machines created in one reconcile. The rest follows when those are in the cache.
@@ -150,7 +153,14 @@ impl Scale {
 
     /// Whether no machine is left to create or to delete.
     pub(super) fn is_settled(&self) -> bool {
-        let Replicas { wanted, staying, ready, outdated, leaving, terminated: _ } = self.replicas;
+        let Replicas {
+            wanted,
+            staying,
+            ready,
+            outdated,
+            leaving,
+            terminated: _,
+        } = self.replicas;
         self.waiting.is_none() && staying == wanted && ready == wanted && outdated == 0 && leaving == 0
     }
 }
@@ -158,7 +168,11 @@ impl Scale {
 /// What to do about a pool, by what the caches have.
 pub(super) fn first(object: &InMemoryMachinePool, validated: Validated, members: Members) -> Plan {
     let decision = answered(object, validated, members);
-    if decision.changes_machines() { Plan::Ask } else { Plan::Decided(decision) }
+    if decision.changes_machines() {
+        Plan::Ask
+    } else {
+        Plan::Decided(decision)
+    }
 }
 
 /// What to do about a pool, by what the API has.
@@ -180,10 +194,20 @@ pub(super) fn answered(object: &InMemoryMachinePool, validated: Validated, membe
 }
 
 fn remove(members: Members) -> Decision {
-    let Members { all, dangling, lost: _ } = members;
+    let Members {
+        all,
+        dangling,
+        lost: _,
+    } = members;
     let left = all.len() + dangling.len();
-    let victims = all.iter().filter_map(victim).chain(dangling.into_iter().map(Victim::Machine));
-    Decision::Remove { victims: victims.collect(), left }
+    let victims = all
+        .iter()
+        .filter_map(victim)
+        .chain(dangling.into_iter().map(Victim::Machine));
+    Decision::Remove {
+        victims: victims.collect(),
+        left,
+    }
 }
 
 /// The object to delete so that a machine is removed; none if it is already being deleted.
@@ -197,14 +221,35 @@ fn victim(member: &Member) -> Option<Victim> {
 }
 
 fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scale {
-    let Wanted { replicas, model, failure_domains, infrastructure_provisioned, bootstrapped } = wanted;
+    let Wanted {
+        replicas,
+        model,
+        failure_domains,
+        infrastructure_provisioned,
+        bootstrapped,
+    } = wanted;
     let name = object.name_any();
-    let Members { mut all, dangling, lost } = members;
+    let Members {
+        mut all,
+        dangling,
+        lost,
+    } = members;
     all.sort_by_key(|member| (names::ordinal(&name, &member.name), member.name.clone()));
-    let provider_ids = all.iter().filter_map(|member| member.provider_id.clone()).collect();
-    let numbers = all.iter().filter_map(|member| names::ordinal(&name, &member.name));
-    let last_known = object.status.as_ref().and_then(|status| status.next_ordinal).unwrap_or_default();
-    let next_ordinal = numbers.map(|number| number.saturating_add(1)).fold(last_known, i64::max);
+    let provider_ids = all
+        .iter()
+        .filter_map(|member| member.provider_id.clone())
+        .collect();
+    let numbers = all
+        .iter()
+        .filter_map(|member| names::ordinal(&name, &member.name));
+    let last_known = object
+        .status
+        .as_ref()
+        .and_then(|status| status.next_ordinal)
+        .unwrap_or_default();
+    let next_ordinal = numbers
+        .map(|number| number.saturating_add(1))
+        .fold(last_known, i64::max);
 
     let (leaving, staying): (Vec<_>, Vec<_>) = all.iter().partition(|member| member.is_leaving());
     let is_outdated = |member: &Member| member.revision.as_deref() != Some(&model.revision);
@@ -223,20 +268,44 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
     } else {
         None
     };
-    let missing = if waiting.is_some() { 0 } else { missing(counted).min(MADE_MAX) };
+    let missing = if waiting.is_some() {
+        0
+    } else {
+        missing(counted).min(MADE_MAX)
+    };
     let made = made(&name, next_ordinal, missing, &failure_domains, &staying);
     let mut victims: Vec<_> = leaving.iter().filter_map(|member| victim(member)).collect();
     victims.extend(surplus(staying, counted, is_outdated).filter_map(victim));
     victims.extend(dangling.into_iter().map(Victim::Machine));
     let next_ordinal = next_ordinal.saturating_add(i64::try_from(made.len()).unwrap_or(i64::MAX));
-    Scale { model, lost, made, victims, waiting, provider_ids, replicas: counted, next_ordinal }
+    Scale {
+        model,
+        lost,
+        made,
+        victims,
+        waiting,
+        provider_ids,
+        replicas: counted,
+        next_ordinal,
+    }
 }
 
 /// How many machines to create: all missing ones at once, and one more while machines are replaced, after the last
 /// replaced one is gone. A machine whose instance was terminated is replaced at once, as in an instance group.
 fn missing(replicas: Replicas) -> usize {
-    let Replicas { wanted, staying, ready: _, outdated, leaving, terminated } = replicas;
-    let surge = if outdated > 0 && staying + leaving < wanted + SURGE { SURGE } else { 0 };
+    let Replicas {
+        wanted,
+        staying,
+        ready: _,
+        outdated,
+        leaving,
+        terminated,
+    } = replicas;
+    let surge = if outdated > 0 && staying + leaving < wanted + SURGE {
+        SURGE
+    } else {
+        0
+    };
     let allowed = wanted.saturating_mul(TERMINATED_MAX).saturating_sub(terminated);
     if staying < wanted {
         (wanted - staying).min(allowed)
@@ -246,9 +315,14 @@ fn missing(replicas: Replicas) -> usize {
 }
 
 fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], staying: &[&Member]) -> Vec<New> {
-    let mut in_domain: BTreeMap<&str, usize> =
-        failure_domains.iter().map(|domain| (domain.as_str(), 0)).collect();
-    for domain in staying.iter().filter_map(|member| member.failure_domain.as_deref()) {
+    let mut in_domain: BTreeMap<&str, usize> = failure_domains
+        .iter()
+        .map(|domain| (domain.as_str(), 0))
+        .collect();
+    for domain in staying
+        .iter()
+        .filter_map(|member| member.failure_domain.as_deref())
+    {
         if let Some(count) = in_domain.get_mut(domain) {
             *count += 1;
         }
@@ -259,7 +333,10 @@ fn made(pool: &str, first: i64, count: usize, failure_domains: &[String], stayin
         *count += 1;
         Some((*domain).to_owned())
     };
-    let one = |ordinal| New { name: names::name(pool, ordinal), failure_domain: place() };
+    let one = |ordinal| New {
+        name: names::name(pool, ordinal),
+        failure_domain: place(),
+    };
     // A pool whose numbers are used up makes none: two machines would have one name.
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     (first..first.saturating_add(count)).map(one).collect()
@@ -291,7 +368,10 @@ fn surplus(
 }
 
 fn was_paused(object: &InMemoryMachinePool) -> bool {
-    object.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
+    object
+        .status
+        .as_ref()
+        .is_some_and(|status| conditions::is_true(&status.conditions, types::PAUSED))
 }
 
 #[cfg(test)]

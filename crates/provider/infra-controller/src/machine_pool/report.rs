@@ -2,13 +2,17 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use nephele_api::conditions::{self, condition, reasons, types};
-use nephele_api::infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus, Initialization};
+use nephele_api::{
+    conditions::{self, condition, reasons, types},
+    infrastructure::v1beta2::{InMemoryMachinePool, InMemoryMachinePoolStatus, Initialization},
+};
 
 use super::plan::{Replicas, Scale};
-use crate::expected_capacity::ExpectedCapacity;
-use crate::report::{self, Report};
 pub(super) use crate::report::{resting, unpaused, write};
+use crate::{
+    expected_capacity::ExpectedCapacity,
+    report::{self, Report},
+};
 
 /// The status of a pool that is being deleted. Pure.
 pub(super) fn deleting(
@@ -30,14 +34,23 @@ pub(super) fn scaled(
     let mut report = Report::on(object, now).not_paused();
     let ready = replicas_ready(scale);
     let current = up_to_date(scale);
-    let faults = [&ready, &current].into_iter().filter(|condition| condition.status == conditions::FALSE);
-    let faults: Vec<_> = faults.map(|fault| format!("{}: {}", fault.type_, fault.message)).collect();
+    let faults = [&ready, &current]
+        .into_iter()
+        .filter(|condition| condition.status == conditions::FALSE);
+    let faults: Vec<_> = faults
+        .map(|fault| format!("{}: {}", fault.type_, fault.message))
+        .collect();
     report.set(ready);
     report.set(current);
     report.set(if faults.is_empty() {
         condition(types::READY, conditions::TRUE, reasons::READY, "")
     } else {
-        condition(types::READY, conditions::FALSE, reasons::NOT_READY, faults.join("; "))
+        condition(
+            types::READY,
+            conditions::FALSE,
+            reasons::NOT_READY,
+            faults.join("; "),
+        )
     });
     let mut status = report.status;
     // Set before the first machine exists: Cluster API creates Machines only when this field is set.
@@ -51,16 +64,28 @@ pub(super) fn scaled(
     let provisioned = object.is_provisioned() || (scale.waiting.is_none() && ready >= wanted);
     status.ready = Some(provisioned);
     if provisioned {
-        status.initialization = Some(Initialization { provisioned: Some(true) });
+        status.initialization = Some(Initialization {
+            provisioned: Some(true),
+        });
     }
     status
 }
 
 fn replicas_ready(scale: &Scale) -> Condition {
-    let Replicas { wanted, staying, ready, leaving, .. } = scale.replicas;
+    let Replicas {
+        wanted,
+        staying,
+        ready,
+        leaving,
+        ..
+    } = scale.replicas;
     let kind = types::REPLICAS_READY;
     let unmet = |reason, message: String| condition(kind, conditions::FALSE, reason, message);
-    let gone = if leaving == 0 { String::new() } else { format!(", {leaving} being deleted") };
+    let gone = if leaving == 0 {
+        String::new()
+    } else {
+        format!(", {leaving} being deleted")
+    };
     match scale.waiting {
         Some(waiting) if staying < wanted => unmet(waiting.reason(), waiting.message().to_owned()),
         _ if ready == wanted && staying == wanted && leaving == 0 => {
@@ -74,12 +99,24 @@ fn replicas_ready(scale: &Scale) -> Condition {
 }
 
 fn up_to_date(scale: &Scale) -> Condition {
-    let Replicas { staying, outdated, .. } = scale.replicas;
+    let Replicas {
+        staying, outdated, ..
+    } = scale.replicas;
     if outdated == 0 {
-        return condition(types::MACHINES_UP_TO_DATE, conditions::TRUE, reasons::UP_TO_DATE, "");
+        return condition(
+            types::MACHINES_UP_TO_DATE,
+            conditions::TRUE,
+            reasons::UP_TO_DATE,
+            "",
+        );
     }
     let message = format!("{outdated} of {staying} {} to be replaced", machines(staying));
-    condition(types::MACHINES_UP_TO_DATE, conditions::FALSE, reasons::NOT_UP_TO_DATE, message)
+    condition(
+        types::MACHINES_UP_TO_DATE,
+        conditions::FALSE,
+        reasons::NOT_UP_TO_DATE,
+        message,
+    )
 }
 
 fn machines(count: usize) -> &'static str {

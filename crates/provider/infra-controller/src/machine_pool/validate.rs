@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use nephele_api::core::MachinePool;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool, PoolMachine};
+use nephele_api::{
+    core::MachinePool,
+    infrastructure::v1beta2::{InMemoryMachine, InMemoryMachinePool, PoolMachine},
+};
 use nephele_controller::is_externally_managed;
 use serde::Serialize;
 
-use super::fetch::Fetched;
-use super::members::Member;
-use super::names::digest;
+use super::{fetch::Fetched, members::Member, names::digest};
 use crate::rests::{why_rests, why_unreadable};
 
 /// The result of the checks.
@@ -62,7 +62,15 @@ pub(super) struct Members {
 }
 
 pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Validated, Members) {
-    let Fetched { owned, pool, id, cluster, members, machines, lost } = fetched;
+    let Fetched {
+        owned,
+        pool,
+        id,
+        cluster,
+        members,
+        machines,
+        lost,
+    } = fetched;
     let dangling = machines.iter().filter(|(name, machine)| {
         let member = members.get(*name);
         let going = member.is_none_or(|member| member.metadata.deletion_timestamp.is_some());
@@ -104,7 +112,13 @@ fn model(object: &InMemoryMachinePool, pool: &MachinePool, cluster: String) -> M
     let machine = object.spec.template.clone().unwrap_or_default();
     let version = pool.spec.template.spec.version.clone();
     let revision = revision(&machine, &version, pool.data_secret_name().unwrap_or_default());
-    Model { cluster, pool: pool.name_any(), version, machine, revision }
+    Model {
+        cluster,
+        pool: pool.name_any(),
+        version,
+        machine,
+        revision,
+    }
 }
 
 /// The revision of a model. Absent fields do not change it, so that a new field of the kind replaces no machines before
@@ -117,7 +131,11 @@ fn revision(machine: &PoolMachine, version: &str, data_secret_name: &str) -> Str
         version: &'a str,
         data_secret_name: &'a str,
     }
-    let source = Source { template: machine, version, data_secret_name };
+    let source = Source {
+        template: machine,
+        version,
+        data_secret_name,
+    };
     let text = serde_json::to_vec(&source).expect("a template is JSON");
     format!("{:016x}", digest(&text))
 }

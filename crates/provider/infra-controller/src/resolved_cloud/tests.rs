@@ -1,7 +1,9 @@
 use std::time::Duration;
 
-use nephele_api::cloud::v1alpha1::{CloudApi, CloudLatency, Region, SimulatedCloudSpec, Zone};
-use nephele_api::infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus};
+use nephele_api::{
+    cloud::v1alpha1::{CloudApi, CloudLatency, Region, SimulatedCloudSpec, Zone},
+    infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus},
+};
 use nephele_cloud::{ApiLimits, ClockSetting, Latencies, Latency, Price};
 use nephele_model::{Amount, CallRate, Distribution, GoDuration, Stage};
 use nephele_testkit::objects;
@@ -17,8 +19,14 @@ fn cloud(spec: SimulatedCloudSpec) -> Arc<SimulatedCloud> {
 }
 
 fn zoned() -> Arc<SimulatedCloud> {
-    let zone = |name: &str, control_plane| Zone { name: name.into(), control_plane };
-    let region = |name: &str, zones| Region { name: name.into(), zones };
+    let zone = |name: &str, control_plane| Zone {
+        name: name.into(),
+        control_plane,
+    };
+    let region = |name: &str, zones| Region {
+        name: name.into(),
+        zones,
+    };
     cloud(SimulatedCloudSpec {
         regions: vec![
             region("n-2", vec![zone("n-2a", None)]),
@@ -30,7 +38,11 @@ fn zoned() -> Arc<SimulatedCloud> {
 
 fn domain(name: &str, control_plane: bool, region: &str) -> FailureDomain {
     let attributes = [("region".to_owned(), region.to_owned())].into();
-    FailureDomain { name: name.into(), control_plane: Some(control_plane), attributes }
+    FailureDomain {
+        name: name.into(),
+        control_plane: Some(control_plane),
+        attributes,
+    }
 }
 
 #[test]
@@ -48,33 +60,70 @@ fn a_cluster_lies_in_the_cloud_it_names_or_in_the_default_one_or_in_none() {
 #[test]
 fn zones_are_the_failure_domains_of_clusters_that_list_none() {
     let mut object = cluster();
-    let zones = [domain("n-1a", true, "n-1"), domain("n-1b", false, "n-1"), domain("n-2a", true, "n-2")];
+    let zones = [
+        domain("n-1a", true, "n-1"),
+        domain("n-1b", false, "n-1"),
+        domain("n-2a", true, "n-2"),
+    ];
     let resolved_cloud = ResolvedCloud::new(&object, Location::Cloud(zoned()));
     assert_eq!(resolved_cloud.failure_domains, zones);
-    assert_eq!(["n-1b", "x"].map(|zone| resolved_cloud.region(zone)), [Some("n-1".into()), None]);
+    assert_eq!(
+        ["n-1b", "x"].map(|zone| resolved_cloud.region(zone)),
+        [Some("n-1".into()), None]
+    );
     assert_eq!(ResolvedCloud::new(&object, Location::BuiltIn).failure_domains, []);
     // A SimulatedCloud that is gone removes no failure domains.
-    object.status =
-        Some(InMemoryClusterStatus { failure_domains: zones.to_vec(), ..InMemoryClusterStatus::default() });
-    assert_eq!(ResolvedCloud::new(&object, Location::Missing("north".into())).failure_domains, zones);
-    let own = |name: &str| FailureDomain { name: name.into(), ..FailureDomain::default() };
+    object.status = Some(InMemoryClusterStatus {
+        failure_domains: zones.to_vec(),
+        ..InMemoryClusterStatus::default()
+    });
+    assert_eq!(
+        ResolvedCloud::new(&object, Location::Missing("north".into())).failure_domains,
+        zones
+    );
+    let own = |name: &str| FailureDomain {
+        name: name.into(),
+        ..FailureDomain::default()
+    };
     object.spec.failure_domains = vec![own("b"), own("a")];
-    for location in [Location::Cloud(zoned()), Location::BuiltIn, Location::Missing("north".into())] {
-        assert_eq!(ResolvedCloud::new(&object, location).failure_domains, [own("a"), own("b")]);
+    for location in [
+        Location::Cloud(zoned()),
+        Location::BuiltIn,
+        Location::Missing("north".into()),
+    ] {
+        assert_eq!(
+            ResolvedCloud::new(&object, location).failure_domains,
+            [own("a"), own("b")]
+        );
     }
 }
 
 #[test]
 fn a_load_balancer_is_in_the_region_of_all_zones_for_control_planes_or_in_none() {
     let region = |domains: &[FailureDomain]| {
-        ResolvedCloud { failure_domains: domains.to_vec(), ..ResolvedCloud::default() }.load_balancer_region()
+        ResolvedCloud {
+            failure_domains: domains.to_vec(),
+            ..ResolvedCloud::default()
+        }
+        .load_balancer_region()
     };
     let north = |name: &str| domain(name, true, "north");
     let edge = domain("edge", false, "edge");
-    assert_eq!(region(&[north("a"), north("b"), edge.clone()]), Some("north".into()));
+    assert_eq!(
+        region(&[north("a"), north("b"), edge.clone()]),
+        Some("north".into())
+    );
     assert_eq!(region(&[north("a"), domain("c", true, "south")]), None);
-    let without = FailureDomain { attributes: [].into(), ..north("b") };
-    for nowhere in [vec![], vec![edge], vec![without.clone()], vec![north("a"), without]] {
+    let without = FailureDomain {
+        attributes: [].into(),
+        ..north("b")
+    };
+    for nowhere in [
+        vec![],
+        vec![edge],
+        vec![without.clone()],
+        vec![north("a"), without],
+    ] {
         assert_eq!(region(&nowhere), None, "{nowhere:?}");
     }
 }
@@ -96,32 +145,59 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         operating_system: "windows".into(),
     };
     // The schema refuses a negative number.
-    let quotas = Quotas { instances: Some(9), vcpus: Some(-1), load_balancers: None };
-    let capacity = vec![Capacity { zone: "a".into(), count: 7, ..Capacity::default() }];
+    let quotas = Quotas {
+        instances: Some(9),
+        vcpus: Some(-1),
+        load_balancers: None,
+    };
+    let capacity = vec![Capacity {
+        zone: "a".into(),
+        count: 7,
+        ..Capacity::default()
+    }];
     let instance_types = types;
     let images = vec![windows];
     let duration = |text| GoDuration::parse(text).expect("a duration");
-    let fixed = Distribution::Fixed { duration: duration("5s") };
+    let fixed = Distribution::Fixed {
+        duration: duration("5s"),
+    };
     let spec = SimulatedCloudSpec {
         instance_types,
         images,
         quotas,
         capacity,
         seed: "otter".into(),
-        latency: CloudLatency { node: Some(Box::new(fixed)), ..Default::default() },
-        api: CloudApi { rate: Some(20), burst: Some(40), read_after_write_lag: Some(duration("2s")) },
+        latency: CloudLatency {
+            node: Some(Box::new(fixed)),
+            ..Default::default()
+        },
+        api: CloudApi {
+            rate: Some(20),
+            burst: Some(40),
+            read_after_write_lag: Some(duration("2s")),
+        },
         ..Default::default()
     };
     let numbers = |cpu: &str, memory: &str| {
-        let pairs = [("cpu", cpu), ("memory", memory), ("ephemeral-storage", "40Gi"), ("pods", "110")];
-        pairs.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into()
+        let pairs = [
+            ("cpu", cpu),
+            ("memory", memory),
+            ("ephemeral-storage", "40Gi"),
+            ("pods", "110"),
+        ];
+        pairs
+            .map(|(name, quantity)| (name.to_owned(), quantity.to_owned()))
+            .into()
     };
     let expected = CloudSpec {
         instance_types: vec![InstanceType {
             name: "m.large".into(),
             architecture: "arm64".into(),
             capacity: numbers("4", "8Gi"),
-            price: Price { on_demand: 500_000, spot: 125_000 },
+            price: Price {
+                on_demand: 500_000,
+                spot: 125_000,
+            },
         }],
         images: vec![Image {
             name: "windows-2025".into(),
@@ -132,7 +208,11 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
             instances: Some(9),
             processors: Some(0),
             load_balancers: None,
-            stock: vec![Stock { instance_type: None, zone: Some("a".into()), count: 7 }],
+            stock: vec![Stock {
+                instance_type: None,
+                zone: Some("a".into()),
+                count: 7,
+            }],
         },
         seed: Some(Seed::new("otter")),
         latencies: Latencies {
@@ -141,20 +221,36 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         },
         clock: ClockSetting::default(),
         api: ApiLimits {
-            calls: Some(CallRate { per_second: 20, burst: 40 }),
+            calls: Some(CallRate {
+                per_second: 20,
+                burst: 40,
+            }),
             read_after_write_lag: Duration::from_secs(2),
         },
     };
     assert_eq!(cloud_spec(&spec), expected);
     let built_in = built_in_cloud();
-    let large = built_in.instance_types.iter().find(|known| known.name == "large").expect("it is built in");
-    assert_eq!((large.architecture.as_str(), &large.capacity), ("amd64", &numbers("8", "16Gi")));
-    assert_eq!((built_in.images, built_in.limits, built_in.seed), (vec![], Limits::default(), None));
+    let large = built_in
+        .instance_types
+        .iter()
+        .find(|known| known.name == "large")
+        .expect("it is built in");
+    assert_eq!(
+        (large.architecture.as_str(), &large.capacity),
+        ("amd64", &numbers("8", "16Gi"))
+    );
+    assert_eq!(
+        (built_in.images, built_in.limits, built_in.seed),
+        (vec![], Limits::default(), None)
+    );
 }
 
 #[test]
 fn the_message_names_what_the_cloud_lacks_and_what_it_has() {
-    let unknown = CloudError::UnknownImage { wanted: "debian".into(), known: vec!["ubuntu".into()] };
+    let unknown = CloudError::UnknownImage {
+        wanted: "debian".into(),
+        known: vec!["ubuntu".into()],
+    };
     assert_eq!(message(&unknown), "The cloud has no image debian; it has ubuntu");
     let missing = CloudError::UnknownCloud("north".into());
     assert_eq!(message(&missing), "SimulatedCloud north does not exist");
@@ -163,13 +259,20 @@ fn the_message_names_what_the_cloud_lacks_and_what_it_has() {
 #[test]
 fn a_cluster_without_a_cloud_has_the_default_catalog() {
     let of = |location| ResolvedCloud::new(&cluster(), location).cloud_spec().to_owned();
-    let locations = [Location::BuiltIn, Location::Cloud(zoned()), Location::Missing("south".into())];
+    let locations = [
+        Location::BuiltIn,
+        Location::Cloud(zoned()),
+        Location::Missing("south".into()),
+    ];
     assert_eq!(locations.map(of), ["default", "north", "south"]);
 }
 
 #[test]
 fn an_offer_is_news_only_when_something_else_is_offered() {
-    let id = ClusterId { namespace: "default".into(), name: "demo".into() };
+    let id = ClusterId {
+        namespace: "default".into(),
+        name: "demo".into(),
+    };
     let resolved_clouds = ResolvedClouds::default();
     assert_eq!(resolved_clouds.of(&id), None);
     let of = |location| Arc::new(ResolvedCloud::new(&cluster(), location));

@@ -6,8 +6,7 @@ use std::sync::{Arc, Once};
 use kube::runtime::reflector::Store;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
 
-use crate::context::Context;
-use crate::restore_addresses;
+use crate::{context::Context, restore_addresses};
 
 /// A step of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +48,13 @@ impl StartUp {
         machines: Store<InMemoryMachine>,
         filtered: bool,
     ) -> Self {
-        Self { context, clusters, machines, filtered, taken: ORDER.map(|step| (step, Once::new())) }
+        Self {
+            context,
+            clusters,
+            machines,
+            filtered,
+            taken: ORDER.map(|step| (step, Once::new())),
+        }
     }
 
     /// Takes those of `needed` that were not taken before, and waits for those that another thread takes now.
@@ -60,7 +65,13 @@ impl StartUp {
     }
 
     fn carry_out(&self, step: Step) {
-        let Self { context, clusters, machines, filtered, taken: _ } = self;
+        let Self {
+            context,
+            clusters,
+            machines,
+            filtered,
+            taken: _,
+        } = self;
         match step {
             Step::Endpoints => restore_addresses::endpoints(context, clusters, *filtered),
             Step::Machines => restore_addresses::machines(context, machines),

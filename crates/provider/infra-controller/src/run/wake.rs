@@ -3,26 +3,34 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _, future, stream};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Resource, ResourceExt as _};
-use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::cloud::v1alpha1::{Fault, SimulatedCloud};
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool};
+use kube::{
+    Resource, ResourceExt as _,
+    runtime::reflector::{ObjectRef, Store},
+};
+use nephele_api::{
+    cloud::{
+        DEFAULT_NAME,
+        v1alpha1::{Fault, SimulatedCloud},
+    },
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
+};
 use nephele_cloud::Changed;
 use nephele_controller::{Runner, owner_of_kind};
 use nephele_model::ClusterId;
 
-use crate::claims::{Claimant, claimant};
-use crate::clouds;
-use crate::context::{
-    Context, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
-    labelled_cluster,
+use crate::{
+    claims::{Claimant, claimant},
+    clouds,
+    context::{
+        Context, cluster_of, infrastructure_of_cluster, infrastructure_of_machine, infrastructure_of_pool,
+        labelled_cluster,
+    },
+    fault, machine, machine_pool,
+    resolved_cloud::cloud_name,
+    secret::AuthoritySecret,
+    template::Template,
 };
-use crate::resolved_cloud::cloud_name;
-use crate::secret::AuthoritySecret;
-use crate::template::Template;
-use crate::{fault, machine, machine_pool};
 
 /// Reconciles an InMemoryCluster when its Cluster, its SimulatedCloud, its authorities, its claim or the simulated
 /// cluster changes.
@@ -48,7 +56,10 @@ pub(super) fn clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) 
         let lies_in = |object: &&Arc<InMemoryCluster>| {
             changed.may_be(object.metadata.namespace.as_deref(), cloud_name(object))
         };
-        let objects = objects.iter().filter(lies_in).map(|object| ObjectRef::from_obj(&**object));
+        let objects = objects
+            .iter()
+            .filter(lies_in)
+            .map(|object| ObjectRef::from_obj(&**object));
         stream::iter(objects.collect::<Vec<_>>())
     });
     runner
@@ -57,7 +68,9 @@ pub(super) fn clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) 
         .reconcile_on(in_cloud)
         .watches(&context.secrets, move |secret| {
             let named = AuthoritySecret::is_named_so(&secret.name_any());
-            labelled_cluster(secret.meta()).filter(|_| named).and_then(|id| of_secret(&id))
+            labelled_cluster(secret.meta())
+                .filter(|_| named)
+                .and_then(|id| of_secret(&id))
         })
         .reads(context.faults.cache())
         .reconcile_on(changed)
@@ -68,7 +81,11 @@ pub(super) fn clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) 
 fn claimants<K: Claimant + 'static>(
     context: &Arc<Context>,
 ) -> impl Stream<Item = ObjectRef<K>> + Send + 'static {
-    context.claims.cache().touched().filter_map(|claim| future::ready(claimant(&claim.metadata)))
+    context
+        .claims
+        .cache()
+        .touched()
+        .filter_map(|claim| future::ready(claimant(&claim.metadata)))
 }
 
 /// Reconciles a SimulatedCloud once the cloud has it, and when something in its namespace takes up or gives back room, or waits
@@ -108,7 +125,10 @@ pub(super) fn faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fa
             Changed::Usage(namespace) => {
                 let objects = store.state();
                 let of_namespace = |object: &&Arc<Fault>| object.namespace().as_ref() == Some(&namespace);
-                let may_spare = objects.iter().filter(of_namespace).filter(|object| fault::may_spare(object));
+                let may_spare = objects
+                    .iter()
+                    .filter(of_namespace)
+                    .filter(|object| fault::may_spare(object));
                 may_spare.map(|object| ObjectRef::from_obj(&**object)).collect()
             }
             Changed::Cluster(_) | Changed::Backends(_) | Changed::Machine(_) => Vec::new(),
@@ -122,7 +142,10 @@ pub(super) fn faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fa
 /// Reconciles an InMemoryMachine when its Machine, its Cluster, its claims, the simulated machine or the simulated
 /// cluster changes. A machine that waits for an extension is also reconciled when the registered extensions change.
 pub(super) fn machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) -> Runner<InMemoryMachine> {
-    let of = |context: &Arc<Context>| MachinesOf { context: Arc::clone(context), store: runner.store() };
+    let of = |context: &Arc<Context>| MachinesOf {
+        context: Arc::clone(context),
+        store: runner.store(),
+    };
     let of_cluster = of(context);
     let of_change = of(context);
     let of_wake = of(context);
@@ -131,7 +154,10 @@ pub(super) fn machines(runner: Runner<InMemoryMachine>, context: &Arc<Context>) 
         .watches(&context.machines, infrastructure_of_machine)
         .watches(&context.clusters, move |cluster: &Cluster| {
             let namespace = cluster.namespace().unwrap_or_default();
-            of_cluster.cluster(&ClusterId { namespace, name: cluster.name_any() })
+            of_cluster.cluster(&ClusterId {
+                namespace,
+                name: cluster.name_any(),
+            })
         })
         .reads(context.faults.cache())
         .reads(context.clouds.cache())
@@ -149,7 +175,9 @@ pub(super) fn machine_pools(
 ) -> Runner<InMemoryMachinePool> {
     let pools = context.machine_pools.store().clone();
     let of_pool = |name: &str, namespace: &str, pools: &Store<MachinePool>| {
-        pools.get(&ObjectRef::new(name).within(namespace)).and_then(|pool| infrastructure_of_pool(&pool))
+        pools
+            .get(&ObjectRef::new(name).within(namespace))
+            .and_then(|pool| infrastructure_of_pool(&pool))
     };
     let of_machines = pools.clone();
     let of_resolved_clouds = pools.clone();
@@ -174,7 +202,13 @@ pub(super) fn machine_pools(
         .watches(&context.machine_pools, infrastructure_of_pool)
         .watches(&context.clusters, move |cluster: &Cluster| {
             let namespace = cluster.namespace().unwrap_or_default();
-            of_cluster(&pools, &ClusterId { namespace, name: cluster.name_any() })
+            of_cluster(
+                &pools,
+                &ClusterId {
+                    namespace,
+                    name: cluster.name_any(),
+                },
+            )
         })
         .reconcile_on(triggers)
         .watches(&context.pool_machines, |machine: &InMemoryMachine| {
@@ -192,7 +226,9 @@ pub(super) fn machine_pools(
 pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) -> Runner<K> {
     let of_cluster = |store: &Store<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
         let objects = store.state();
-        let objects = objects.iter().filter(|object| cluster_of(object.meta()).as_ref() == Some(id));
+        let objects = objects
+            .iter()
+            .filter(|object| cluster_of(object.meta()).as_ref() == Some(id));
         objects.map(|object| ObjectRef::from_obj(&**object)).collect()
     };
     let of_clusters = runner.store();
@@ -212,12 +248,22 @@ pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) 
             changed.may_be(object.meta().namespace.as_deref(), DEFAULT_NAME)
                 && cluster_of(object.meta()).is_none()
         });
-        stream::iter(objects.map(|object| ObjectRef::from_obj(&**object)).collect::<Vec<_>>())
+        stream::iter(
+            objects
+                .map(|object| ObjectRef::from_obj(&**object))
+                .collect::<Vec<_>>(),
+        )
     });
     runner
         .watches(&context.clusters, move |cluster: &Cluster| {
             let namespace = cluster.namespace().unwrap_or_default();
-            of_cluster(&of_clusters, &ClusterId { namespace, name: cluster.name_any() })
+            of_cluster(
+                &of_clusters,
+                &ClusterId {
+                    namespace,
+                    name: cluster.name_any(),
+                },
+            )
         })
         .reads(context.clouds.cache())
         .reconcile_on(without_cluster)
@@ -248,13 +294,19 @@ struct MachinesOf {
 impl MachinesOf {
     fn cluster(&self, id: &ClusterId) -> Vec<ObjectRef<InMemoryMachine>> {
         let reference = |name: &str| ObjectRef::new(name).within(&id.namespace);
-        let machines = self.context.machine_index.of(id, |name| self.store.get(&reference(name)).is_some());
+        let machines = self
+            .context
+            .machine_index
+            .of(id, |name| self.store.get(&reference(name)).is_some());
         machines.iter().map(|name| reference(name)).collect()
     }
 
     fn namespace(&self, namespace: &str) -> Vec<ObjectRef<InMemoryMachine>> {
         let machines = self.context.machine_index.in_namespace(namespace);
-        machines.iter().map(|name| ObjectRef::new(name).within(namespace)).collect()
+        machines
+            .iter()
+            .map(|name| ObjectRef::new(name).within(namespace))
+            .collect()
     }
 }
 
@@ -262,7 +314,11 @@ fn all<K>(store: &Store<K>) -> Vec<ObjectRef<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect()
+    store
+        .state()
+        .iter()
+        .map(|object| ObjectRef::from_obj(&**object))
+        .collect()
 }
 
 fn all_of<K>(store: &Store<K>, namespace: &str) -> Vec<ObjectRef<K>>
@@ -270,6 +326,8 @@ where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     let objects = store.state();
-    let objects = objects.iter().filter(|object| object.meta().namespace.as_deref() == Some(namespace));
+    let objects = objects
+        .iter()
+        .filter(|object| object.meta().namespace.as_deref() == Some(namespace));
     objects.map(|object| ObjectRef::from_obj(&**object)).collect()
 }

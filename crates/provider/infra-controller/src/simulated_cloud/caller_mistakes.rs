@@ -11,7 +11,10 @@ pub(crate) fn status(found: &nephele_cloud::MistakesByCaller) -> Vec<MistakesByC
     let number = |number: u64| Some(i64::try_from(number).unwrap_or(i64::MAX));
     let of_caller = |caller: Caller| {
         let caller = caller.as_str();
-        let CallerMistakes { double_creates, missed_reads } = found.get(caller).copied()?;
+        let CallerMistakes {
+            double_creates,
+            missed_reads,
+        } = found.get(caller).copied()?;
         Some(MistakesByCaller {
             caller: caller.to_owned(),
             double_creates: number(double_creates),
@@ -23,11 +26,25 @@ pub(crate) fn status(found: &nephele_cloud::MistakesByCaller) -> Vec<MistakesByC
 
 /// What an earlier manager had found, according to the status.
 pub(crate) fn history(listed: &[MistakesByCaller]) -> nephele_cloud::MistakesByCaller {
-    let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok()).unwrap_or_default();
-    let of_caller = |MistakesByCaller { caller, double_creates, missed_reads }: &MistakesByCaller| {
+    let number = |value: Option<i64>| {
+        value
+            .and_then(|value| u64::try_from(value).ok())
+            .unwrap_or_default()
+    };
+    let of_caller = |MistakesByCaller {
+                         caller,
+                         double_creates,
+                         missed_reads,
+                     }: &MistakesByCaller| {
         let double_creates = number(*double_creates);
         let missed_reads = number(*missed_reads);
-        (caller.clone(), CallerMistakes { double_creates, missed_reads })
+        (
+            caller.clone(),
+            CallerMistakes {
+                double_creates,
+                missed_reads,
+            },
+        )
     };
     listed.iter().map(of_caller).collect()
 }
@@ -42,7 +59,13 @@ pub(crate) fn publish(
     for News { reason, action, note } in news(before, after) {
         let regarding = object.object_ref(&());
         let severity = Severity::Warning;
-        events.publish(Event { regarding, severity, reason, action, note });
+        events.publish(Event {
+            regarding,
+            severity,
+            reason,
+            action,
+            note,
+        });
     }
 }
 
@@ -89,7 +112,13 @@ mod tests {
 
     fn found(all: &[(&str, u64, u64)]) -> Vec<MistakesByCaller> {
         let one = |&(caller, double_creates, missed_reads): &(&str, _, _)| {
-            (caller.to_owned(), CallerMistakes { double_creates, missed_reads })
+            (
+                caller.to_owned(),
+                CallerMistakes {
+                    double_creates,
+                    missed_reads,
+                },
+            )
         };
         status(&all.iter().map(one).collect())
     }
@@ -111,13 +140,18 @@ mod tests {
     fn the_first_finding_of_a_kind_about_a_caller_is_news() {
         let told = |before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]| {
             let news = news(&found(before), &found(after));
-            news.into_iter().map(|News { reason, note, .. }| format!("{reason}: {note}")).collect::<Vec<_>>()
+            news.into_iter()
+                .map(|News { reason, note, .. }| format!("{reason}: {note}"))
+                .collect::<Vec<_>>()
         };
         let double = "DoubleCreate: The caller machine created another instance for a machine that had one; \
                       status.findings counts on";
         let missed = "MissedRead: A read of the caller cluster did not show a change that it had made before; \
                       status.findings counts on";
-        assert_eq!(told(&[], &[("machine", 1, 0), ("cluster", 0, 2)]), [missed, double]);
+        assert_eq!(
+            told(&[], &[("machine", 1, 0), ("cluster", 0, 2)]),
+            [missed, double]
+        );
         assert_eq!(told(&[("cluster", 1, 0)], &[("cluster", 1, 1)]), [missed]);
         assert_eq!(told(&[("machine", 1, 1)], &[("machine", 5, 2)]), [""; 0]);
     }

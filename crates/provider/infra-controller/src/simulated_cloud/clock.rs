@@ -8,9 +8,16 @@ use nephele_model::{ClockRate, GoDuration};
 
 /// The setting of the clock. A negative counter got past the schema, and counts as zero.
 pub(crate) fn setting(clock: &CloudClock) -> ClockSetting {
-    let CloudClock { rate, paused, steps, ahead } = clock;
+    let CloudClock {
+        rate,
+        paused,
+        steps,
+        ahead,
+    } = clock;
     ClockSetting {
-        rate: rate.as_ref().map_or(Rate::ONE, |rate| Rate::from_millionths(rate.millionths())),
+        rate: rate
+            .as_ref()
+            .map_or(Rate::ONE, |rate| Rate::from_millionths(rate.millionths())),
         is_paused: paused.unwrap_or(false),
         steps: u64::try_from(steps.unwrap_or(0)).unwrap_or(0),
         ahead: ahead.as_ref().map(GoDuration::get).unwrap_or_default(),
@@ -19,14 +26,40 @@ pub(crate) fn setting(clock: &CloudClock) -> ClockSetting {
 
 /// What an earlier manager did about the clock, according to the status. None if it did nothing.
 pub(crate) fn history(status: &CloudClockStatus) -> Option<ClockObservation> {
-    let CloudClockStatus { rate, paused, steps, ahead, since, time } = status.clone();
-    let setting = setting(&CloudClock { rate, paused, steps, ahead });
-    Some(ClockObservation { setting, since: since?.0, time: time?.0 })
+    let CloudClockStatus {
+        rate,
+        paused,
+        steps,
+        ahead,
+        since,
+        time,
+    } = status.clone();
+    let setting = setting(&CloudClock {
+        rate,
+        paused,
+        steps,
+        ahead,
+    });
+    Some(ClockObservation {
+        setting,
+        since: since?.0,
+        time: time?.0,
+    })
 }
 
 /// The clock as the status shows it.
 pub(crate) fn status(observed: ClockObservation) -> CloudClockStatus {
-    let ClockObservation { setting: ClockSetting { rate, is_paused, steps, ahead }, since, time } = observed;
+    let ClockObservation {
+        setting:
+            ClockSetting {
+                rate,
+                is_paused,
+                steps,
+                ahead,
+            },
+        since,
+        time,
+    } = observed;
     let instant = |at: Timestamp| Some(MicroTime(at));
     CloudClockStatus {
         rate: Some(ClockRate::of(rate.millionths())),
@@ -72,7 +105,11 @@ mod tests {
                 steps: 7,
                 ahead: Duration::from_secs(61),
             };
-            let observed = ClockObservation { setting, since: at(100), time: at(161) };
+            let observed = ClockObservation {
+                setting,
+                since: at(100),
+                time: at(161),
+            };
             let status = status(observed);
             let shown = (status.rate.as_ref(), status.ahead.as_ref());
             assert_eq!(

@@ -16,12 +16,20 @@ const ROUNDED: u64 = 2;
 /// The price of an instance type.
 pub(crate) fn price(known: &InstanceType) -> Price {
     let millionths = |price: &Option<Amount>| price.as_ref().map(Amount::millionths).unwrap_or_default();
-    Price { on_demand: millionths(&known.price), spot: millionths(&known.spot_price) }
+    Price {
+        on_demand: millionths(&known.price),
+        spot: millionths(&known.spot_price),
+    }
 }
 
 /// What an earlier manager had counted, according to the status.
 pub(crate) fn history(status: &CloudCost) -> Option<CostObservation> {
-    let CloudCost { total, per_hour, time, clusters } = status;
+    let CloudCost {
+        total,
+        per_hour,
+        time,
+        clusters,
+    } = status;
     let spent = |total: &Amount, per_hour: &Amount| Spent {
         total: total.millionths(),
         per_hour: per_hour.millionths(),
@@ -62,7 +70,9 @@ fn shown(observed: &CostObservation) -> CloudCost {
 
 /// Whether what is shown now follows from what is known: the same clusters cost the same in an hour, and have cost that.
 fn follows(known: &CloudCost, shown: &CloudCost, now: Timestamp) -> bool {
-    let (Some(known), Some(shown)) = (history(known), history(shown)) else { return false };
+    let (Some(known), Some(shown)) = (history(known), history(shown)) else {
+        return false;
+    };
     let passed = u128::try_from(now.as_microsecond() - known.time.as_microsecond());
     let Ok(passed) = passed else { return false };
     let grown = |Spent { total, per_hour }: Spent| {
@@ -73,7 +83,8 @@ fn follows(known: &CloudCost, shown: &CloudCost, now: Timestamp) -> bool {
             && grown(known).abs_diff(u128::from(shown.total)) <= u128::from(ROUNDED)
     };
     let pairs = |all: &BTreeMap<String, Spent>, other: &BTreeMap<String, Spent>| {
-        all.iter().all(|(name, spent)| other.get(name).is_some_and(|other| is_same(*spent, *other)))
+        all.iter()
+            .all(|(name, spent)| other.get(name).is_some_and(|other| is_same(*spent, *other)))
     };
     is_same(known.all, shown.all)
         && known.clusters.len() == shown.clusters.len()
@@ -93,7 +104,10 @@ mod tests {
         let one = |&(name, total, per_hour): &(&str, u64, u64)| (name.to_owned(), Spent { total, per_hour });
         CostObservation {
             time: at(second),
-            all: Spent { total: sum(|one| one.1), per_hour: sum(|one| one.2) },
+            all: Spent {
+                total: sum(|one| one.1),
+                per_hour: sum(|one| one.2),
+            },
             clusters: spent.iter().map(one).collect(),
         }
     }
@@ -101,10 +115,20 @@ mod tests {
     #[test]
     fn the_dearest_clusters_come_first_and_a_status_reads_back() {
         let names: Vec<_> = (0..25).map(|number| format!("c{number:02}")).collect();
-        let spent: Vec<_> = names.iter().zip(0..).map(|(name, total)| (name.as_str(), total, 5)).collect();
+        let spent: Vec<_> = names
+            .iter()
+            .zip(0..)
+            .map(|(name, total)| (name.as_str(), total, 5))
+            .collect();
         let shown = status(None, Some(observed(7, &spent))).expect("a cost");
-        assert_eq!((shown.total.as_str(), shown.per_hour.as_str()), ("0.0003", "0.000125"));
-        assert_eq!((shown.clusters.len(), shown.clusters[0].name.as_str()), (CLUSTER_COSTS_MAX, "c24"));
+        assert_eq!(
+            (shown.total.as_str(), shown.per_hour.as_str()),
+            ("0.0003", "0.000125")
+        );
+        assert_eq!(
+            (shown.clusters.len(), shown.clusters[0].name.as_str()),
+            (CLUSTER_COSTS_MAX, "c24")
+        );
         let few = observed(7, &[("a", 1_250_000, 192_000), ("b", 3, 0)]);
         let shown = status(None, Some(few.clone())).expect("a cost");
         assert_eq!(history(&shown), Some(few));
@@ -116,7 +140,11 @@ mod tests {
         let first = status(None, Some(observed(0, &[("a", 100, 3_600_000)]))).expect("a cost");
         let later = |spent: &[(&str, u64, u64)]| status(Some(&first), Some(observed(10, spent)));
         assert_eq!(later(&[("a", 10_100, 3_600_000)]), Some(first.clone()));
-        assert_eq!(later(&[("a", 10_101, 3_600_000)]), Some(first.clone()), "rounded otherwise");
+        assert_eq!(
+            later(&[("a", 10_101, 3_600_000)]),
+            Some(first.clone()),
+            "rounded otherwise"
+        );
         for other in [
             &[("a", 10_200, 3_600_000)][..],
             &[("a", 10_100, 7_200_000)],

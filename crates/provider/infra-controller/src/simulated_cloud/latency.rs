@@ -5,11 +5,27 @@ use nephele_cloud::{Latencies, Latency};
 use nephele_model::{Distribution, Stage};
 
 pub(crate) fn latencies(latency: &CloudLatency) -> Latencies {
-    let CloudLatency { vm, node, etcd, api_server, delete } = latency;
+    let CloudLatency {
+        vm,
+        node,
+        etcd,
+        api_server,
+        delete,
+    } = latency;
     let part = |wanted: &Option<Box<Distribution>>| wanted.as_deref().map(Latency::from);
-    let stages = [(Stage::Vm, vm), (Stage::Node, node), (Stage::Etcd, etcd), (Stage::ApiServer, api_server)];
-    let stages = stages.into_iter().filter_map(|(stage, wanted)| Some((stage.name(), part(wanted)?)));
-    Latencies { stages: stages.collect(), deletion: part(delete) }
+    let stages = [
+        (Stage::Vm, vm),
+        (Stage::Node, node),
+        (Stage::Etcd, etcd),
+        (Stage::ApiServer, api_server),
+    ];
+    let stages = stages
+        .into_iter()
+        .filter_map(|(stage, wanted)| Some((stage.name(), part(wanted)?)));
+    Latencies {
+        stages: stages.collect(),
+        deletion: part(delete),
+    }
 }
 
 #[cfg(test)]
@@ -28,24 +44,43 @@ mod tests {
     fn each_distribution_is_that_of_the_spec() {
         let seconds = Duration::from_secs;
         let cases = [
-            (json!({"fixed": {"duration": "1m30s"}}), Latency::Fixed(seconds(90))),
+            (
+                json!({"fixed": {"duration": "1m30s"}}),
+                Latency::Fixed(seconds(90)),
+            ),
             (
                 json!({"uniform": {"min": "1s", "max": "100h"}}),
-                Latency::Uniform { min: seconds(1), max: Latency::MAX },
+                Latency::Uniform {
+                    min: seconds(1),
+                    max: Latency::MAX,
+                },
             ),
             (
                 json!({"normal": {"mean": "3s", "standardDeviation": "1s"}}),
-                Latency::Normal { mean: seconds(3), standard_deviation: seconds(1) },
+                Latency::Normal {
+                    mean: seconds(3),
+                    standard_deviation: seconds(1),
+                },
             ),
             (
                 json!({"lognormal": {"median": "45s", "p99": "3m"}}),
-                Latency::Lognormal { median: seconds(45), p99: seconds(180) },
+                Latency::Lognormal {
+                    median: seconds(45),
+                    p99: seconds(180),
+                },
             ),
             (
                 json!({"triangular": {"min": "1s", "mode": "2s", "max": "9s"}}),
-                Latency::Triangular { min: seconds(1), mode: seconds(2), max: seconds(9) },
+                Latency::Triangular {
+                    min: seconds(1),
+                    mode: seconds(2),
+                    max: seconds(9),
+                },
             ),
-            (json!({"exponential": {"mean": "5s"}}), Latency::Exponential { mean: seconds(5) }),
+            (
+                json!({"exponential": {"mean": "5s"}}),
+                Latency::Exponential { mean: seconds(5) },
+            ),
             (
                 json!({"empirical": {"values": ["5s", "7s"]}}),
                 Latency::Empirical(vec![seconds(5), seconds(7)]),
@@ -54,7 +89,13 @@ mod tests {
         for (written, expected) in cases {
             let stages = [(Stage::ApiServer.name(), expected.clone())].into();
             let latencies = read(json!({"apiServer": written, "delete": written}));
-            assert_eq!(latencies, Latencies { stages, deletion: Some(expected) });
+            assert_eq!(
+                latencies,
+                Latencies {
+                    stages,
+                    deletion: Some(expected)
+                }
+            );
         }
         assert_eq!(read(json!({})), Latencies::default());
     }

@@ -8,22 +8,27 @@ pub(crate) mod cost;
 pub(crate) mod latency;
 pub(crate) mod record;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use nephele_api::cloud::is_being_restored;
-use nephele_api::cloud::v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus};
-use nephele_api::conditions::{self, condition, reasons, types};
+use nephele_api::{
+    cloud::{
+        is_being_restored,
+        v1alpha1::{LimitUsage, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus},
+    },
+    conditions::{self, condition, reasons, types},
+};
 use nephele_cloud::{CapacityUsage, CloudObservation};
 use nephele_controller::{Outcome, paused, unreadable};
 use nephele_model::{Capacity, Quota};
 use tracing::warn;
 
-use crate::context::Context;
-use crate::leaked::{self, load_balancers};
-use crate::report::{self, Report, StatusError};
+use crate::{
+    context::Context,
+    leaked::{self, load_balancers},
+    report::{self, Report, StatusError},
+};
 
 /// Reports the status of the SimulatedCloud, once the cloud has what its spec asks for.
 pub(crate) async fn reconcile(
@@ -40,7 +45,9 @@ pub(crate) async fn reconcile(
         return Ok(Outcome::WaitingOn("cloud"));
     }
     if let Some(message) = paused(&*object, None) {
-        let in_force = context.clouds.in_force(&object.namespace().unwrap_or_default(), &object.name_any());
+        let in_force = context
+            .clouds
+            .in_force(&object.namespace().unwrap_or_default(), &object.name_any());
         let mut reported = SimulatedCloud::clone(&object);
         let mut status = report::resting(&*object, &message, context.now());
         status.paused_spec = in_force.map(|object| object.spec.clone());
@@ -68,10 +75,20 @@ pub(crate) async fn reconcile(
     let mut reported = SimulatedCloud::clone(&object);
     reported.status = Some(status.clone());
     let outcome = report::write_status(&*object, &reported, &context, "SimulatedCloud").await?;
-    leaked::publish(&*object, &known.leaked_instances, &status.leaked_instances, &context.events);
+    leaked::publish(
+        &*object,
+        &known.leaked_instances,
+        &status.leaked_instances,
+        &context.events,
+    );
     let balancers = (&known.leaked_load_balancers, &status.leaked_load_balancers);
     load_balancers::publish(&*object, balancers.0, balancers.1, &context.events);
-    caller_mistakes::publish(&object, &known.caller_mistakes, &status.caller_mistakes, &context.events);
+    caller_mistakes::publish(
+        &object,
+        &known.caller_mistakes,
+        &status.caller_mistakes,
+        &context.events,
+    );
     Ok(outcome)
 }
 
@@ -98,18 +115,30 @@ fn delete_leaked(object: &SimulatedCloud, listed: &SimulatedCloudStatus, context
         }
         Err(error) => {
             let error = nephele_controller::chain(&error);
-            warn!(namespace, name, error, "Failed to delete what leaked from a SimulatedCloud");
+            warn!(
+                namespace,
+                name, error, "Failed to delete what leaked from a SimulatedCloud"
+            );
         }
     }
 }
 
 fn status(object: &SimulatedCloud, observed: CloudObservation, now: Timestamp) -> SimulatedCloudStatus {
     let mut report = Report::on(object, now);
-    if report.status.conditions.iter().any(|known| known.type_ == types::PAUSED) {
+    if report
+        .status
+        .conditions
+        .iter()
+        .any(|known| known.type_ == types::PAUSED)
+    {
         report = report.not_paused();
     }
     report.status.paused_spec = None;
-    let CloudObservation { machines, limits, record } = observed;
+    let CloudObservation {
+        machines,
+        limits,
+        record,
+    } = observed;
     record::write(record, &object.name_any(), &mut report.status);
     let leaked = report.status.leaked_instances.len() + report.status.leaked_load_balancers.len();
     report.status.leaked = Some(number(leaked as u64));
@@ -120,25 +149,51 @@ fn status(object: &SimulatedCloud, observed: CloudObservation, now: Timestamp) -
     let unreadable = unreadable(&object.metadata).map(str::to_owned);
     report.set(match unreadable.or_else(|| mistake(&object.spec)) {
         None => condition(types::READY, conditions::TRUE, reasons::READY, ""),
-        Some(message) => condition(types::READY, conditions::FALSE, reasons::INVALID_CONFIGURATION, message),
+        Some(message) => condition(
+            types::READY,
+            conditions::FALSE,
+            reasons::INVALID_CONFIGURATION,
+            message,
+        ),
     });
     report.status
 }
 
 fn limit_usage(usage: CapacityUsage) -> Option<LimitUsage> {
-    let CapacityUsage { capacity, limit, taken, waiting } = usage;
+    let CapacityUsage {
+        capacity,
+        limit,
+        taken,
+        waiting,
+    } = usage;
     let any = |name: Option<String>| name.unwrap_or_else(|| "*".to_owned());
     let name = match capacity {
-        Capacity::CloudQuota { of: Quota::Instances, .. } => "instances".to_owned(),
-        Capacity::CloudQuota { of: Quota::Processors, .. } => "vCPUs".to_owned(),
-        Capacity::CloudQuota { of: Quota::LoadBalancers, .. } => "loadBalancers".to_owned(),
-        Capacity::Stock { instance_type, zone, .. } => {
+        Capacity::CloudQuota {
+            of: Quota::Instances, ..
+        } => "instances".to_owned(),
+        Capacity::CloudQuota {
+            of: Quota::Processors,
+            ..
+        } => "vCPUs".to_owned(),
+        Capacity::CloudQuota {
+            of: Quota::LoadBalancers,
+            ..
+        } => "loadBalancers".to_owned(),
+        Capacity::Stock {
+            instance_type, zone, ..
+        } => {
             format!("capacity/{}/{}", any(instance_type), any(zone))
         }
         Capacity::Quota { .. } | Capacity::Zone(_) => return None,
     };
     let free = number(u64::from(limit).saturating_sub(taken));
-    Some(LimitUsage { name, limit: limit.into(), used: number(taken), free, waiting: number(waiting as u64) })
+    Some(LimitUsage {
+        name,
+        limit: limit.into(),
+        used: number(taken),
+        free,
+        waiting: number(waiting as u64),
+    })
 }
 
 fn number(number: u64) -> i64 {
@@ -148,8 +203,22 @@ fn number(number: u64) -> i64 {
 /// Whether a status differs from the one before in what is used or found, and in nothing else.
 fn differs_in_numbers_only(before: Option<&SimulatedCloudStatus>, status: &SimulatedCloudStatus) -> bool {
     let Some(before) = before else { return false };
-    let SimulatedCloudStatus { instances, waiting, usage, cost, caller_mistakes, .. } = status.clone();
-    let counted = SimulatedCloudStatus { instances, waiting, usage, cost, caller_mistakes, ..before.clone() };
+    let SimulatedCloudStatus {
+        instances,
+        waiting,
+        usage,
+        cost,
+        caller_mistakes,
+        ..
+    } = status.clone();
+    let counted = SimulatedCloudStatus {
+        instances,
+        waiting,
+        usage,
+        cost,
+        caller_mistakes,
+        ..before.clone()
+    };
     before != status && counted == *status
 }
 
@@ -163,7 +232,9 @@ fn mistake(spec: &SimulatedCloudSpec) -> Option<String> {
 /// A zone that is listed twice. The schema refuses it; this is for objects that got past the schema.
 fn zone_used_twice(spec: &SimulatedCloudSpec) -> Option<&str> {
     let mut seen = BTreeSet::new();
-    spec.zones().map(|(_, zone)| zone.name.as_str()).find(|name| !seen.insert(*name))
+    spec.zones()
+        .map(|(_, zone)| zone.name.as_str())
+        .find(|name| !seen.insert(*name))
 }
 
 #[cfg(test)]
@@ -181,7 +252,13 @@ mod tests {
     fn a_cloud_says_how_many_zones_it_has_and_whether_they_are_told_apart() {
         let region = |name: &str, zones: &[&str]| Region {
             name: name.into(),
-            zones: zones.iter().map(|name| Zone { name: (*name).into(), control_plane: None }).collect(),
+            zones: zones
+                .iter()
+                .map(|name| Zone {
+                    name: (*name).into(),
+                    control_plane: None,
+                })
+                .collect(),
         };
         let mut object = SimulatedCloud::default();
         object.metadata.generation = Some(2);
@@ -222,13 +299,21 @@ mod tests {
     #[test]
     fn a_cloud_says_how_much_of_its_limits_is_used() {
         let cloud_spec = || nephele_model::ResourceId::cloud("default", "north");
-        let quota = |of| Capacity::CloudQuota { cloud_spec: cloud_spec(), of };
+        let quota = |of| Capacity::CloudQuota {
+            cloud_spec: cloud_spec(),
+            of,
+        };
         let stock = |instance_type: Option<&str>| Capacity::Stock {
             cloud_spec: cloud_spec(),
             instance_type: instance_type.map(str::to_owned),
             zone: Some("a".into()),
         };
-        let used = |capacity, limit, taken, waiting| CapacityUsage { capacity, limit, taken, waiting };
+        let used = |capacity, limit, taken, waiting| CapacityUsage {
+            capacity,
+            limit,
+            taken,
+            waiting,
+        };
         let limits = vec![
             used(quota(Quota::Instances), 4, 3, 0),
             used(quota(Quota::Processors), 8, 12, 2),
@@ -237,13 +322,19 @@ mod tests {
             used(stock(None), 9, 3, 0),
         ];
         let object = SimulatedCloud::default();
-        let observed = CloudObservation { machines: 3, limits, ..CloudObservation::default() };
+        let observed = CloudObservation {
+            machines: 3,
+            limits,
+            ..CloudObservation::default()
+        };
         let told = status(&object, observed, at(5));
         assert_eq!((told.instances, told.waiting), (Some(3), Some(5)));
-        let numbers = told
-            .usage
-            .iter()
-            .map(|usage| (usage.name.as_str(), [usage.limit, usage.used, usage.free, usage.waiting]));
+        let numbers = told.usage.iter().map(|usage| {
+            (
+                usage.name.as_str(),
+                [usage.limit, usage.used, usage.free, usage.waiting],
+            )
+        });
         assert_eq!(
             numbers.collect::<Vec<_>>(),
             [
@@ -255,10 +346,19 @@ mod tests {
             ]
         );
         let none = status(&object, CloudObservation::default(), at(6));
-        let later = SimulatedCloudStatus { instances: Some(1), ..none.clone() };
+        let later = SimulatedCloudStatus {
+            instances: Some(1),
+            ..none.clone()
+        };
         assert!(differs_in_numbers_only(Some(&none), &later));
         assert!(!differs_in_numbers_only(Some(&none), &none));
         assert!(!differs_in_numbers_only(None, &none));
-        assert!(!differs_in_numbers_only(Some(&none), &SimulatedCloudStatus { zones: Some(9), ..later }));
+        assert!(!differs_in_numbers_only(
+            Some(&none),
+            &SimulatedCloudStatus {
+                zones: Some(9),
+                ..later
+            }
+        ));
     }
 }

@@ -8,7 +8,12 @@ use crate::leaked;
 
 /// Writes a record into the status of the SimulatedCloud of this name.
 pub(super) fn write(record: CloudRecord, name: &str, status: &mut SimulatedCloudStatus) {
-    let CloudRecord { clock, leaked, cost, caller_mistakes } = record;
+    let CloudRecord {
+        clock,
+        leaked,
+        cost,
+        caller_mistakes,
+    } = record;
     status.clock = clock.map(clock::status);
     (status.leaked_instances, status.leaked_load_balancers) = leaked::to_api(&leaked, name);
     status.cost = cost::status(status.cost.as_ref(), cost);
@@ -17,7 +22,11 @@ pub(super) fn write(record: CloudRecord, name: &str, status: &mut SimulatedCloud
 
 /// The record in the status of the SimulatedCloud of this name.
 pub(crate) fn read(status: &SimulatedCloudStatus, namespace: &str, name: &str) -> CloudRecord {
-    let SimulatedCloudStatus { leaked_instances, leaked_load_balancers, .. } = status;
+    let SimulatedCloudStatus {
+        leaked_instances,
+        leaked_load_balancers,
+        ..
+    } = status;
     CloudRecord {
         clock: status.clock.as_ref().and_then(clock::history),
         leaked: leaked::of_status(leaked_instances, leaked_load_balancers, namespace, name),
@@ -41,7 +50,10 @@ mod tests {
     use super::*;
 
     fn cluster() -> ClusterId {
-        ClusterId { namespace: "ns".into(), name: "demo".into() }
+        ClusterId {
+            namespace: "ns".into(),
+            name: "demo".into(),
+        }
     }
 
     fn at() -> impl Strategy<Value = Timestamp> {
@@ -52,18 +64,39 @@ mod tests {
     fn clock() -> impl Strategy<Value = ClockObservation> {
         let rate = (10_000_u64..=1_000_000_000).prop_map(Rate::from_millionths);
         let ahead = (0_u64..1_000_000).prop_map(Duration::from_secs);
-        (rate, any::<bool>(), 0..=i64::MAX.unsigned_abs(), ahead, at(), at()).prop_map(
-            |(rate, is_paused, steps, ahead, since, time)| {
-                let setting = ClockSetting { rate, is_paused, steps, ahead };
-                ClockObservation { setting, since, time }
-            },
+        (
+            rate,
+            any::<bool>(),
+            0..=i64::MAX.unsigned_abs(),
+            ahead,
+            at(),
+            at(),
         )
+            .prop_map(|(rate, is_paused, steps, ahead, since, time)| {
+                let setting = ClockSetting {
+                    rate,
+                    is_paused,
+                    steps,
+                    ahead,
+                };
+                ClockObservation { setting, since, time }
+            })
     }
 
     fn leaked() -> impl Strategy<Value = Leaked<Timestamp>> {
-        (at(), prop::option::of("[a-z]{1,5}"), any::<u32>(), any::<bool>(), 0..16_usize).prop_map(
-            |(since, instance_type, processors, is_spot, addresses)| Leaked {
-                id: MachineId { cluster: cluster(), name: "m".into() }.resource(),
+        (
+            at(),
+            prop::option::of("[a-z]{1,5}"),
+            any::<u32>(),
+            any::<bool>(),
+            0..16_usize,
+        )
+            .prop_map(|(since, instance_type, processors, is_spot, addresses)| Leaked {
+                id: MachineId {
+                    cluster: cluster(),
+                    name: "m".into(),
+                }
+                .resource(),
                 since,
                 fault: "f".into(),
                 addresses: (0..addresses).map(|number| format!("10.0.0.{number}")).collect(),
@@ -75,8 +108,7 @@ mod tests {
                     processors,
                     market: if is_spot { Market::Spot } else { Market::OnDemand },
                 },
-            },
-        )
+            })
     }
 
     fn leaked_load_balancer() -> impl Strategy<Value = Leaked<Timestamp>> {
@@ -85,8 +117,14 @@ mod tests {
             since,
             fault: "f".into(),
             addresses: Vec::new(),
-            endpoint: port.map(|port| Endpoint { host: "cloud.example".into(), port }),
-            footprint: Footprint { cloud_spec: "north".into(), ..Footprint::default() },
+            endpoint: port.map(|port| Endpoint {
+                host: "cloud.example".into(),
+                port,
+            }),
+            footprint: Footprint {
+                cloud_spec: "north".into(),
+                ..Footprint::default()
+            },
         })
     }
 
@@ -97,11 +135,19 @@ mod tests {
     }
 
     fn caller_mistakes() -> impl Strategy<Value = MistakesByCaller> {
-        let found = (0..=i64::MAX.unsigned_abs(), 0..=i64::MAX.unsigned_abs())
-            .prop_map(|(double_creates, missed_reads)| CallerMistakes { double_creates, missed_reads });
+        let found = (0..=i64::MAX.unsigned_abs(), 0..=i64::MAX.unsigned_abs()).prop_map(
+            |(double_creates, missed_reads)| CallerMistakes {
+                double_creates,
+                missed_reads,
+            },
+        );
         prop::collection::vec(prop::option::of(found), Caller::ALL.len()).prop_map(|found| {
             let callers = Caller::ALL.map(|caller| caller.as_str().to_owned());
-            callers.into_iter().zip(found).filter_map(|(caller, found)| Some((caller, found?))).collect()
+            callers
+                .into_iter()
+                .zip(found)
+                .filter_map(|(caller, found)| Some((caller, found?)))
+                .collect()
         })
     }
 
@@ -127,7 +173,10 @@ mod tests {
 
     #[test]
     fn an_empty_status_has_an_empty_record() {
-        assert_eq!(read(&SimulatedCloudStatus::default(), "ns", "north"), CloudRecord::default());
+        assert_eq!(
+            read(&SimulatedCloudStatus::default(), "ns", "north"),
+            CloudRecord::default()
+        );
         let mut status = SimulatedCloudStatus::default();
         write(CloudRecord::default(), "north", &mut status);
         assert_eq!(status, SimulatedCloudStatus::default());

@@ -7,8 +7,7 @@ use nephele_api::infrastructure::v1beta2::{
 use nephele_cloud::Model;
 
 use super::Template;
-use crate::expected_capacity::CapacityAndNodeInfo;
-use crate::resolved_cloud::model;
+use crate::{expected_capacity::CapacityAndNodeInfo, resolved_cloud::model};
 
 impl Template for InMemoryMachineTemplate {
     fn model(&self) -> Model {
@@ -19,7 +18,10 @@ impl Template for InMemoryMachineTemplate {
     fn saying(&self, (capacity, node_info): CapacityAndNodeInfo) -> Self {
         let status = InMemoryMachineTemplateStatus { capacity, node_info };
         let silent = self.status.is_none() && status == InMemoryMachineTemplateStatus::default();
-        Self { status: (!silent).then_some(status), ..self.clone() }
+        Self {
+            status: (!silent).then_some(status),
+            ..self.clone()
+        }
     }
 }
 
@@ -33,6 +35,9 @@ impl Template for InMemoryMachinePoolTemplate {
     fn saying(&self, (capacity, node_info): CapacityAndNodeInfo) -> Self {
         let status = InMemoryMachinePoolTemplateStatus { capacity, node_info };
         let silent = self.status.is_none() && status == InMemoryMachinePoolTemplateStatus::default();
-        Self { status: (!silent).then_some(status), ..self.clone() }
+        Self {
+            status: (!silent).then_some(status),
+            ..self.clone()
+        }
     }
 }

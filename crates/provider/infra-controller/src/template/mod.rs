@@ -5,19 +5,21 @@ mod kinds;
 
 use std::sync::Arc;
 
-use kube::core::NamespaceResourceScope;
-use kube::core::object::HasStatus;
-use kube::{Resource, ResourceExt as _};
-use nephele_api::cloud::DEFAULT_NAME;
-use nephele_api::core::Cluster;
+use kube::{
+    Resource, ResourceExt as _,
+    core::{NamespaceResourceScope, object::HasStatus},
+};
+use nephele_api::{cloud::DEFAULT_NAME, core::Cluster};
 use nephele_cloud::Model;
 use nephele_controller::{Kind, Outcome, paused, unreadable};
 use serde::Serialize;
 
-use crate::context::{Context, cluster_of};
-use crate::expected_capacity::{CapacityAndNodeInfo, ExpectedCapacity};
-use crate::report::{self, StatusError};
-use crate::resolved_cloud::{Location, ResolvedCloud};
+use crate::{
+    context::{Context, cluster_of},
+    expected_capacity::{CapacityAndNodeInfo, ExpectedCapacity},
+    report::{self, StatusError},
+    resolved_cloud::{Location, ResolvedCloud},
+};
 
 /// A template kind whose status has the capacity and node info of its machines.
 pub(crate) trait Template:
@@ -69,7 +71,10 @@ pub(crate) async fn reconcile<K: Template>(
 fn of_namespace<K: Template>(object: &K, context: &Context) -> ResolvedCloud {
     let namespace = object.namespace().unwrap_or_default();
     let found = context.clouds.in_force(&namespace, DEFAULT_NAME);
-    ResolvedCloud { location: found.map_or(Location::BuiltIn, Location::Cloud), ..ResolvedCloud::default() }
+    ResolvedCloud {
+        location: found.map_or(Location::BuiltIn, Location::Cloud),
+        ..ResolvedCloud::default()
+    }
 }
 
 fn plan<K: Template>(object: &K, cluster: Option<&Cluster>, expected_capacity: &ExpectedCapacity) -> Plan {

@@ -1,9 +1,9 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use nephele_api::infrastructure::v1beta2::{
-    InMemoryMachinePoolTemplate, InMemoryMachineTemplate, PoolMachine,
+use nephele_api::{
+    infrastructure::v1beta2::{InMemoryMachinePoolTemplate, InMemoryMachineTemplate, PoolMachine},
+    labels,
 };
-use nephele_api::labels;
 use nephele_cloud::Hardware;
 use nephele_model::ClusterId;
 use nephele_testkit::objects;
@@ -49,9 +49,15 @@ fn templates_say_what_their_machines_have() {
     assert_eq!(said(&template(""), &of_usual), usual);
     let mut pools = InMemoryMachinePoolTemplate::default();
     assert_eq!(said(&pools, &of_usual), usual);
-    let machine = PoolMachine { instance_type: "large".into(), ..PoolMachine::default() };
+    let machine = PoolMachine {
+        instance_type: "large".into(),
+        ..PoolMachine::default()
+    };
     pools.spec.template.spec.template = Some(machine);
-    assert_eq!((said(&pools, &of_large), pools.model()), (large, model("large", "", "")));
+    assert_eq!(
+        (said(&pools, &of_large), pools.model()),
+        (large, model("large", "", ""))
+    );
 }
 
 #[test]
@@ -59,8 +65,13 @@ fn a_template_of_an_unknown_type_says_nothing() {
     let mut object = template("huge");
     assert_eq!(said(&object, &ExpectedCapacity::Nothing), Value::Null);
     // A template whose instance type is gone has no values any more.
-    object.status =
-        template("large").saying(ExpectedCapacity::Machines(Default::default()).told().expect("said")).status;
+    object.status = template("large")
+        .saying(
+            ExpectedCapacity::Machines(Default::default())
+                .told()
+                .expect("said"),
+        )
+        .status;
     assert_eq!(said(&object, &ExpectedCapacity::Nothing), json!({}));
 }
 
@@ -75,7 +86,10 @@ fn a_template_is_left_alone_while_paused_or_going_or_before_its_cluster_is_there
     let mut paused = object.clone();
     objects::annotate(&mut paused, nephele_controller::PAUSED_ANNOTATION, "");
     assert_eq!(plan(&paused, None, &expected_capacity), waiting);
-    assert_eq!(plan(&object, None, &ExpectedCapacity::Open), Plan::Leave(Outcome::WaitingOn("cluster")));
+    assert_eq!(
+        plan(&object, None, &ExpectedCapacity::Open),
+        Plan::Leave(Outcome::WaitingOn("cluster"))
+    );
     let mut going = object;
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     assert_eq!(plan(&going, None, &expected_capacity), Plan::Leave(Outcome::Done));
@@ -83,7 +97,12 @@ fn a_template_is_left_alone_while_paused_or_going_or_before_its_cluster_is_there
 
 #[test]
 fn a_template_is_for_the_cluster_that_owns_it_or_that_its_label_names() {
-    let id = |name: &str| Some(ClusterId { namespace: "default".into(), name: name.into() });
+    let id = |name: &str| {
+        Some(ClusterId {
+            namespace: "default".into(),
+            name: name.into(),
+        })
+    };
     let mut object = template("");
     assert_eq!(cluster_of(object.meta()), None);
     objects::label(&mut object, labels::CLUSTER_NAME, "labelled");

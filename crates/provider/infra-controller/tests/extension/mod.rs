@@ -6,8 +6,7 @@ use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use nephele_api::cloud::v1alpha1::CloudExtensionConfig;
-use nephele_api::conditions;
+use nephele_api::{cloud::v1alpha1::CloudExtensionConfig, conditions};
 use nephele_machine_hooks::{
     AfterMachineDelete, AfterMachineDeleteResponse, BeforeMachineCreate, BeforeMachineCreateResponse,
     Instance, catalog,
@@ -61,12 +60,18 @@ impl Extension {
         let mut authority = CertificateParams::new(Vec::new()).expect("parameters");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority_key = KeyPair::generate().expect("a key");
-        let pem = authority.self_signed(&authority_key).expect("a certificate").pem();
+        let pem = authority
+            .self_signed(&authority_key)
+            .expect("a certificate")
+            .pem();
         let issuer = Issuer::new(authority, authority_key);
         let key = KeyPair::generate().expect("a key");
         let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters");
         let leaf = leaf.signed_by(&key, &issuer).expect("a certificate");
-        let script = Script { say: watch::Sender::new(say), asked: watch::Sender::default() };
+        let script = Script {
+            say: watch::Sender::new(say),
+            asked: watch::Sender::default(),
+        };
         let mut extension = Self {
             script,
             authority: pem,
@@ -86,31 +91,56 @@ impl Extension {
         let before = self.script.clone();
         let after = self.script.clone();
         let mount = Mount::new(catalog())
-            .on_with(BeforeMachineCreate, "quota", self.options.clone(), move |request, _| {
-                let objects = [&request.cluster, &request.machine, &request.infrastructure_machine];
-                let question = question("BeforeMachineCreate", objects, &request.instance);
-                let said = before.note(question);
-                async move {
-                    match said {
-                        Say::Go => Ok(BeforeMachineCreateResponse::default()),
-                        Say::Wait(seconds, why) => Ok(BeforeMachineCreateResponse::retry_after(seconds, why)),
-                        Say::Fail(why) => Err(Failure::new(why)),
+            .on_with(
+                BeforeMachineCreate,
+                "quota",
+                self.options.clone(),
+                move |request, _| {
+                    let objects = [
+                        &request.cluster,
+                        &request.machine,
+                        &request.infrastructure_machine,
+                    ];
+                    let question = question("BeforeMachineCreate", objects, &request.instance);
+                    let said = before.note(question);
+                    async move {
+                        match said {
+                            Say::Go => Ok(BeforeMachineCreateResponse::default()),
+                            Say::Wait(seconds, why) => {
+                                Ok(BeforeMachineCreateResponse::retry_after(seconds, why))
+                            }
+                            Say::Fail(why) => Err(Failure::new(why)),
+                        }
                     }
-                }
-            })
-            .on_with(AfterMachineDelete, "cleanup", self.options.clone(), move |request, _| {
-                let objects = [&request.cluster, &request.machine, &request.infrastructure_machine];
-                let question = question("AfterMachineDelete", objects, &request.instance);
-                let said = after.note(question);
-                async move {
-                    match said {
-                        Say::Go => Ok(AfterMachineDeleteResponse::default()),
-                        Say::Wait(seconds, why) => Ok(AfterMachineDeleteResponse::retry_after(seconds, why)),
-                        Say::Fail(why) => Err(Failure::new(why)),
+                },
+            )
+            .on_with(
+                AfterMachineDelete,
+                "cleanup",
+                self.options.clone(),
+                move |request, _| {
+                    let objects = [
+                        &request.cluster,
+                        &request.machine,
+                        &request.infrastructure_machine,
+                    ];
+                    let question = question("AfterMachineDelete", objects, &request.instance);
+                    let said = after.note(question);
+                    async move {
+                        match said {
+                            Say::Go => Ok(AfterMachineDeleteResponse::default()),
+                            Say::Wait(seconds, why) => {
+                                Ok(AfterMachineDeleteResponse::retry_after(seconds, why))
+                            }
+                            Say::Fail(why) => Err(Failure::new(why)),
+                        }
                     }
-                }
-            });
-        let service = Served::new().mount("/machines", mount).build().expect("an extension");
+                },
+            );
+        let service = Served::new()
+            .mount("/machines", mount)
+            .build()
+            .expect("an extension");
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(serve(service, listener, self.tls.clone(), shutdown.clone()));
         self.running = Some((shutdown, task));
@@ -133,7 +163,12 @@ impl Extension {
 
     /// How often a hook was called so far.
     pub(crate) fn count(&self, hook: &str) -> usize {
-        self.script.asked.borrow().iter().filter(|question| question.hook == hook).count()
+        self.script
+            .asked
+            .borrow()
+            .iter()
+            .filter(|question| question.hook == hook)
+            .count()
     }
 
     /// Waits until a hook was called this many times.
@@ -142,7 +177,9 @@ impl Extension {
         let enough =
             |asked: &Vec<Question>| asked.iter().filter(|question| question.hook == hook).count() >= count;
         let waited = tokio::time::timeout(PATIENCE, asked.wait_for(enough)).await;
-        waited.unwrap_or_else(|_| panic!("waited for {count} of {hook}: {:?}", self.asked())).expect("kept");
+        waited
+            .unwrap_or_else(|_| panic!("waited for {count} of {hook}: {:?}", self.asked()))
+            .expect("kept");
     }
 
     /// Registers the extension by this name, for the selected namespaces, and waits until it is discovered.
@@ -159,7 +196,10 @@ impl Extension {
             },
         }))
         .expect("an object");
-        configs(api).create(&PostParams::default(), &object).await.expect("it is taken");
+        configs(api)
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("it is taken");
         let discovered = |object: Option<&CloudExtensionConfig>| {
             let status = object.and_then(|object| object.status.as_ref());
             status.is_some_and(|status| conditions::is_true(&status.conditions, "Discovered"))
@@ -173,13 +213,18 @@ pub(crate) fn configs(api: &ManagementApi) -> Api<CloudExtensionConfig> {
 }
 
 pub(crate) async fn unregister(api: &ManagementApi, name: &str) {
-    configs(api).delete(name, &DeleteParams::default()).await.expect("it is deleted");
+    configs(api)
+        .delete(name, &DeleteParams::default())
+        .await
+        .expect("it is deleted");
 }
 
 /// Changes something in a registration that does not concern machines.
 pub(crate) async fn touch(api: &ManagementApi, name: &str) {
     let patch = json!({ "spec": { "settings": { "most": "4" } } });
-    let patched = configs(api).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    let patched = configs(api)
+        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
     assert_eq!(patched.expect("it is patched").name_any(), name);
 }
 
@@ -197,6 +242,10 @@ fn question(hook: &'static str, objects: [&Object; 3], instance: &Instance) -> Q
         hook,
         machine: objects[2].name().to_owned(),
         instance: instance.clone(),
-        objects: objects.into_iter().filter(|object| !object.is_absent()).map(name).collect(),
+        objects: objects
+            .into_iter()
+            .filter(|object| !object.is_absent())
+            .map(name)
+            .collect(),
     }
 }

@@ -3,8 +3,10 @@
 use std::{net::Ipv4Addr, num::NonZeroU16, path::PathBuf, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::ResourceExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::{
+    ResourceExt as _,
+    api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams},
+};
 use nephele_api::{
     conditions::{self, types},
     core::{Cluster, Machine},
@@ -90,8 +92,12 @@ impl World {
             state_directory,
             refused,
         } = setup.clone();
-        let Backstage { client, registry, services, shutdown } =
-            Backstage::of(api.refusing(refused), api.clock());
+        let Backstage {
+            client,
+            registry,
+            services,
+            shutdown,
+        } = Backstage::of(api.refusing(refused), api.clock());
         let config = CloudConfig {
             advertise_host: advertise_host.into(),
             bind_address: Ipv4Addr::LOCALHOST.into(),
@@ -134,7 +140,12 @@ impl World {
         };
         let run =
             nephele_infra_controller::run(client, cloud.clone(), hooks, services, settings, shutdown.clone());
-        Self { api, cloud, setup, running: Stage::of(shutdown, run) }
+        Self {
+            api,
+            cloud,
+            setup,
+            running: Stage::of(shutdown, run),
+        }
     }
 
     /// Stops the controllers and the cloud; both lose their memory.
@@ -164,11 +175,17 @@ impl World {
     }
 
     pub(crate) fn id(cluster: &str) -> ClusterId {
-        ClusterId { namespace: NAMESPACE.into(), name: cluster.into() }
+        ClusterId {
+            namespace: NAMESPACE.into(),
+            name: cluster.into(),
+        }
     }
 
     pub(crate) fn machine_id(cluster: &str, name: &str) -> MachineId {
-        MachineId { cluster: Self::id(cluster), name: name.into() }
+        MachineId {
+            cluster: Self::id(cluster),
+            name: name.into(),
+        }
     }
 
     /// Creates a Cluster with its InMemoryCluster, and waits until core has marked it as provisioned.
@@ -176,7 +193,9 @@ impl World {
         let cluster = self.api.create(&objects::cluster(name)).await;
         self.api.create(&objects::in_memory_cluster(&cluster)).await;
         let object = self.provisioned(name).await;
-        self.api.patch_status::<Cluster>(name, &json!(objects::provisioned(false))).await;
+        self.api
+            .patch_status::<Cluster>(name, &json!(objects::provisioned(false)))
+            .await;
         object
     }
 
@@ -217,17 +236,23 @@ impl World {
         object: &DynamicObject,
     ) -> DynamicObject {
         let api: Api<DynamicObject> = Api::namespaced_with(self.api.client(), NAMESPACE, resource);
-        api.create(&PostParams::default(), object).await.expect("the object is taken")
+        api.create(&PostParams::default(), object)
+            .await
+            .expect("the object is taken")
     }
 
     pub(crate) async fn provisioned(&self, name: &str) -> InMemoryCluster {
-        self.api.eventually(name, "to be provisioned", InMemoryCluster::is_provisioned).await
+        self.api
+            .eventually(name, "to be provisioned", InMemoryCluster::is_provisioned)
+            .await
     }
 
     /// The Secrets that the control plane provider creates.
     pub(crate) async fn authorities(&self, cluster: &str) {
         for purpose in [Purpose::Cluster, Purpose::Etcd] {
-            self.api.create(&objects::authority_secret(cluster, purpose)).await;
+            self.api
+                .create(&objects::authority_secret(cluster, purpose))
+                .await;
         }
     }
 
@@ -250,7 +275,9 @@ impl World {
 
     /// The foreign IPAM provider adds its finalizer to a claim.
     pub(crate) async fn claimed(&self, claim: &str) -> IPAddressClaim {
-        self.api.eventually::<IPAddressClaim>(claim, "to be made", |_| true).await;
+        self.api
+            .eventually::<IPAddressClaim>(claim, "to be made", |_| true)
+            .await;
         let finalizers = json!({ "metadata": { "finalizers": [FOREIGN_FINALIZER] } });
         self.api.patch::<IPAddressClaim>(claim, &finalizers).await
     }
@@ -261,7 +288,9 @@ impl World {
             "type": "Ready", "status": "False", "reason": reason, "message": message,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
-        self.api.patch_status::<IPAddressClaim>(claim, &json!({ "conditions": [ready] })).await;
+        self.api
+            .patch_status::<IPAddressClaim>(claim, &json!({ "conditions": [ready] }))
+            .await;
     }
 
     /// The foreign IPAM provider gives a claim its address, in an IPAddress with another name than the claim.
@@ -269,7 +298,9 @@ impl World {
         let claim = self.api.get::<IPAddressClaim>(claim).await;
         let name = format!("address-of-{}", claim.name_any());
         let spec = IPAddressSpec {
-            claim_ref: NameReference { name: claim.name_any() },
+            claim_ref: NameReference {
+                name: claim.name_any(),
+            },
             pool_ref: claim.spec.pool_ref.clone(),
             address: address.into(),
             prefix: Some(prefix),
@@ -280,7 +311,9 @@ impl World {
         objects::own(&mut object, &claim);
         self.api.create(&object).await;
         let bound = json!({ "addressRef": { "name": name } });
-        self.api.patch_status::<IPAddressClaim>(&claim.name_any(), &bound).await;
+        self.api
+            .patch_status::<IPAddressClaim>(&claim.name_any(), &bound)
+            .await;
     }
 
     /// The foreign IPAM provider has released the address of a claim.
@@ -295,7 +328,9 @@ impl World {
     }
 
     pub(crate) async fn ready(&self, machine: &InMemoryMachine) -> InMemoryMachine {
-        self.api.eventually(&machine.name_any(), "to be ready", is_ready).await
+        self.api
+            .eventually(&machine.name_any(), "to be ready", is_ready)
+            .await
     }
 
     pub(crate) async fn waits(&self, machine: &InMemoryMachine, expected: &str) -> InMemoryMachine {
@@ -309,28 +344,40 @@ impl World {
 
     pub(crate) async fn paused(&self, machine: &str, message: &str) -> InMemoryMachine {
         self.api
-            .eventually(machine, &format!("to be paused: {message}"), |machine: &InMemoryMachine| {
-                is_paused(&machine.status.clone().unwrap_or_default().conditions, message)
-            })
+            .eventually(
+                machine,
+                &format!("to be paused: {message}"),
+                |machine: &InMemoryMachine| {
+                    is_paused(&machine.status.clone().unwrap_or_default().conditions, message)
+                },
+            )
             .await
     }
 
     /// The InMemoryCluster once its condition says that it is paused: a machine may be paused earlier.
     pub(crate) async fn paused_cluster(&self, name: &str, message: &str) -> InMemoryCluster {
         self.api
-            .eventually(name, &format!("to be paused: {message}"), |cluster: &InMemoryCluster| {
-                is_paused(&cluster.status.clone().unwrap_or_default().conditions, message)
-            })
+            .eventually(
+                name,
+                &format!("to be paused: {message}"),
+                |cluster: &InMemoryCluster| {
+                    is_paused(&cluster.status.clone().unwrap_or_default().conditions, message)
+                },
+            )
             .await
     }
 
     /// The InMemoryCluster once its authorities are in use.
     pub(crate) async fn settled_cluster(&self, object: &InMemoryCluster) -> InMemoryCluster {
         self.api
-            .eventually(&object.name_any(), "to use its authorities", |object: &InMemoryCluster| {
-                let status = object.status.clone().unwrap_or_default();
-                conditions::is_true(&status.conditions, types::CERTIFICATE_AUTHORITIES_AVAILABLE)
-            })
+            .eventually(
+                &object.name_any(),
+                "to use its authorities",
+                |object: &InMemoryCluster| {
+                    let status = object.status.clone().unwrap_or_default();
+                    conditions::is_true(&status.conditions, types::CERTIFICATE_AUTHORITIES_AVAILABLE)
+                },
+            )
             .await
     }
 
@@ -348,8 +395,14 @@ impl World {
 
     /// The writes to objects of this name so far, as verb and resource.
     pub(crate) fn writes(&self, name: &str) -> Vec<String> {
-        let writes = self.api.take_writes().into_iter().filter(|write| write.name == name);
-        writes.map(|write| format!("{} {}", write.verb, write.resource)).collect()
+        let writes = self
+            .api
+            .take_writes()
+            .into_iter()
+            .filter(|write| write.name == name);
+        writes
+            .map(|write| format!("{} {}", write.verb, write.resource))
+            .collect()
     }
 
     /// Waits until something holds for the cloud. It polls, because the cloud does not report that a cluster was
@@ -363,7 +416,11 @@ const FOREIGN_FINALIZER: &str = "ipam.example/hold";
 
 /// A pool of a kind that our IPAM provider does not know.
 pub(crate) fn foreign_pool(name: &str) -> PoolReference {
-    PoolReference { api_group: "ipam.example".into(), kind: "ForeignPool".into(), name: name.into() }
+    PoolReference {
+        api_group: "ipam.example".into(),
+        kind: "ForeignPool".into(),
+        name: name.into(),
+    }
 }
 
 pub(crate) fn is_ready(machine: &InMemoryMachine) -> bool {

@@ -39,7 +39,10 @@ pub(crate) struct SelfSigned {
 /// The fingerprint of a certificate in DER, as the lease has it: `sha256:` and 64 hexadecimal digits.
 #[must_use]
 pub fn fingerprint(certificate: &[u8]) -> String {
-    let digits = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digits = Sha256::digest(certificate)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
     format!("sha256:{digits}")
 }
 
@@ -47,9 +50,13 @@ pub fn fingerprint(certificate: &[u8]) -> String {
 pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned, CertificateError> {
     let not_before = now - BACKDATED;
     let not_after = now + VALIDITY;
-    let authority =
-        Authority::generate("nephele-diagnostics-ca", KeyAlgorithm::EcdsaP256, not_before, not_after)
-            .map_err(CertificateError::Authority)?;
+    let authority = Authority::generate(
+        "nephele-diagnostics-ca",
+        KeyAlgorithm::EcdsaP256,
+        not_before,
+        not_after,
+    )
+    .map_err(CertificateError::Authority)?;
     let leaf = authority
         .issue(&LeafRequest {
             common_name: "nephele-diagnostics".to_owned(),
@@ -66,8 +73,14 @@ pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned,
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key_der().to_vec()));
     let certificate = CertificateDer::from(leaf.certificate_der().to_vec());
     let fingerprint = fingerprint(&certificate);
-    let config = tls.server().with_no_client_auth().with_single_cert(vec![certificate], key);
+    let config = tls
+        .server()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key);
     let mut config = config.map_err(CertificateError::Tls)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(SelfSigned { tls: TlsAcceptor::from(Arc::new(config)), fingerprint })
+    Ok(SelfSigned {
+        tls: TlsAcceptor::from(Arc::new(config)),
+        fingerprint,
+    })
 }

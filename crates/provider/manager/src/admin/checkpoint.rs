@@ -1,8 +1,7 @@
 //! `/checkpoint`: the objects of workload clusters, one line of JSON per cluster. GET reads them; PUT keeps them for
 //! clusters that are created later; DELETE forgets what PUT kept.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
@@ -44,8 +43,14 @@ struct Checkpoints {
 
 /// `/checkpoint` in lines of JSON.
 pub(crate) fn router(cloud: RunningCloud) -> Router {
-    let checkpoints = Checkpoints { cloud, place: Arc::new(Semaphore::new(1)), turns: Turns::default() };
-    Router::new().route("/checkpoint", get(read).put(put_back).delete(forget)).with_state(checkpoints)
+    let checkpoints = Checkpoints {
+        cloud,
+        place: Arc::new(Semaphore::new(1)),
+        turns: Turns::default(),
+    };
+    Router::new()
+        .route("/checkpoint", get(read).put(put_back).delete(forget))
+        .with_state(checkpoints)
 }
 
 impl Checkpoints {
@@ -53,7 +58,10 @@ impl Checkpoints {
     fn enter(&self) -> Result<(Cloud, OwnedSemaphorePermit), &'static str> {
         let cloud = self.cloud.get().ok_or(NO_CLOUD)?;
         let place = Arc::clone(&self.place).try_acquire_owned();
-        Ok((cloud.clone(), place.map_err(|_| "another checkpoint is being read or put back\n")?))
+        Ok((
+            cloud.clone(),
+            place.map_err(|_| "another checkpoint is being read or put back\n")?,
+        ))
     }
 }
 
@@ -83,13 +91,22 @@ fn lines(
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let CheckpointQuery { namespace, names } = query;
     let mut clusters = cloud.clusters();
-    clusters.retain(|id| namespace.as_ref().is_none_or(|namespace| *namespace == id.namespace));
+    clusters.retain(|id| {
+        namespace
+            .as_ref()
+            .is_none_or(|namespace| *namespace == id.namespace)
+    });
     let state = (cloud, clusters.into_iter(), place, turns);
     stream::unfold(state, move |(cloud, mut clusters, place, turns)| async move {
         loop {
             let id = clusters.next()?;
             let line = if names {
-                cloud.observe_cluster(&id).map(|_| json(&Name { namespace: id.namespace, name: id.name }))
+                cloud.observe_cluster(&id).map(|_| {
+                    json(&Name {
+                        namespace: id.namespace,
+                        name: id.name,
+                    })
+                })
             } else {
                 let cloud = cloud.clone();
                 let line = move || cloud.cluster_objects(&id).map(Bytes::from);
@@ -129,7 +146,10 @@ async fn put_back(State(checkpoints): State<Checkpoints>, body: Body) -> Respons
             );
         }
         Err(error) => {
-            return refused(StatusCode::BAD_REQUEST, &format!("failed to read the request: {error}"));
+            return refused(
+                StatusCode::BAD_REQUEST,
+                &format!("failed to read the request: {error}"),
+            );
         }
     };
     let work = move || parse(&body).map(|clusters| cloud.put_back(clusters));
@@ -158,7 +178,10 @@ async fn forget(State(checkpoints): State<Checkpoints>) -> Response {
 }
 
 fn parse(body: &[u8]) -> Result<Vec<ClusterObjects>, String> {
-    let lines = body.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.is_empty());
+    let lines = body
+        .split(|byte| *byte == b'\n')
+        .zip(1..)
+        .filter(|(line, _)| !line.is_empty());
     let cluster = |(line, number): (&[u8], usize)| {
         serde_json::from_slice(line).map_err(|error| format!("line {number} is not a cluster: {error}"))
     };
@@ -186,7 +209,9 @@ mod tests {
     async fn ask(router: &Router, request: Request<Body>) -> (StatusCode, String) {
         let response = router.clone().oneshot(request).await.expect("infallible");
         let status = response.status();
-        let body = to_bytes(response.into_body(), usize::MAX).await.expect("in memory");
+        let body = to_bytes(response.into_body(), usize::MAX)
+            .await
+            .expect("in memory");
         (status, String::from_utf8(body.to_vec()).expect("text"))
     }
 
@@ -200,7 +225,10 @@ mod tests {
 
     fn spec(namespace: &str) -> ClusterSpec {
         ClusterSpec {
-            id: ClusterId { namespace: namespace.into(), name: "demo".into() },
+            id: ClusterId {
+                namespace: namespace.into(),
+                name: "demo".into(),
+            },
             labels: [].into(),
             region: None,
             cloud_spec: String::new(),
@@ -228,9 +256,15 @@ mod tests {
         assert_eq!(status, StatusCode::OK);
         let mut objects: ClusterObjects = serde_json::from_str(&line).expect("one line");
         let name = "{\"namespace\":\"one\",\"name\":\"demo\"}\n".to_owned();
-        assert_eq!(ask(&router, get("/checkpoint?names=true")).await, (StatusCode::OK, name));
-        let note =
-            objects.objects.iter().find(|record| record.resource == "namespaces").expect("there are some");
+        assert_eq!(
+            ask(&router, get("/checkpoint?names=true")).await,
+            (StatusCode::OK, name)
+        );
+        let note = objects
+            .objects
+            .iter()
+            .find(|record| record.resource == "namespaces")
+            .expect("there are some");
         let mut note = note.clone();
         note.name = "noted".to_owned();
         note.object.as_mut().expect("it is there")["metadata"]["name"] = json!("noted");
@@ -244,11 +278,16 @@ mod tests {
         );
         cloud.delete_cluster(&spec("one").id);
         assert_eq!(ask(&router, put(changed)).await.0, StatusCode::NO_CONTENT);
-        assert_eq!(ask(&router, get("/checkpoint")).await, (StatusCode::OK, String::new()));
+        assert_eq!(
+            ask(&router, get("/checkpoint")).await,
+            (StatusCode::OK, String::new())
+        );
         let mut noted = Vec::new();
         for is_forgotten in [false, false, true] {
             if is_forgotten {
-                let forget = Request::delete("/checkpoint").body(Body::empty()).expect("a request");
+                let forget = Request::delete("/checkpoint")
+                    .body(Body::empty())
+                    .expect("a request");
                 assert_eq!(ask(&router, forget).await.0, StatusCode::NO_CONTENT);
             }
             cloud.ensure_cluster(spec("one")).expect("a port is free");
@@ -267,8 +306,12 @@ mod tests {
         let cloud = with_cluster("one");
         let line = String::from_utf8(cloud.cluster_objects(&spec("one").id).expect("it runs")).expect("text");
         let mut objects: ClusterObjects = serde_json::from_str(&line).expect("one line");
-        let pattern =
-            objects.objects.iter().find(|record| record.resource == "namespaces").expect("some").clone();
+        let pattern = objects
+            .objects
+            .iter()
+            .find(|record| record.resource == "namespaces")
+            .expect("some")
+            .clone();
         for number in 0..20_000 {
             let mut record = pattern.clone();
             record.name = format!("n{number}");
@@ -287,9 +330,16 @@ mod tests {
         let reading =
             nephele_poll_time::timed("reader", async move { ask(&router, get("/checkpoint")).await });
         let (status, text) = tokio::spawn(reading).await.expect("no panic");
-        assert!(status == StatusCode::OK && text.len() > 4_000_000, "{status}, {} bytes", text.len());
+        assert!(
+            status == StatusCode::OK && text.len() > 4_000_000,
+            "{status}, {} bytes",
+            text.len()
+        );
         let longest = nephele_poll_time::take_longest();
-        let (_, reader) = longest.iter().find(|(task, _)| *task == "reader").expect("it was polled");
+        let (_, reader) = longest
+            .iter()
+            .find(|(task, _)| *task == "reader")
+            .expect("it was polled");
         assert!(*reader < Duration::from_millis(50), "{reader:?}");
         cloud.shutdown().await;
     }
@@ -298,7 +348,10 @@ mod tests {
     async fn only_clusters_of_the_namespace_are_read() {
         let cloud = with_cluster("one");
         let router = router(running(&cloud));
-        assert_eq!(ask(&router, get("/checkpoint?namespace=two")).await, (StatusCode::OK, String::new()));
+        assert_eq!(
+            ask(&router, get("/checkpoint?namespace=two")).await,
+            (StatusCode::OK, String::new())
+        );
         let (status, why) = ask(&router, get("/checkpoint?nmspace=two")).await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
         assert!(why.contains("nmspace"), "{why}");
@@ -316,7 +369,10 @@ mod tests {
             .to_string()
         };
         for (body, reason) in [
-            ("{}".to_owned(), "line 1 is not a cluster: missing field `namespace` at line 1 column 2\n"),
+            (
+                "{}".to_owned(),
+                "line 1 is not a cluster: missing field `namespace` at line 1 column 2\n",
+            ),
             (
                 line(json!({"metadata": {"namespace": "a", "name": "other", "resourceVersion": "1"}})),
                 "failed to read the objects of cluster one/demo: failed to restore pods \"a\" \"b\": its record holds \
@@ -338,7 +394,10 @@ mod tests {
                  version is too large\n",
             ),
         ] {
-            assert_eq!(ask(&router, put(body)).await, (StatusCode::BAD_REQUEST, reason.to_owned()));
+            assert_eq!(
+                ask(&router, put(body)).await,
+                (StatusCode::BAD_REQUEST, reason.to_owned())
+            );
         }
         let (status, _) = ask(&super::router(RunningCloud::default()), get("/checkpoint")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

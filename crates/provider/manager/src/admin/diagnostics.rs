@@ -22,12 +22,16 @@ pub type Verbosity = Arc<dyn Fn(u8) + Send + Sync>;
 
 /// `/metrics` in the Prometheus text format.
 pub(crate) fn router(registry: Registry) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state((registry, Turns::default()))
+    Router::new()
+        .route("/metrics", get(metrics))
+        .with_state((registry, Turns::default()))
 }
 
 /// `/debug/flags/v`, as in Cluster API's managers: PUT a number to log more or less.
 pub(crate) fn debug_router(verbosity: Verbosity) -> Router {
-    Router::new().route("/debug/flags/v", put(set_verbosity)).with_state(verbosity)
+    Router::new()
+        .route("/debug/flags/v", put(set_verbosity))
+        .with_state(verbosity)
 }
 
 /// A router that requires a bearer token the API server knows (else 401), of a user who may use the verb on the
@@ -41,7 +45,9 @@ async fn metrics(
     State((registry, turns)): State<(Registry, Turns)>,
     caller: Option<Extension<CallerAddress>>,
 ) -> Response {
-    let owner = caller.map_or_else(Owner::unique, |Extension(CallerAddress(address))| Owner::peer(address));
+    let owner = caller.map_or_else(Owner::unique, |Extension(CallerAddress(address))| {
+        Owner::peer(address)
+    });
     let write = move || TextEncoder::new().encode_to_string(&registry.gather());
     match turns.work(owner, usize::MAX, write).await {
         Ok(text) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
@@ -58,7 +64,10 @@ async fn set_verbosity(State(verbosity): State<Verbosity>, body: String) -> (Sta
             verbosity(level);
             (StatusCode::OK, format!("verbosity set to {level}\n"))
         }
-        Err(_) => (StatusCode::BAD_REQUEST, "expected a number from 0 to 255\n".to_owned()),
+        Err(_) => (
+            StatusCode::BAD_REQUEST,
+            "expected a number from 0 to 255\n".to_owned(),
+        ),
     }
 }
 
@@ -78,12 +87,26 @@ async fn authorize(
     };
     let caller = request.extensions().get::<CallerAddress>().copied();
     match reviews.judge(&access, caller).await {
-        Ok(Judgement { verdict: Verdict::Allowed, until }) => {
-            request.extensions_mut().insert(Permission { reviews, access, caller, until });
+        Ok(Judgement {
+            verdict: Verdict::Allowed,
+            until,
+        }) => {
+            request.extensions_mut().insert(Permission {
+                reviews,
+                access,
+                caller,
+                until,
+            });
             next.run(request).await
         }
-        Ok(Judgement { verdict: Verdict::Unauthenticated, .. }) => StatusCode::UNAUTHORIZED.into_response(),
-        Ok(Judgement { verdict: Verdict::Forbidden, .. }) => StatusCode::FORBIDDEN.into_response(),
+        Ok(Judgement {
+            verdict: Verdict::Unauthenticated,
+            ..
+        }) => StatusCode::UNAUTHORIZED.into_response(),
+        Ok(Judgement {
+            verdict: Verdict::Forbidden,
+            ..
+        }) => StatusCode::FORBIDDEN.into_response(),
         // Not logged, because callers could fill the log.
         Err(ReviewError::Busy) => {
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
@@ -96,7 +119,11 @@ async fn authorize(
 }
 
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let (scheme, token) = headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
@@ -127,7 +154,9 @@ mod tests {
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             counted.fetch_add(1, Ordering::Relaxed);
             async move {
-                let bytes = to_bytes(Body::new(request.into_body()), usize::MAX).await.expect("in memory");
+                let bytes = to_bytes(Body::new(request.into_body()), usize::MAX)
+                    .await
+                    .expect("in memory");
                 let mut review: Value = serde_json::from_slice(&bytes).expect("JSON");
                 let spec = &review["spec"];
                 review["status"] = match spec["token"].as_str() {
@@ -174,7 +203,9 @@ mod tests {
         let request = request.body(Body::empty()).expect("a request");
         let response = router.clone().oneshot(request).await.expect("infallible");
         let status = response.status();
-        let body = to_bytes(response.into_body(), usize::MAX).await.expect("in memory");
+        let body = to_bytes(response.into_body(), usize::MAX)
+            .await
+            .expect("in memory");
         (status, String::from_utf8(body.to_vec()).expect("text"))
     }
 
@@ -184,7 +215,9 @@ mod tests {
         let set = Arc::clone(&level);
         let router = debug_router(Arc::new(move |level| set.store(level.into(), Ordering::Relaxed)));
         let put = |body: &'static str| {
-            let request = http::Request::put("/debug/flags/v").body(Body::from(body)).expect("a request");
+            let request = http::Request::put("/debug/flags/v")
+                .body(Body::from(body))
+                .expect("a request");
             let answer = router.clone().oneshot(request);
             async move { answer.await.expect("infallible").status() }
         };
@@ -199,11 +232,20 @@ mod tests {
         let (client, _) = reviewing();
         let router = authorized(router(registry()), Reviews::new(client), None);
         assert_eq!(ask(&router, None).await.0, StatusCode::UNAUTHORIZED);
-        assert_eq!(ask(&router, Some("Bearer unknown")).await.0, StatusCode::UNAUTHORIZED);
-        assert_eq!(ask(&router, Some("Bearer stranger")).await.0, StatusCode::FORBIDDEN);
+        assert_eq!(
+            ask(&router, Some("Bearer unknown")).await.0,
+            StatusCode::UNAUTHORIZED
+        );
+        assert_eq!(
+            ask(&router, Some("Bearer stranger")).await.0,
+            StatusCode::FORBIDDEN
+        );
         let (status, text) = ask(&router, Some("Bearer reader")).await;
         assert_eq!(status, StatusCode::OK);
-        assert_eq!(text, "# HELP things_total Things.\n# TYPE things_total counter\nthings_total 0\n");
+        assert_eq!(
+            text,
+            "# HELP things_total Things.\n# TYPE things_total counter\nthings_total 0\n"
+        );
     }
 
     #[tokio::test]
@@ -247,7 +289,12 @@ mod tests {
         };
         let judgement = reviews.judge(&access, None).await.expect("a judgement");
         assert_eq!(judgement.verdict, Verdict::Allowed);
-        let permission = Permission { reviews, access, caller: None, until: judgement.until };
+        let permission = Permission {
+            reviews,
+            access,
+            caller: None,
+            until: judgement.until,
+        };
         permission.ended().await;
         assert_eq!(since.elapsed().as_secs(), 150);
     }

@@ -23,9 +23,15 @@ const STUCK: Duration = Duration::from_secs(60);
 /// open, so the caches are filled and the cloud runs. Both give details with `?verbose`, in the format of Kubernetes'
 /// components.
 pub(crate) fn router(readiness: Readiness, others: Handle) -> Router {
-    let echo = Echo { others, asked: Arc::default() };
+    let echo = Echo {
+        others,
+        asked: Arc::default(),
+    };
     let healthz = get(move || std::future::ready(healthz(&echo, Instant::now())));
-    Router::new().route("/healthz", healthz).route("/readyz", get(readyz)).with_state(readiness)
+    Router::new()
+        .route("/healthz", healthz)
+        .route("/readyz", get(readyz))
+        .with_state(readiness)
 }
 
 /// Whether another runtime answers.
@@ -54,10 +60,18 @@ fn healthz(echo: &Echo, now: Instant) -> (StatusCode, &'static str) {
 }
 
 async fn readyz(State(readiness): State<Readiness>, RawQuery(query): RawQuery) -> Response {
-    let verbose =
-        query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("verbose")));
+    let verbose = query.is_some_and(|query| {
+        query
+            .split('&')
+            .any(|part| part.split('=').next() == Some("verbose"))
+    });
     let (status, body) = report(&readiness.states(), verbose);
-    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response()
+    (
+        status,
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
+        body,
+    )
+        .into_response()
 }
 
 fn report(gates: &[(String, bool)], verbose: bool) -> (StatusCode, String) {
@@ -67,11 +81,26 @@ fn report(gates: &[(String, bool)], verbose: bool) -> (StatusCode, String) {
     }
     let mut body = String::new();
     for (name, open) in gates {
-        let line = if *open { format!("[+]{name} ok") } else { format!("[-]{name} failed: not ready yet") };
+        let line = if *open {
+            format!("[+]{name} ok")
+        } else {
+            format!("[-]{name} failed: not ready yet")
+        };
         writeln!(body, "{line}").expect("a string takes every text");
     }
-    body.push_str(if ready { "readyz check passed" } else { "readyz check failed" });
-    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body)
+    body.push_str(if ready {
+        "readyz check passed"
+    } else {
+        "readyz check failed"
+    });
+    (
+        if ready {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        },
+        body,
+    )
 }
 
 #[cfg(test)]
@@ -84,7 +113,10 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_runtime_that_does_not_answer_for_a_minute_is_unhealthy() {
-        let echo = Echo { others: Handle::current(), asked: Arc::default() };
+        let echo = Echo {
+            others: Handle::current(),
+            asked: Arc::default(),
+        };
         let now = Instant::now();
         let at = |seconds| healthz(&echo, now + Duration::from_secs(seconds)).0.as_u16();
         // The only thread is here, so nothing answers.
@@ -100,13 +132,19 @@ mod tests {
         assert_eq!(report(&gates(true), false), (StatusCode::OK, "ok".to_owned()));
         assert_eq!(
             report(&gates(true), true),
-            (StatusCode::OK, "[+]cache Cluster ok\n[+]cloud ok\nreadyz check passed".to_owned())
+            (
+                StatusCode::OK,
+                "[+]cache Cluster ok\n[+]cloud ok\nreadyz check passed".to_owned()
+            )
         );
     }
 
     #[test]
     fn not_ready_names_what_is_missing() {
         let expected = "[+]cache Cluster ok\n[-]cloud failed: not ready yet\nreadyz check failed";
-        assert_eq!(report(&gates(false), false), (StatusCode::SERVICE_UNAVAILABLE, expected.to_owned()));
+        assert_eq!(
+            report(&gates(false), false),
+            (StatusCode::SERVICE_UNAVAILABLE, expected.to_owned())
+        );
     }
 }

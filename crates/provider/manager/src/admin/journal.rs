@@ -1,8 +1,10 @@
 //! `/journal`: what happened in the simulated cloud, one line of JSON per record.
 
-use std::convert::Infallible;
-use std::future::pending;
-use std::sync::{Arc, OnceLock};
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     Router,
@@ -62,7 +64,11 @@ struct Readers {
 /// `/journal` in lines of JSON. The records that the journal has, which are the last 4,096; with `follow=true` also those
 /// to come.
 pub(crate) fn router(cloud: RunningCloud) -> Router {
-    let readers = Readers { cloud, places: Arc::new(Semaphore::new(READERS_MAX)), turns: Turns::default() };
+    let readers = Readers {
+        cloud,
+        places: Arc::new(Semaphore::new(READERS_MAX)),
+        turns: Turns::default(),
+    };
     Router::new().route("/journal", get(journal)).with_state(readers)
 }
 
@@ -78,12 +84,28 @@ async fn journal(
             return (StatusCode::BAD_REQUEST, format!("{}\n", rejection.body_text())).into_response();
         }
     };
-    let Some(cloud) = cloud.get() else { return unavailable(NO_CLOUD) };
+    let Some(cloud) = cloud.get() else {
+        return unavailable(NO_CLOUD);
+    };
     let Ok(place) = places.try_acquire_owned() else {
         return unavailable("too many readers of the journal\n");
     };
-    let JournalQuery { namespace, cluster, machine, operation, fault, after, follow } = query;
-    let filter = JournalFilter { namespace, cluster, machine, operation, fault };
+    let JournalQuery {
+        namespace,
+        cluster,
+        machine,
+        operation,
+        fault,
+        after,
+        follow,
+    } = query;
+    let filter = JournalFilter {
+        namespace,
+        cluster,
+        machine,
+        operation,
+        fault,
+    };
     // In `nephele up` the API server has authenticated the caller, by a certificate.
     let ended = async move {
         match permission {
@@ -91,10 +113,16 @@ async fn journal(
             None => pending().await,
         }
     };
-    let reader = caller.map_or_else(Owner::unique, |Extension(CallerAddress(address))| Owner::peer(address));
+    let reader = caller.map_or_else(Owner::unique, |Extension(CallerAddress(address))| {
+        Owner::peer(address)
+    });
     let records = cloud.recent_records(filter, after);
     let lines = lines(records, follow, place, (turns, reader)).take_until(ended);
-    ([(header::CONTENT_TYPE, "application/jsonl")], Body::from_stream(lines)).into_response()
+    (
+        [(header::CONTENT_TYPE, "application/jsonl")],
+        Body::from_stream(lines),
+    )
+        .into_response()
 }
 
 /// The lines as JSON, in parts, until the end of the journal or of the cloud.
@@ -104,21 +132,24 @@ fn lines(
     place: OwnedSemaphorePermit,
     (turns, reader): (Turns, Owner),
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold((records, place, turns), move |(mut records, place, turns)| async move {
-        loop {
-            let is_over = !follow || records.is_over();
-            let read = move || (json(&records.read()), records);
-            let text;
-            (text, records) = turns.work(reader, usize::MAX, read).await;
-            if !text.is_empty() {
-                return Some((Ok(text), (records, place, turns)));
+    stream::unfold(
+        (records, place, turns),
+        move |(mut records, place, turns)| async move {
+            loop {
+                let is_over = !follow || records.is_over();
+                let read = move || (json(&records.read()), records);
+                let text;
+                (text, records) = turns.work(reader, usize::MAX, read).await;
+                if !text.is_empty() {
+                    return Some((Ok(text), (records, place, turns)));
+                }
+                if is_over {
+                    return None;
+                }
+                records.appended().await;
             }
-            if is_over {
-                return None;
-            }
-            records.appended().await;
-        }
-    })
+        },
+    )
 }
 
 fn json(lines: &[JournalLine]) -> Bytes {
@@ -180,7 +211,9 @@ pub(crate) mod tests {
 
     async fn text(response: Response) -> (StatusCode, String) {
         let status = response.status();
-        let body = to_bytes(response.into_body(), usize::MAX).await.expect("in memory");
+        let body = to_bytes(response.into_body(), usize::MAX)
+            .await
+            .expect("in memory");
         (status, String::from_utf8(body.to_vec()).expect("text"))
     }
 
@@ -202,7 +235,10 @@ pub(crate) mod tests {
         };
         let both = line(1, "north") + &line(2, "south");
         assert_eq!(text(ask(&router, "/journal").await).await, (StatusCode::OK, both));
-        assert_eq!(text(ask(&router, "/journal?after=1").await).await, (StatusCode::OK, line(2, "south")));
+        assert_eq!(
+            text(ask(&router, "/journal?after=1").await).await,
+            (StatusCode::OK, line(2, "south"))
+        );
         let nothing = ask(&router, "/journal?namespace=other&operation=PutCatalog").await;
         assert_eq!(text(nothing).await, (StatusCode::OK, String::new()));
         let (status, message) = text(ask(&router, "/journal?clustr=demo").await).await;
@@ -219,18 +255,29 @@ pub(crate) mod tests {
         for _ in 0..READERS_MAX {
             followed.push(ask(&router, "/journal?follow=true").await);
         }
-        assert_eq!(ask(&router, "/journal").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            ask(&router, "/journal").await.status(),
+            StatusCode::SERVICE_UNAVAILABLE
+        );
         let first = followed.pop().expect("there are some");
         drop(followed);
         let mut parts = first.into_body().into_data_stream();
         cloud
             .put_cloud("default", "north", CloudSpec::default(), CloudRecord::default())
             .expect("it is taken");
-        let part = tokio::time::timeout(PATIENCE, parts.next()).await.expect("a line").expect("no end");
+        let part = tokio::time::timeout(PATIENCE, parts.next())
+            .await
+            .expect("a line")
+            .expect("no end");
         assert!(part.expect("no error").starts_with(b"{\"sequence\":1,"));
         assert_eq!(ask(&router, "/journal").await.status(), StatusCode::OK);
         cloud.shutdown().await;
-        assert!(tokio::time::timeout(PATIENCE, parts.next()).await.expect("an end").is_none());
+        assert!(
+            tokio::time::timeout(PATIENCE, parts.next())
+                .await
+                .expect("an end")
+                .is_none()
+        );
     }
 
     #[tokio::test]
@@ -246,11 +293,24 @@ pub(crate) mod tests {
             verb: "get".to_owned(),
         };
         let reviews = Reviews::new(kube::Client::new(refusing, "default"));
-        let permission = Permission { reviews, access, caller: None, until: Instant::now() };
+        let permission = Permission {
+            reviews,
+            access,
+            caller: None,
+            until: Instant::now(),
+        };
         let cloud = cloud();
         let router = router(running(&cloud)).layer(Extension(permission));
-        let mut parts = ask(&router, "/journal?follow=true").await.into_body().into_data_stream();
-        assert!(tokio::time::timeout(PATIENCE, parts.next()).await.expect("an end").is_none());
+        let mut parts = ask(&router, "/journal?follow=true")
+            .await
+            .into_body()
+            .into_data_stream();
+        assert!(
+            tokio::time::timeout(PATIENCE, parts.next())
+                .await
+                .expect("an end")
+                .is_none()
+        );
         cloud.shutdown().await;
     }
 

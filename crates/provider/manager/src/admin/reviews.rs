@@ -86,7 +86,11 @@ struct Remembered {
 
 impl Reviews {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, in_flight: Arc::default(), remembered: Arc::default() }
+        Self {
+            client,
+            in_flight: Arc::default(),
+            remembered: Arc::default(),
+        }
     }
 
     /// Whether a caller from this address may have access.
@@ -122,17 +126,24 @@ impl Reviews {
             return None;
         }
         in_flight.insert(caller, own + 1);
-        Some(InFlight { reviews: self.clone(), caller })
+        Some(InFlight {
+            reviews: self.clone(),
+            caller,
+        })
     }
 
     async fn authenticate(&self, access: &AccessRequest) -> Result<Option<UserInfo>, kube::Error> {
         let audiences = access.audience.map(|audience| vec![audience.to_owned()]);
         let review = TokenReview {
-            spec: TokenReviewSpec { token: access.token.clone(), audiences: audiences.clone() },
+            spec: TokenReviewSpec {
+                token: access.token.clone(),
+                audiences: audiences.clone(),
+            },
             ..TokenReview::default()
         };
-        let answer =
-            Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let answer = Api::<TokenReview>::all(self.client.clone())
+            .create(&PostParams::default(), &review)
+            .await?;
         let status = answer.status.filter(|status| status.authenticated == Some(true));
         // An authenticator that knows nothing of audiences names none, and its tokens are for the API server.
         let is_for_us = |status: &TokenReviewStatus| {
@@ -145,7 +156,12 @@ impl Reviews {
     }
 
     async fn authorize(&self, user: UserInfo, access: &AccessRequest) -> Result<bool, kube::Error> {
-        let UserInfo { username, groups, extra, uid } = user;
+        let UserInfo {
+            username,
+            groups,
+            extra,
+            uid,
+        } = user;
         let review = SubjectAccessReview {
             spec: SubjectAccessReviewSpec {
                 user: username,
@@ -203,7 +219,10 @@ impl Permission {
             let last = self.until + YES_FOR;
             self.until = loop {
                 match self.reviews.judge(&self.access, self.caller).await {
-                    Ok(Judgement { verdict: Verdict::Allowed, until }) => break until,
+                    Ok(Judgement {
+                        verdict: Verdict::Allowed,
+                        until,
+                    }) => break until,
                     Ok(_) => return,
                     Err(_) if Instant::now() >= last => return,
                     Err(_) => sleep_until((Instant::now() + NO_FOR).min(last)).await,
@@ -216,7 +235,12 @@ impl Permission {
 impl AccessRequest {
     fn digested(&self) -> Digested {
         let mut digest = Sha256::new();
-        for part in [self.token.as_str(), self.audience.unwrap_or_default(), &self.path, &self.verb] {
+        for part in [
+            self.token.as_str(),
+            self.audience.unwrap_or_default(),
+            &self.path,
+            &self.verb,
+        ] {
             // The length is part of the digest, so that different requests have different digests.
             digest.update(part.len().to_be_bytes());
             digest.update(part);
@@ -229,14 +253,24 @@ impl Remembered {
     fn recall(&self, access: &Digested, now: Instant) -> Option<Judgement> {
         let allowed = self.allowed.get(access).map(|until| (Verdict::Allowed, *until));
         let known = allowed.filter(|(_, until)| *until > now);
-        let known = known.or_else(|| self.refused.get(access).copied().filter(|(_, until)| *until > now));
+        let known = known.or_else(|| {
+            self.refused
+                .get(access)
+                .copied()
+                .filter(|(_, until)| *until > now)
+        });
         known.map(|(verdict, until)| Judgement { verdict, until })
     }
 
     fn remember(&mut self, access: Digested, verdict: Verdict, now: Instant) -> Judgement {
         self.allowed.retain(|_, until| *until > now);
         self.refused.retain(|_, (_, until)| *until > now);
-        let until = now + if verdict == Verdict::Allowed { YES_FOR } else { NO_FOR };
+        let until = now
+            + if verdict == Verdict::Allowed {
+                YES_FOR
+            } else {
+                NO_FOR
+            };
         if verdict == Verdict::Allowed {
             if self.allowed.len() < REMEMBERED_MAX {
                 self.allowed.insert(access, until);

@@ -56,7 +56,14 @@ pub(crate) async fn serve(
         let caller = CallerAddress(peer.address.ip().to_canonical());
         let place = kept.take(caller.0);
         let is_authenticated = place.is_some();
-        Session { service: OfCaller { service: service.clone(), caller, _place: place }, is_authenticated }
+        Session {
+            service: OfCaller {
+                service: service.clone(),
+                caller,
+                _place: place,
+            },
+            is_authenticated,
+        }
     };
     nephele_listen::serve(listener, move || tls.clone(), limits, session, shutdown).await
 }
@@ -81,7 +88,10 @@ impl KeptPlaces {
             return None;
         }
         places.insert(peer, own + 1);
-        Some(KeptPlace { places: self.clone(), peer })
+        Some(KeptPlace {
+            places: self.clone(),
+            peer,
+        })
     }
 }
 
@@ -121,20 +131,26 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpSocket, TcpStream};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::{TcpSocket, TcpStream},
+    };
 
     use super::*;
 
     /// A connection from an address of the loopback network.
     async fn connect(server: net::SocketAddr, last: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().expect("a socket");
-        socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).expect("bound");
+        socket
+            .bind((Ipv4Addr::new(127, 0, 0, last), 0).into())
+            .expect("bound");
         socket.connect(server).await.expect("connected")
     }
 
     async fn probe(stream: &mut TcpStream) -> String {
-        let asked = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await;
+        let asked = stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+            .await;
         let mut answer = vec![0; 12];
         match asked.and(stream.read_exact(&mut answer).await) {
             Ok(_) => String::from_utf8_lossy(&answer).into_owned(),
@@ -158,7 +174,10 @@ mod tests {
         // The last one is answered, so all were accepted.
         assert_eq!(probe(strangers.last_mut().expect("some")).await, "HTTP/1.1 200");
         let mut rest = vec![0; 1024];
-        assert!(kubelet.try_read(&mut rest).is_ok_and(|length| length > 0), "the rest of the first answer");
+        assert!(
+            kubelet.try_read(&mut rest).is_ok_and(|length| length > 0),
+            "the rest of the first answer"
+        );
         assert_eq!(probe(&mut kubelet).await, "HTTP/1.1 200");
         drop(strangers);
         stop.cancel();
@@ -175,7 +194,13 @@ mod tests {
             .into_iter()
             .filter_map(|last| places.take(peer(last)))
             .collect();
-        assert_eq!((kept.len(), kept.iter().filter(|place| place.peer == peer(0)).count()), (16, 2));
+        assert_eq!(
+            (
+                kept.len(),
+                kept.iter().filter(|place| place.peer == peer(0)).count()
+            ),
+            (16, 2)
+        );
         kept.truncate(1);
         assert_eq!(places.0.lock().clone(), HashMap::from([(peer(0), 1)]));
     }

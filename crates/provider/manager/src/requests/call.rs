@@ -41,7 +41,9 @@ impl Call {
         };
         let watches = || {
             let pairs = uri.query().unwrap_or_default().split('&');
-            pairs.into_iter().any(|pair| matches!(pair, "watch=true" | "watch=1"))
+            pairs
+                .into_iter()
+                .any(|pair| matches!(pair, "watch=true" | "watch=1"))
         };
         let verb = match (method.as_str(), has_name) {
             ("GET", _) if watches() => "watch",
@@ -54,7 +56,12 @@ impl Call {
             ("DELETE", false) => "deletecollection",
             _ => return None,
         };
-        Some(Self { verb, group, resource, namespace })
+        Some(Self {
+            verb,
+            group,
+            resource,
+            namespace,
+        })
     }
 }
 
@@ -74,12 +81,24 @@ mod tests {
     fn requests_are_told_apart_as_roles_do() {
         let cases = [
             ("GET /api/v1/secrets?labelSelector=a", "list secrets", None),
-            ("GET /api/v1/secrets?watch=true&labelSelector=a", "watch secrets", None),
-            ("GET /api/v1/namespaces/n/secrets?watch=1", "watch secrets", Some("n")),
+            (
+                "GET /api/v1/secrets?watch=true&labelSelector=a",
+                "watch secrets",
+                None,
+            ),
+            (
+                "GET /api/v1/namespaces/n/secrets?watch=1",
+                "watch secrets",
+                Some("n"),
+            ),
             ("GET /api/v1/namespaces/n/secrets/s", "get secrets", Some("n")),
             ("GET /api/v1/namespaces/n", "get namespaces", None),
             ("GET /api/v1/namespaces", "list namespaces", None),
-            ("POST /apis/events.k8s.io/v1/namespaces/n/events", "create events.events.k8s.io", Some("n")),
+            (
+                "POST /apis/events.k8s.io/v1/namespaces/n/events",
+                "create events.events.k8s.io",
+                Some("n"),
+            ),
             (
                 "PATCH /apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/n/inmemorymachines/m/status",
                 "patch inmemorymachines/status.infrastructure.cluster.x-k8s.io",
@@ -95,7 +114,11 @@ mod tests {
                 "delete machines.cluster.x-k8s.io",
                 Some("n"),
             ),
-            ("DELETE /api/v1/namespaces/n/secrets", "deletecollection secrets", Some("n")),
+            (
+                "DELETE /api/v1/namespaces/n/secrets",
+                "deletecollection secrets",
+                Some("n"),
+            ),
             (
                 "POST /apis/authentication.k8s.io/v1/tokenreviews",
                 "create tokenreviews.authentication.k8s.io",
@@ -112,8 +135,19 @@ mod tests {
                 "{request}"
             );
         }
-        for other in ["/version", "/", "/apis", "/api/v1", "/apis/apps/v1", "/openapi/v3/apis/apps/v1"] {
-            assert_eq!(Call::of(&Method::GET, &other.parse().expect("a URI")), None, "{other}");
+        for other in [
+            "/version",
+            "/",
+            "/apis",
+            "/api/v1",
+            "/apis/apps/v1",
+            "/openapi/v3/apis/apps/v1",
+        ] {
+            assert_eq!(
+                Call::of(&Method::GET, &other.parse().expect("a URI")),
+                None,
+                "{other}"
+            );
         }
     }
 }

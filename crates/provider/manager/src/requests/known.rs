@@ -13,10 +13,18 @@ const OWN: &[(&str, &[&str], &[&str])] = &[
         &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
         READ_AND_PATCH,
     ),
-    ("apiextensions.k8s.io", &["customresourcedefinitions"], READ_AND_PATCH),
+    (
+        "apiextensions.k8s.io",
+        &["customresourcedefinitions"],
+        READ_AND_PATCH,
+    ),
     ("authentication.k8s.io", &["tokenreviews"], &["create"]),
     ("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
-    ("cloud.nephele.dev", &["cloudextensionconfigs", "scenarios"], READ_AND_PATCH),
+    (
+        "cloud.nephele.dev",
+        &["cloudextensionconfigs", "scenarios"],
+        READ_AND_PATCH,
+    ),
     (
         "cloud.nephele.dev",
         &[
@@ -29,19 +37,39 @@ const OWN: &[(&str, &[&str], &[&str])] = &[
         &["patch"],
     ),
     ("cloud.nephele.dev", &["clusterfaults", "simulatedclouds"], READ),
-    ("cloud.nephele.dev", &["faults"], &["create", "delete", "get", "list", "patch", "watch"]),
+    (
+        "cloud.nephele.dev",
+        &["faults"],
+        &["create", "delete", "get", "list", "patch", "watch"],
+    ),
     ("cluster.x-k8s.io", &["clusters", "machinepools"], READ),
-    ("cluster.x-k8s.io", &["machines"], &["delete", "get", "list", "watch"]),
-    ("controlplane.cluster.x-k8s.io", &["kubeadmcontrolplanes"], &["get"]),
+    (
+        "cluster.x-k8s.io",
+        &["machines"],
+        &["delete", "get", "list", "watch"],
+    ),
+    (
+        "controlplane.cluster.x-k8s.io",
+        &["kubeadmcontrolplanes"],
+        &["get"],
+    ),
     ("coordination.k8s.io", &["leases"], &["create", "get", "update"]),
     ("events.k8s.io", &["events"], &["create", "patch"]),
-    ("infrastructure.cluster.x-k8s.io", &["inmemoryclusters", "inmemorymachinepools"], READ_AND_PATCH),
+    (
+        "infrastructure.cluster.x-k8s.io",
+        &["inmemoryclusters", "inmemorymachinepools"],
+        READ_AND_PATCH,
+    ),
     (
         "infrastructure.cluster.x-k8s.io",
         &["inmemorymachines"],
         &["create", "delete", "get", "list", "patch", "watch"],
     ),
-    ("infrastructure.cluster.x-k8s.io", &["inmemorymachinepooltemplates", "inmemorymachinetemplates"], READ),
+    (
+        "infrastructure.cluster.x-k8s.io",
+        &["inmemorymachinepooltemplates", "inmemorymachinetemplates"],
+        READ,
+    ),
     (
         "infrastructure.cluster.x-k8s.io",
         &[
@@ -55,7 +83,12 @@ const OWN: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "ipam.cluster.x-k8s.io",
-        &["globalinclusterippools", "globalinclusterprefixpools", "inclusterippools", "inclusterprefixpools"],
+        &[
+            "globalinclusterippools",
+            "globalinclusterprefixpools",
+            "inclusterippools",
+            "inclusterprefixpools",
+        ],
         READ_AND_PATCH,
     ),
     (
@@ -73,7 +106,11 @@ const OWN: &[(&str, &[&str], &[&str])] = &[
         &["ipaddressclaims", "ipaddresses"],
         &["create", "delete", "get", "list", "patch", "update", "watch"],
     ),
-    ("ipam.cluster.x-k8s.io", &["ipaddressclaims/status"], &["get", "patch", "update"]),
+    (
+        "ipam.cluster.x-k8s.io",
+        &["ipaddressclaims/status"],
+        &["get", "patch", "update"],
+    ),
 ];
 
 const READ: &[&str] = &["get", "list", "watch"];
@@ -81,10 +118,19 @@ const READ_AND_PATCH: &[&str] = &["get", "list", "patch", "watch"];
 
 /// Further resources that have a name of their own in metrics: those of steps of Scenarios.
 const OF_STEPS: &[(&str, &[&str])] = &[
-    ("bootstrap.cluster.x-k8s.io", &["kubeadmconfigs", "kubeadmconfigtemplates"]),
+    (
+        "bootstrap.cluster.x-k8s.io",
+        &["kubeadmconfigs", "kubeadmconfigtemplates"],
+    ),
     (
         "cluster.x-k8s.io",
-        &["clusterclasses", "machinedeployments", "machinedrainrules", "machinehealthchecks", "machinesets"],
+        &[
+            "clusterclasses",
+            "machinedeployments",
+            "machinedrainrules",
+            "machinehealthchecks",
+            "machinesets",
+        ],
     ),
     ("controlplane.cluster.x-k8s.io", &["kubeadmcontrolplanetemplates"]),
     ("infrastructure.cluster.x-k8s.io", &["inmemoryclustertemplates"]),
@@ -105,7 +151,9 @@ pub(crate) fn is_of_steps(group: &str, resource: &str) -> bool {
 
 /// The resources with a name of their own, by group.
 fn named() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    OWN.iter().map(|(group, resources, _)| (*group, *resources)).chain(OF_STEPS.iter().copied())
+    OWN.iter()
+        .map(|(group, resources, _)| (*group, *resources))
+        .chain(OF_STEPS.iter().copied())
 }
 
 /// Whether the manager makes this call by itself, whatever users wrote.
@@ -117,9 +165,14 @@ pub(crate) fn is_own(call: &Call) -> bool {
 
 /// The group and the resource of a call as labels of a metric, from a fixed set.
 pub(crate) fn labels(call: &Call) -> (&'static str, &'static str) {
-    let found = named().filter(|(group, _)| call.group == *group).find_map(|(group, resources)| {
-        resources.iter().find(|resource| call.resource == **resource).map(|resource| (group, *resource))
-    });
+    let found = named()
+        .filter(|(group, _)| call.group == *group)
+        .find_map(|(group, resources)| {
+            resources
+                .iter()
+                .find(|resource| call.resource == **resource)
+                .map(|resource| (group, *resource))
+        });
     found.unwrap_or((OTHER, OTHER))
 }
 
@@ -185,22 +238,39 @@ mod tests {
                 })
             })
             .collect();
-        assert_eq!(own.difference(&granted).collect::<Vec<_>>(), Vec::<&(String, String, String)>::new());
-        assert_eq!(granted.difference(&own).collect::<Vec<_>>(), Vec::<&(String, String, String)>::new());
+        assert_eq!(
+            own.difference(&granted).collect::<Vec<_>>(),
+            Vec::<&(String, String, String)>::new()
+        );
+        assert_eq!(
+            granted.difference(&own).collect::<Vec<_>>(),
+            Vec::<&(String, String, String)>::new()
+        );
     }
 
     #[test]
     fn every_resource_of_the_roles_has_a_label_and_all_others_share_one() {
         let [steps] = files!["rbac/scenario_role.yaml"];
         for (group, resource, _) in rights(steps) {
-            let call =
-                Call { verb: "get", group: group.clone(), resource: resource.clone(), namespace: None };
+            let call = Call {
+                verb: "get",
+                group: group.clone(),
+                resource: resource.clone(),
+                namespace: None,
+            };
             assert_eq!(labels(&call), (group.as_str(), resource.as_str()));
         }
-        for (group, resource) in
-            [("evil.example.com", "kubeadmcontrolplanes"), ("", "b"), ("cluster.x-k8s.io", "x")]
-        {
-            let call = Call { verb: "get", group: group.into(), resource: resource.into(), namespace: None };
+        for (group, resource) in [
+            ("evil.example.com", "kubeadmcontrolplanes"),
+            ("", "b"),
+            ("cluster.x-k8s.io", "x"),
+        ] {
+            let call = Call {
+                verb: "get",
+                group: group.into(),
+                resource: resource.into(),
+                namespace: None,
+            };
             assert_eq!((labels(&call), is_own(&call)), ((OTHER, OTHER), false));
         }
         let call = Call {
@@ -209,6 +279,9 @@ mod tests {
             resource: "clusters".into(),
             namespace: None,
         };
-        assert_eq!((labels(&call), is_own(&call)), (("cluster.x-k8s.io", "clusters"), false));
+        assert_eq!(
+            (labels(&call), is_own(&call)),
+            (("cluster.x-k8s.io", "clusters"), false)
+        );
     }
 }

@@ -44,7 +44,10 @@ impl Requests {
         );
         let counts = IntCounterVec::new(options, &["verb", "group", "resource", "permitted"])?;
         let permissions = Permissions::new(readiness.clone());
-        Ok(Self { counts: registered(registry, counts)?, permissions })
+        Ok(Self {
+            counts: registered(registry, counts)?,
+            permissions,
+        })
     }
 
     /// The client for requests that the manager makes by itself: a missing permission keeps it from being ready.
@@ -78,7 +81,10 @@ impl Requests {
                 }
             }
         });
-        guarded(Client::new(service, namespace).with_valid_until(valid_until), is_known)
+        guarded(
+            Client::new(service, namespace).with_valid_until(valid_until),
+            is_known,
+        )
     }
 
     async fn answered(
@@ -97,7 +103,9 @@ impl Requests {
         };
         let permitted = if refusal.is_none() { "true" } else { "false" };
         let (group, resource) = known::labels(&call);
-        self.counts.with_label_values(&[call.verb, group, resource, permitted]).inc();
+        self.counts
+            .with_label_values(&[call.verb, group, resource, permitted])
+            .inc();
         if maker == Maker::Manager && known::is_own(&call) {
             match refusal {
                 Some(message) => self.permissions.refused(call, &message),
@@ -138,7 +146,10 @@ mod tests {
         let refused = |message: &str| refusal(json!({ "message": message }).to_string().as_bytes());
         let by_rbac = "secrets is forbidden: User \"system:serviceaccount:nephele-system:nephele-manager\" cannot list \
                        resource \"secrets\" in API group \"\" at the cluster scope";
-        assert_eq!(refused(by_rbac).as_deref(), by_rbac.strip_prefix("secrets is forbidden: "));
+        assert_eq!(
+            refused(by_rbac).as_deref(),
+            by_rbac.strip_prefix("secrets is forbidden: ")
+        );
         assert_eq!(
             refused(&format!("{by_rbac}{}", "!".repeat(65_536))).map(|said| said.len()),
             Some(ANSWER_MAX)
@@ -164,19 +175,30 @@ mod tests {
         let service = tower::service_fn(|_: Request<Body>| async {
             let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
                 "message": "x is forbidden: User \"me\" cannot get resource \"x\"" });
-            let response = Response::builder().status(403).header("content-type", "application/json");
+            let response = Response::builder()
+                .status(403)
+                .header("content-type", "application/json");
             Ok::<_, std::convert::Infallible>(
-                response.body(Body::from(status.to_string().into_bytes())).expect("a response"),
+                response
+                    .body(Body::from(status.to_string().into_bytes()))
+                    .expect("a response"),
             )
         });
         let client = observed(&requests, Client::new(service, "default"));
         let request = Request::get(path).body(Vec::new()).expect("a request");
         client.request_text(request).await.expect_err("it is refused");
         let families = registry.gather();
-        let labels = families.iter().flat_map(prometheus::proto::MetricFamily::get_metric).map(|metric| {
-            let values: Vec<_> = metric.get_label().iter().map(|label| label.value().to_owned()).collect();
-            values.join(" ")
-        });
+        let labels = families
+            .iter()
+            .flat_map(prometheus::proto::MetricFamily::get_metric)
+            .map(|metric| {
+                let values: Vec<_> = metric
+                    .get_label()
+                    .iter()
+                    .map(|label| label.value().to_owned())
+                    .collect();
+                values.join(" ")
+            });
         (readiness.waiting(), labels.collect())
     }
 
@@ -185,9 +207,18 @@ mod tests {
         let own = "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddresses";
         let gate = "permission to list ipaddresses.ipam.cluster.x-k8s.io".to_owned();
         let labels = vec!["ipam.cluster.x-k8s.io false ipaddresses list".to_owned()];
-        assert_eq!(refused_everywhere(own, Requests::own).await, (vec![gate], labels.clone()));
-        assert_eq!(refused_everywhere(own, Requests::for_callers).await, (vec![], labels.clone()));
-        assert_eq!(refused_everywhere(own, Requests::for_steps).await, (vec![], labels));
+        assert_eq!(
+            refused_everywhere(own, Requests::own).await,
+            (vec![gate], labels.clone())
+        );
+        assert_eq!(
+            refused_everywhere(own, Requests::for_callers).await,
+            (vec![], labels.clone())
+        );
+        assert_eq!(
+            refused_everywhere(own, Requests::for_steps).await,
+            (vec![], labels)
+        );
         // A name that was to be a namespace.
         let unknown = "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/a/b/ipaddresses";
         for observed in [Requests::own, Requests::for_callers] {
@@ -196,7 +227,10 @@ mod tests {
         // A kind of another provider, for which an administrator may give steps a role.
         let other = "/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/n/talosconfigs/t";
         let shared = vec!["other false other get".to_owned()];
-        assert_eq!(refused_everywhere(other, Requests::for_steps).await, (vec![], shared));
+        assert_eq!(
+            refused_everywhere(other, Requests::for_steps).await,
+            (vec![], shared)
+        );
         // No role has it, so it is not a permission that is missing.
         let written =
             "/apis/controlplane.cluster.x-k8s.io/v1beta2/namespaces/n/kubeadmcontrolplanetemplates/t";

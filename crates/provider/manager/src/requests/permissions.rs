@@ -31,7 +31,10 @@ struct Refusal {
 
 impl Permissions {
     pub(crate) fn new(readiness: Readiness) -> Self {
-        Self { readiness, refused: Arc::default() }
+        Self {
+            readiness,
+            refused: Arc::default(),
+        }
     }
 
     /// Records that no role allows this call.
@@ -73,8 +76,11 @@ impl Permissions {
 
     fn forget(&self, refused: &mut BTreeMap<Call, Refusal>, now: Instant) {
         let old = |refusal: &Refusal| now.duration_since(refusal.at) >= FORGET_AFTER;
-        let forgotten: Vec<Call> =
-            refused.iter().filter(|(_, refusal)| old(refusal)).map(|(call, _)| call.clone()).collect();
+        let forgotten: Vec<Call> = refused
+            .iter()
+            .filter(|(_, refusal)| old(refusal))
+            .map(|(call, _)| call.clone())
+            .collect();
         for call in forgotten {
             refused.remove(&call);
             self.open_unless_refused(refused, &call);
@@ -102,7 +108,12 @@ mod tests {
 
     fn call(resource: &str, namespace: &str) -> Call {
         let namespace = Some(namespace.to_owned());
-        Call { verb: "create", group: String::new(), resource: resource.to_owned(), namespace }
+        Call {
+            verb: "create",
+            group: String::new(),
+            resource: resource.to_owned(),
+            namespace,
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,7 +59,10 @@ async fn connect(address: SocketAddr) -> TlsStream<TcpStream> {
         .with_no_client_auth();
     let stream = TcpStream::connect(address).await.expect("a listener");
     let name = ServerName::try_from("localhost").expect("a name");
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake")
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .expect("a handshake")
 }
 
 /// Whether the server speaks this version of TLS.
@@ -72,7 +75,10 @@ pub(crate) async fn speaks(address: SocketAddr, version: &'static SupportedProto
         .with_no_client_auth();
     let stream = TcpStream::connect(address).await.expect("a listener");
     let name = ServerName::try_from("localhost").expect("a name");
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .is_ok()
 }
 
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> (u16, String) {
@@ -81,7 +87,11 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str
     stream.read_to_end(&mut answer).await.expect("read to the end");
     let answer = String::from_utf8(answer).expect("text");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .expect("a status");
     (status, body.to_owned())
 }
 
@@ -119,6 +129,8 @@ impl ServerCertVerifier for Anyone {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
+        default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

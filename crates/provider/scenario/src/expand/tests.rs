@@ -27,21 +27,51 @@ fn steps_of_branches_and_rounds_have_the_names_of_their_paths() {
     let list = expanded(&spec).expect("a list");
     let told = |step: &FlatStep| {
         let StepAction { say, pause, .. } = &step.action;
-        (step.name.clone(), step.field.clone(), step.after.clone(), step.is_repeated, format!("{say}{pause}"))
+        (
+            step.name.clone(),
+            step.field.clone(),
+            step.after.clone(),
+            step.is_repeated,
+            format!("{say}{pause}"),
+        )
     };
     let told: Vec<_> = list.iter().map(told).collect();
     let of = |name: &str, field: &str, after: &[usize], is_repeated: bool, text: &str| {
-        (name.to_owned(), field.to_owned(), after.to_vec(), is_repeated, text.to_owned())
+        (
+            name.to_owned(),
+            field.to_owned(),
+            after.to_vec(),
+            is_repeated,
+            text.to_owned(),
+        )
     };
     let lose = "steps[1].parallel[0].steps[0]";
     let second = "steps[1].parallel[0].steps[1]";
     let expected = [
         of("up", "steps[0]", &[], false, "up"),
-        of("zones/first/north-1a/lose", lose, &[0], true, "north-1a is number 1, not $(item)"),
+        of(
+            "zones/first/north-1a/lose",
+            lose,
+            &[0],
+            true,
+            "north-1a is number 1, not $(item)",
+        ),
         of("zones/first/north-1a/step-2", second, &[1], true, "b"),
-        of("zones/first/v1.36.3/lose", lose, &[2], true, "v1.36.3 is number 2, not $(item)"),
+        of(
+            "zones/first/v1.36.3/lose",
+            lose,
+            &[2],
+            true,
+            "v1.36.3 is number 2, not $(item)",
+        ),
         of("zones/first/v1.36.3/step-2", second, &[3], true, "b"),
-        of("zones/branch-2/step-1", "steps[1].parallel[1].steps[0]", &[0], false, "$(index)"),
+        of(
+            "zones/branch-2/step-1",
+            "steps[1].parallel[1].steps[0]",
+            &[0],
+            false,
+            "$(index)",
+        ),
         of("step-3/1/step-1", "steps[2].steps[0]", &[4, 5], true, "1 $(item)"),
         of("step-3/2/step-1", "steps[2].steps[0]", &[6], true, "2 $(item)"),
         of("each/x/of-x", "steps[3].steps[0]", &[7], true, "1s"),
@@ -68,7 +98,10 @@ fn a_wrong_structure_names_its_field() {
     let many = |steps: usize, times: i64| json!([{ "repeat": times, "steps": vec![say("a"); steps] }]);
     let branch = json!({ "steps": [say("a")] });
     for (steps, message) in [
-        (json!([]), "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 0"),
+        (
+            json!([]),
+            "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 0",
+        ),
         (
             many(2, 51),
             "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 102",
@@ -80,8 +113,14 @@ fn a_wrong_structure_names_its_field() {
         (many(1, 0), "spec.steps[0].repeat: 0 must be 1 or more"),
         (many(1, -1), "spec.steps[0].repeat: -1 must be 1 or more"),
         (many(21, 1), "spec.steps[0].steps: must be 1 to 20 steps, not 21"),
-        (json!([{ "steps": [say("a")] }]), "spec.steps[0]: must have repeat or forEach with steps"),
-        (json!([{ "repeat": 2 }]), "spec.steps[0].steps: must be the steps to run several times"),
+        (
+            json!([{ "steps": [say("a")] }]),
+            "spec.steps[0]: must have repeat or forEach with steps",
+        ),
+        (
+            json!([{ "repeat": 2 }]),
+            "spec.steps[0].steps: must be the steps to run several times",
+        ),
         (
             json!([{ "forEach": ["a"], "say": "a" }]),
             "spec.steps[0].steps: must be the steps to run several times",
@@ -102,7 +141,10 @@ fn a_wrong_structure_names_its_field() {
             json!([{ "parallel": [branch, branch], "repeat": 2, "steps": [say("a")] }]),
             "spec.steps[0]: must have only one of an action, parallel and steps",
         ),
-        (json!([{ "parallel": [branch] }]), "spec.steps[0].parallel: must be 2 to 10 branches, not 1"),
+        (
+            json!([{ "parallel": [branch] }]),
+            "spec.steps[0].parallel: must be 2 to 10 branches, not 1",
+        ),
         (
             json!([{ "parallel": vec![branch.clone(); 11] }]),
             "spec.steps[0].parallel: must be 2 to 10 branches, not 11",
@@ -125,8 +167,13 @@ fn a_wrong_structure_names_its_field() {
     let limit = many(20, 5);
     assert_eq!(expanded(&read(&limit)).expect("a list").len(), STEPS_MAX);
     // Nothing is made before it is counted.
-    let message = expanded(&read(&many(20, i64::from(i32::MAX)))).expect_err("too many").to_string();
-    assert!(message.starts_with("spec.steps: must be 1 to 100 steps"), "{message}");
+    let message = expanded(&read(&many(20, i64::from(i32::MAX))))
+        .expect_err("too many")
+        .to_string();
+    assert!(
+        message.starts_with("spec.steps: must be 1 to 100 steps"),
+        "{message}"
+    );
 }
 
 #[test]

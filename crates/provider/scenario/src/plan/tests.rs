@@ -19,20 +19,33 @@ fn seconds(number: u64) -> Duration {
 
 /// What is seen from this second of the world on.
 fn sight(from: u64) -> Sight {
-    Sight::Cluster { name: format!("c{from}"), condition: "Available".into(), status: "True".into() }
+    Sight::Cluster {
+        name: format!("c{from}"),
+        condition: "Available".into(),
+        status: "True".into(),
+    }
 }
 
 fn change(name: &str) -> Change {
     let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "MachineDeployment");
-    Change::Replicas { kind, name: name.into(), replicas: 3 }
+    Change::Replicas {
+        kind,
+        name: name.into(),
+        replicas: 3,
+    }
 }
 
 /// One step after the other.
 fn script(actions: impl IntoIterator<Item = Action>) -> Script {
     let steps = actions.into_iter().enumerate();
-    let step =
-        |(index, action)| Step { name: "step".into(), after: (0..index).rev().take(1).collect(), action };
-    Script { steps: steps.map(step).collect() }
+    let step = |(index, action)| Step {
+        name: "step".into(),
+        after: (0..index).rev().take(1).collect(),
+        action,
+    };
+    Script {
+        steps: steps.map(step).collect(),
+    }
 }
 
 /// The script of a spec.
@@ -42,7 +55,11 @@ fn read(steps: &Value) -> Script {
 }
 
 fn fault(name: &str, lasts: Option<u64>) -> Action {
-    Action::Fault { name: name.into(), spec: Box::default(), lasts: lasts.map(seconds) }
+    Action::Fault {
+        name: name.into(),
+        spec: Box::default(),
+        lasts: lasts.map(seconds),
+    }
 }
 
 /// The namespace and the stored status.
@@ -83,33 +100,72 @@ impl World {
     fn seen(&mut self, script: &Script) -> Seen {
         let faults = self.faults.iter().map(|(name, created)| {
             // It takes two seconds until a Fault is in force.
-            let phase = if self.now >= *created + seconds(2) { "Active" } else { "" };
+            let phase = if self.now >= *created + seconds(2) {
+                "Active"
+            } else {
+                ""
+            };
             (
                 name.clone(),
-                SeenFault { is_ours: true, is_going: false, phase: phase.into(), message: String::new() },
+                SeenFault {
+                    is_ours: true,
+                    is_going: false,
+                    phase: phase.into(),
+                    message: String::new(),
+                },
             )
         });
         let Wants { sights, clocks } = wants(script, self.generation, self.stored.as_ref());
         let now = self.now();
         let looks = sights.into_iter().map(|(index, sight)| {
-            let Sight::Cluster { name, .. } = sight else { panic!("all sights are of Clusters") };
+            let Sight::Cluster { name, .. } = sight else {
+                panic!("all sights are of Clusters")
+            };
             self.looks.entry(index).or_default().push(now);
             let is_met = self.now >= seconds(name[1..].parse().expect("a number"));
             let message = format!("seen at {}", self.now.as_secs());
-            (index, if is_met { Look::Met(message) } else { Look::NotMet(message) })
+            (
+                index,
+                if is_met {
+                    Look::Met(message)
+                } else {
+                    Look::NotMet(message)
+                },
+            )
         });
         let faults = faults.collect();
         let looks = looks.collect();
-        let clocks = clocks.into_iter().map(|cloud| (cloud.to_owned(), self.seen_clock()));
-        Seen { faults, looks, clocks: clocks.collect(), looked: self.looked.clone() }
+        let clocks = clocks
+            .into_iter()
+            .map(|cloud| (cloud.to_owned(), self.seen_clock()));
+        Seen {
+            faults,
+            looks,
+            clocks: clocks.collect(),
+            looked: self.looked.clone(),
+        }
     }
 
     /// It takes a second until a clock is in force.
     fn seen_clock(&self) -> SeenClock {
-        let before = self.clock_before.as_ref().filter(|(set, _)| self.now < *set + seconds(1));
-        let CloudClock { rate, paused, steps, ahead } =
-            before.map_or(&self.clock, |(_, clock)| clock).clone();
-        let in_force = CloudClockStatus { rate, paused, steps, ahead, since: None, time: None };
+        let before = self
+            .clock_before
+            .as_ref()
+            .filter(|(set, _)| self.now < *set + seconds(1));
+        let CloudClock {
+            rate,
+            paused,
+            steps,
+            ahead,
+        } = before.map_or(&self.clock, |(_, clock)| clock).clone();
+        let in_force = CloudClockStatus {
+            rate,
+            paused,
+            steps,
+            ahead,
+            since: None,
+            time: None,
+        };
         SeenClock::Read {
             version: String::new(),
             set: self.clock.clone(),
@@ -126,7 +182,16 @@ impl World {
             Deed::DeleteFault { name } => {
                 self.faults.remove(name);
             }
-            Deed::SetClock { clock: CloudClock { rate, paused, steps, ahead }, .. } => {
+            Deed::SetClock {
+                clock:
+                    CloudClock {
+                        rate,
+                        paused,
+                        steps,
+                        ahead,
+                    },
+                ..
+            } => {
                 self.clock_before = Some((self.now, self.clock.clone()));
                 self.clock.rate = rate.clone().or(self.clock.rate.take());
                 self.clock.paused = paused.or(self.clock.paused);
@@ -154,7 +219,10 @@ impl World {
         for act in std::mem::take(&mut next.acts) {
             if let Some(step) = act.step {
                 let stored = &self.stored.as_ref().expect("a stored status").steps[step];
-                assert_eq!((stored.phase.as_str(), stored.started.is_some()), ("Running", true));
+                assert_eq!(
+                    (stored.phase.as_str(), stored.started.is_some()),
+                    ("Running", true)
+                );
                 if let Deed::SetClock { .. } = act.deed {
                     assert_eq!(stored.clock, next.status.steps[step].clock);
                     assert!(stored.clock.is_some());
@@ -299,9 +367,16 @@ impl Drawn {
                 written["steps"] = steps.into();
                 made.push(written);
             }
-            spec.push(if is_parallel { json!({ "parallel": made }) } else { made.remove(0) });
+            spec.push(if is_parallel {
+                json!({ "parallel": made })
+            } else {
+                made.remove(0)
+            });
         }
-        Self { spec: spec.into(), places }
+        Self {
+            spec: spec.into(),
+            places,
+        }
     }
 
     /// Whether a step has to be over before another one begins.
@@ -335,7 +410,10 @@ fn counted(script: &Script, status: &ScenarioStatus, phases: &[&str]) -> (i64, u
         _ => None,
     });
     clocks.fold((0, 0), |(steps, ahead), change| {
-        (steps + change.step.unwrap_or(0), ahead + change.jump.unwrap_or_default().as_secs())
+        (
+            steps + change.step.unwrap_or(0),
+            ahead + change.jump.unwrap_or_default().as_secs(),
+        )
     })
 }
 
@@ -494,11 +572,17 @@ proptest! {
 
 #[test]
 fn what_comes_after_a_failed_step_is_skipped_and_its_faults_are_healed() {
-    let late = Action::Expect { sight: sight(100), within: seconds(5) };
+    let late = Action::Expect {
+        sight: sight(100),
+        within: seconds(5),
+    };
     let script = script([fault("f", None), late, Action::Change(change("workers"))]);
     let mut world = World::default();
     let status = world.run(&script, &[]);
-    assert_eq!((status.phase.as_str(), phases(&status)), ("Failed", vec!["Passed", "Failed", "Skipped"]));
+    assert_eq!(
+        (status.phase.as_str(), phases(&status)),
+        ("Failed", vec!["Passed", "Failed", "Skipped"])
+    );
     assert_eq!(status.steps[1].message, "seen at 7");
     assert!(world.faults.is_empty() && world.done.iter().all(|deed| !deed.contains("workers")));
     assert_eq!(status.finish_time, Some(MicroTime(at(7))));
@@ -515,8 +599,14 @@ fn when_a_branch_fails_the_others_stop_where_they_are() {
     ]));
     let mut world = World::default();
     let status = world.run(&script, &[]);
-    assert_eq!(phases(&status), ["Passed", "Failed", "Passed", "Skipped", "Skipped", "Skipped"]);
-    assert_eq!((status.phase.as_str(), status.finish_time), ("Failed", Some(MicroTime(at(5)))));
+    assert_eq!(
+        phases(&status),
+        ["Passed", "Failed", "Passed", "Skipped", "Skipped", "Skipped"]
+    );
+    assert_eq!(
+        (status.phase.as_str(), status.finish_time),
+        ("Failed", Some(MicroTime(at(5))))
+    );
     assert_eq!(world.done.into_iter().collect::<Vec<_>>(), ["Say(\"a\")"]);
 }
 
@@ -526,25 +616,45 @@ fn changes_of_one_clock_wait_for_each_other_and_others_do_not() {
     let script = read(&json!([{ "parallel": [clock("a"), clock("a"), clock("b")] }]));
     let mut world = World::default();
     world.round(&script, Stop::Nowhere);
-    assert_eq!(phases(world.stored.as_ref().expect("a status")), ["Running", "Pending", "Running"]);
+    assert_eq!(
+        phases(world.stored.as_ref().expect("a status")),
+        ["Running", "Pending", "Running"]
+    );
 }
 
 #[test]
 fn a_clock_is_set_once_its_count_is_stored_and_passes_when_that_is_in_force() {
     let script = read(&json!([{ "clock": { "cloud": "default", "step": 2, "jump": "1m", "paused": true } }]));
-    let clock = CloudClock { steps: Some(5), ..CloudClock::default() };
-    let mut world = World { clock, ..World::default() };
+    let clock = CloudClock {
+        steps: Some(5),
+        ..CloudClock::default()
+    };
+    let mut world = World {
+        clock,
+        ..World::default()
+    };
     for stop in [Stop::Nowhere, Stop::Nowhere, Stop::BeforeItWrites] {
         world.round(&script, stop);
     }
     let ahead = GoDuration::parse("60s").ok();
-    let wanted = CloudClock { paused: Some(true), steps: Some(7), ahead, ..CloudClock::default() };
+    let wanted = CloudClock {
+        paused: Some(true),
+        steps: Some(7),
+        ahead,
+        ..CloudClock::default()
+    };
     let of_step = |world: &World| world.stored.as_ref().expect("a status").steps[0].clone();
-    assert_eq!((&world.clock, of_step(&world).clock), (&wanted, Some(wanted.clone())));
+    assert_eq!(
+        (&world.clock, of_step(&world).clock),
+        (&wanted, Some(wanted.clone()))
+    );
     // The manager that comes next sees its own count and does not count on.
     let status = world.run(&script, &[]);
     let message = "the clock of SimulatedCloud default: paused true, steps 7, ahead 60s";
-    assert_eq!((status.phase.as_str(), status.steps[0].message.as_str()), ("Passed", message));
+    assert_eq!(
+        (status.phase.as_str(), status.steps[0].message.as_str()),
+        ("Passed", message)
+    );
     assert_eq!((&world.clock, world.acted.len()), (&wanted, 1));
     assert_eq!(status.finish_time, Some(MicroTime(at(1))));
 }
@@ -555,23 +665,52 @@ fn a_clock_that_cannot_be_set_fails_the_step() {
     let set = CloudClock::default();
     let read = |in_force: Option<CloudClockStatus>| {
         let in_force = in_force.map(Box::new);
-        SeenClock::Read { version: "1".into(), set: set.clone(), in_force }
+        SeenClock::Read {
+            version: "1".into(),
+            set: set.clone(),
+            in_force,
+        }
     };
     let known = Some(CloudClockStatus::default());
     for (seen, second, phase, message) in [
-        (SeenClock::Missing, 1, "Failed", "there is no SimulatedCloud default"),
+        (
+            SeenClock::Missing,
+            1,
+            "Failed",
+            "there is no SimulatedCloud default",
+        ),
         (SeenClock::Refused("no".into()), 1, "Failed", "no"),
         (SeenClock::Unclear("busy".into()), 59, "Running", "busy"),
         (SeenClock::Unclear("busy".into()), 60, "Failed", "busy"),
-        (read(None), 29, "Running", "SimulatedCloud default has no status yet"),
-        (read(None), 30, "Failed", "SimulatedCloud default has no status; does its manager run?"),
+        (
+            read(None),
+            29,
+            "Running",
+            "SimulatedCloud default has no status yet",
+        ),
+        (
+            read(None),
+            30,
+            "Failed",
+            "SimulatedCloud default has no status; does its manager run?",
+        ),
         (read(known.clone()), 59, "Running", ""),
-        (read(known), 60, "Failed", "SimulatedCloud default was not given this clock in time: rate 10"),
+        (
+            read(known),
+            60,
+            "Failed",
+            "SimulatedCloud default was not given this clock in time: rate 10",
+        ),
     ] {
         let mut stored = plan(&script, 0, None, &Seen::default(), at(0)).status;
-        stored.steps[0].clock =
-            Some(CloudClock { rate: ClockRate::parse("10").ok(), ..CloudClock::default() });
-        let seen = Seen { clocks: [("default".to_owned(), seen)].into(), ..Seen::default() };
+        stored.steps[0].clock = Some(CloudClock {
+            rate: ClockRate::parse("10").ok(),
+            ..CloudClock::default()
+        });
+        let seen = Seen {
+            clocks: [("default".to_owned(), seen)].into(),
+            ..Seen::default()
+        };
         let next = plan(&script, 0, Some(&stored), &seen, at(second));
         let step = &next.status.steps[0];
         assert_eq!((step.phase.as_str(), step.message.as_str()), (phase, message));
@@ -580,7 +719,11 @@ fn a_clock_that_cannot_be_set_fails_the_step() {
 
 #[test]
 fn a_fault_lasts_as_long_as_it_says_and_not_longer_than_the_scenario() {
-    let script = script([fault("brief", Some(4)), fault("long", Some(900)), Action::Pause(seconds(20))]);
+    let script = script([
+        fault("brief", Some(4)),
+        fault("long", Some(900)),
+        Action::Pause(seconds(20)),
+    ]);
     let mut world = World::default();
     let mut ended = None;
     while world.round(&script, Stop::Nowhere) {
@@ -597,10 +740,23 @@ fn a_fault_lasts_as_long_as_it_says_and_not_longer_than_the_scenario() {
 /// Otherwise the process that continues would see a world without the Fault, and the step could pass.
 #[test]
 fn how_a_step_ended_is_stored_before_its_faults_are_healed() {
-    let script = script([fault("f", None), Action::Expect { sight: sight(100), within: seconds(0) }]);
+    let script = script([
+        fault("f", None),
+        Action::Expect {
+            sight: sight(100),
+            within: seconds(0),
+        },
+    ]);
     let mut world = World::default();
-    while world.stored.as_ref().is_none_or(|status| status.steps[1].phase != "Failed") {
-        assert_eq!(world.faults.is_empty(), world.now == seconds(0) && world.done.is_empty());
+    while world
+        .stored
+        .as_ref()
+        .is_none_or(|status| status.steps[1].phase != "Failed")
+    {
+        assert_eq!(
+            world.faults.is_empty(),
+            world.now == seconds(0) && world.done.is_empty()
+        );
         world.round(&script, Stop::Nowhere);
     }
     assert_eq!(world.faults.len(), 1);
@@ -617,10 +773,16 @@ fn a_changed_scenario_begins_again_when_its_old_faults_are_gone() {
     world.generation = 2;
     world.round(&second, Stop::Nowhere);
     let status = world.stored.clone().expect("a status");
-    assert_eq!((status.phase.as_str(), phases(&status)), ("Pending", vec!["Pending"]));
+    assert_eq!(
+        (status.phase.as_str(), phases(&status)),
+        ("Pending", vec!["Pending"])
+    );
     assert!(world.faults.is_empty());
     let status = world.run(&second, &[]);
-    assert_eq!((status.phase.as_str(), status.observed_generation), ("Passed", Some(2)));
+    assert_eq!(
+        (status.phase.as_str(), status.observed_generation),
+        ("Passed", Some(2))
+    );
     // It is over, and does nothing more.
     let done = world.done.clone();
     assert_eq!((world.run(&second, &[]), world.done), (status, done));
@@ -630,10 +792,21 @@ fn a_changed_scenario_begins_again_when_its_old_faults_are_gone() {
 fn a_fault_of_another_owner_is_left_alone() {
     let script = script([fault("f", None)]);
     let stored = plan(&script, 0, None, &Seen::default(), at(0)).status;
-    let other = SeenFault { is_ours: false, is_going: false, phase: "Active".into(), message: String::new() };
-    let seen = Seen { faults: [("f".to_owned(), other)].into(), ..Seen::default() };
+    let other = SeenFault {
+        is_ours: false,
+        is_going: false,
+        phase: "Active".into(),
+        message: String::new(),
+    };
+    let seen = Seen {
+        faults: [("f".to_owned(), other)].into(),
+        ..Seen::default()
+    };
     let next = plan(&script, 0, Some(&stored), &seen, at(1));
-    assert_eq!((next.status.steps[0].phase.as_str(), next.acts), ("Failed", vec![]));
+    assert_eq!(
+        (next.status.steps[0].phase.as_str(), next.acts),
+        ("Failed", vec![])
+    );
     assert!(next.status.steps[0].message.contains("not of this scenario"));
     let last = plan(&script, 0, Some(&next.status), &seen, at(2));
     assert_eq!((last.status.phase.as_str(), last.acts), ("Failed", vec![]));
@@ -649,28 +822,46 @@ fn what_may_pass_is_tried_for_a_minute() {
         assert_eq!((acts.len(), next.again), (1, Some(LOOK_EVERY)));
         next.settle(&acts[0], &Ending::Unclear("busy".into()), at(second));
         stored = next.status;
-        assert_eq!((stored.steps[0].phase.as_str(), stored.steps[0].message.as_str()), (phase, "busy"));
+        assert_eq!(
+            (stored.steps[0].phase.as_str(), stored.steps[0].message.as_str()),
+            (phase, "busy")
+        );
     }
 }
 
 fn never(from: u64, during: u64) -> Action {
-    Action::Never { sight: sight(from), during: seconds(during) }
+    Action::Never {
+        sight: sight(from),
+        during: seconds(during),
+    }
 }
 
 #[test]
 fn what_was_not_looked_for_has_not_been_absent() {
     let script = script([never(900, 60)]);
-    let seen = |look: &Look| Seen { looks: [(0, look.clone())].into(), ..Seen::default() };
+    let seen = |look: &Look| Seen {
+        looks: [(0, look.clone())].into(),
+        ..Seen::default()
+    };
     let absent = Look::NotMet("it is not there".into());
     let unclear = Look::Unclear("busy".into());
     let begun = plan(&script, 0, None, &Seen::default(), at(0)).status;
     let next = |stored: &ScenarioStatus, look: &Look, second: i64| {
-        let step = plan(&script, 0, Some(stored), &seen(look), at(second)).status.steps.remove(0);
+        let step = plan(&script, 0, Some(stored), &seen(look), at(second))
+            .status
+            .steps
+            .remove(0);
         (step.phase, step.message, step.looked.map(|looked| looked.0))
     };
     let status = plan(&script, 0, Some(&begun), &seen(&absent), at(5)).status;
     assert_eq!(status.steps[0].looked, Some(MicroTime(at(5))));
-    let running = |looked| ("Running".to_owned(), "it is not there".to_owned(), Some(at(looked)));
+    let running = |looked| {
+        (
+            "Running".to_owned(),
+            "it is not there".to_owned(),
+            Some(at(looked)),
+        )
+    };
     // Two looks that the status has are at least two seconds apart.
     assert_eq!(next(&status, &absent, 6), running(5));
     assert_eq!(next(&status, &absent, 7), running(7));
@@ -679,14 +870,30 @@ fn what_was_not_looked_for_has_not_been_absent() {
         "not looked at from 2023-11-14T22:13:25.000Z to 2023-11-14T22:13:31.000Z, which is longer than 5s";
     assert_eq!(
         next(&status, &absent, 11),
-        ("Failed".to_owned(), format!("{gap}; now it is not there"), Some(at(11)))
+        (
+            "Failed".to_owned(),
+            format!("{gap}; now it is not there"),
+            Some(at(11))
+        )
     );
     // Whoever could not see anything has not looked.
-    assert_eq!(next(&status, &unclear, 10), ("Running".to_owned(), "busy".to_owned(), Some(at(5))));
-    assert_eq!(next(&status, &unclear, 11), ("Failed".to_owned(), format!("{gap}; now busy"), Some(at(5))));
+    assert_eq!(
+        next(&status, &unclear, 10),
+        ("Running".to_owned(), "busy".to_owned(), Some(at(5)))
+    );
+    assert_eq!(
+        next(&status, &unclear, 11),
+        ("Failed".to_owned(), format!("{gap}; now busy"), Some(at(5)))
+    );
     // A process knows its own looks better than the status.
-    let remembered = Seen { looked: [(0, at(9))].into(), ..seen(&absent) };
-    assert_eq!(plan(&script, 0, Some(&status), &remembered, at(14)).status.steps[0].phase, "Running");
+    let remembered = Seen {
+        looked: [(0, at(9))].into(),
+        ..seen(&absent)
+    };
+    assert_eq!(
+        plan(&script, 0, Some(&status), &remembered, at(14)).status.steps[0].phase,
+        "Running"
+    );
     // The first look is one that can be missed, too.
     assert_eq!(next(&begun, &absent, 6).0, "Failed");
 }
@@ -697,7 +904,10 @@ fn a_status_is_written_for_half_of_the_looks_at_most() {
     let mut stored = plan(&constant, 0, None, &Seen::default(), at(0)).status;
     let mut writes = 0;
     for second in 1..=600 {
-        let seen = Seen { looks: [(0, Look::NotMet("no".into()))].into(), ..Seen::default() };
+        let seen = Seen {
+            looks: [(0, Look::NotMet("no".into()))].into(),
+            ..Seen::default()
+        };
         let next = plan(&constant, 0, Some(&stored), &seen, at(second)).status;
         writes += usize::from(next != stored);
         stored = next;

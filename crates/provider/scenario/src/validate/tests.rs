@@ -9,7 +9,10 @@ use super::*;
 fn read(steps: &Value) -> Valid<Script> {
     let spec: ScenarioSpec = serde_json::from_value(json!({ "steps": steps })).expect("a spec");
     let script = validate("demo", &spec)?;
-    script.steps.iter().try_for_each(|step| check_manifests("default", step))?;
+    script
+        .steps
+        .iter()
+        .try_for_each(|step| check_manifests("default", step))?;
     Ok(script)
 }
 
@@ -34,14 +37,41 @@ fn steps_have_names_numbers_and_one_action_each() {
         { "say": "hello" },
     ]))
     .expect("valid");
-    let names: Vec<_> = script.steps.iter().map(|step| (step.name.as_str(), step.after.as_slice())).collect();
-    assert_eq!(names[..3], [("up", [].as_slice()), ("step-2", &[0]), ("step-3", &[1])]);
+    let names: Vec<_> = script
+        .steps
+        .iter()
+        .map(|step| (step.name.as_str(), step.after.as_slice()))
+        .collect();
+    assert_eq!(
+        names[..3],
+        [("up", [].as_slice()), ("step-2", &[0]), ("step-3", &[1])]
+    );
     let actions: Vec<_> = script.steps.into_iter().map(|step| step.action).collect();
     let minutes = |number: u64| Duration::from_secs(60 * number);
-    let sight = Sight::Cluster { name: "demo".into(), condition: "Available".into(), status: "True".into() };
-    assert_eq!(actions[0], Action::Expect { sight, within: minutes(3) });
+    let sight = Sight::Cluster {
+        name: "demo".into(),
+        condition: "Available".into(),
+        status: "True".into(),
+    };
+    assert_eq!(
+        actions[0],
+        Action::Expect {
+            sight,
+            within: minutes(3)
+        }
+    );
     assert!(matches!(&actions[1], Action::Fault { name, lasts: None, .. } if name == "demo-zone"));
-    let Action::Expect { sight: Sight::Machines { selector, phase, wanted, .. }, .. } = &actions[2] else {
+    let Action::Expect {
+        sight:
+            Sight::Machines {
+                selector,
+                phase,
+                wanted,
+                ..
+            },
+        ..
+    } = &actions[2]
+    else {
         panic!("machines are expected: {:?}", actions[2]);
     };
     assert_eq!(
@@ -49,15 +79,37 @@ fn steps_have_names_numbers_and_one_action_each() {
         ("a=b", Some("Running"), Wanted::Exactly(3))
     );
     assert!(matches!(&actions[3], Action::Never { during, .. } if *during == Duration::from_secs(90)));
-    assert_eq!(actions[4], Action::Heal { fault: "demo-zone".into() });
+    assert_eq!(
+        actions[4],
+        Action::Heal {
+            fault: "demo-zone".into()
+        }
+    );
     let kind = GroupVersionKind::gvk(CONTROL_PLANE_GROUP, "v1beta2", "KubeadmControlPlane");
-    assert_eq!(actions[5], Action::Change(Change::Replicas { kind, name: "cp".into(), replicas: 5 }));
+    assert_eq!(
+        actions[5],
+        Action::Change(Change::Replicas {
+            kind,
+            name: "cp".into(),
+            replicas: 5
+        })
+    );
     let part = Part::MachineDeployment("md-0".into());
     assert_eq!(
         actions[6],
-        Action::Change(Change::TopologyReplicas { cluster: "demo".into(), part, replicas: 2 })
+        Action::Change(Change::TopologyReplicas {
+            cluster: "demo".into(),
+            part,
+            replicas: 2
+        })
     );
-    assert_eq!(actions[8..], [Action::Pause(Duration::from_secs(10)), Action::Say("hello".into())]);
+    assert_eq!(
+        actions[8..],
+        [
+            Action::Pause(Duration::from_secs(10)),
+            Action::Say("hello".into())
+        ]
+    );
 }
 
 #[test]
@@ -73,12 +125,18 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
     };
     let long = |step: Value| Value::from(vec![step; 101]);
     let cases = [
-        (json!([]), "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 0"),
+        (
+            json!([]),
+            "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 0",
+        ),
         (
             long(json!({ "pause": "1s" })),
             "spec.steps: must be 1 to 100 steps, with those of each branch and each round, not 101",
         ),
-        (json!([{ "say": "a" }, {}]), "spec.steps[1]: must have an action, such as wait or fault"),
+        (
+            json!([{ "say": "a" }, {}]),
+            "spec.steps[1]: must have an action, such as wait or fault",
+        ),
         (
             json!([{ "say": "a", "pause": "1s" }]),
             "spec.steps[0]: must have one action and not 2; make steps of them",
@@ -91,7 +149,10 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
             json!([{ "wait": { "cluster": "a", "condition": "Available" } }]),
             "spec.steps[0].wait.within: \"\" must be a duration such as 300ms, 20s or 1m30s",
         ),
-        (within(json!({})), "spec.steps[0].wait: must have one of cluster, machines and object"),
+        (
+            within(json!({})),
+            "spec.steps[0].wait: must have one of cluster, machines and object",
+        ),
         (
             within(json!({ "cluster": "a", "condition": "b", "machines": { "count": 1 } })),
             "spec.steps[0].wait: must have one of cluster, machines and object",
@@ -180,7 +241,11 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
             "v1",
             "spec.steps[0].apply.manifests: document 1: \"v1\" with kind \"Secret\" must be of one of",
         ),
-        ("Role", "rbac.authorization.k8s.io/v1", "spec.steps[0].apply.manifests: document 1: \"rbac"),
+        (
+            "Role",
+            "rbac.authorization.k8s.io/v1",
+            "spec.steps[0].apply.manifests: document 1: \"rbac",
+        ),
         (
             "Scenario",
             "cloud.nephele.dev/v1alpha1",
@@ -188,37 +253,68 @@ fn a_mistake_names_the_field_and_what_would_be_right() {
         ),
     ] {
         let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
-        let message = read(&json!([{ "apply": { "manifests": text } }])).expect_err(expected).to_string();
+        let message = read(&json!([{ "apply": { "manifests": text } }]))
+            .expect_err(expected)
+            .to_string();
         assert!(message.starts_with(expected), "{message}");
         let step = json!([{ "delete": { "apiVersion": version, "kind": kind, "name": "a" } }]);
         let message = read(&step).expect_err(expected).to_string();
-        assert!(message.starts_with("spec.steps[0].delete.apiVersion: "), "{message}");
+        assert!(
+            message.starts_with("spec.steps[0].delete.apiVersion: "),
+            "{message}"
+        );
     }
-    for version in ["v1", "apps/v1", "rbac.authorization.k8s.io/v1", "cluster.x-k8s.io"] {
+    for version in [
+        "v1",
+        "apps/v1",
+        "rbac.authorization.k8s.io/v1",
+        "cluster.x-k8s.io",
+    ] {
         let message = read(&object(version)).expect_err(version).to_string();
-        assert!(message.starts_with("spec.steps[0].wait.object.apiVersion: "), "{message}");
-        assert!(message.contains("must be of one of the groups cluster.x-k8s.io, "), "{message}");
+        assert!(
+            message.starts_with("spec.steps[0].wait.object.apiVersion: "),
+            "{message}"
+        );
+        assert!(
+            message.contains("must be of one of the groups cluster.x-k8s.io, "),
+            "{message}"
+        );
     }
     let spec = serde_json::from_value(json!({ "steps": [fault("a")] })).expect("a spec");
-    let message = validate(&"a".repeat(253), &spec).expect_err("too long").to_string();
-    assert!(message.ends_with("which is longer than 253 characters"), "{message}");
+    let message = validate(&"a".repeat(253), &spec)
+        .expect_err("too long")
+        .to_string();
+    assert!(
+        message.ends_with("which is longer than 253 characters"),
+        "{message}"
+    );
 }
 
 #[test]
 fn as_many_brackets_as_fit_are_refused_in_words() {
-    let message =
-        read(&json!([{ "apply": { "manifests": "[".repeat(65536) } }])).expect_err("no YAML").to_string();
-    assert!(message.starts_with("spec.steps[0].apply.manifests: document 1 must be YAML: "), "{message}");
+    let message = read(&json!([{ "apply": { "manifests": "[".repeat(65536) } }]))
+        .expect_err("no YAML")
+        .to_string();
+    assert!(
+        message.starts_with("spec.steps[0].apply.manifests: document 1 must be YAML: "),
+        "{message}"
+    );
     assert!(message.len() < 600 && !message.contains('\n'), "{message}");
 }
 
 #[test]
 fn a_wrong_selector_is_told() {
-    for selector in [json!("a=b"), json!({ "matchExpressions": [{ "key": "a", "operator": "Like" }] })] {
+    for selector in [
+        json!("a=b"),
+        json!({ "matchExpressions": [{ "key": "a", "operator": "Like" }] }),
+    ] {
         let steps =
             json!([{ "expect": { "machines": { "selector": selector, "count": 1 }, "within": "1s" } }]);
         let message = read(&steps).expect_err("wrong").to_string();
-        assert!(message.starts_with("spec.steps[0].expect.machines.selector: "), "{message}");
+        assert!(
+            message.starts_with("spec.steps[0].expect.machines.selector: "),
+            "{message}"
+        );
     }
 }
 
@@ -237,7 +333,13 @@ fn faults_of_branches_and_rounds_are_healed_by_later_steps() {
     ]))
     .expect("valid");
     let names: Vec<_> = script.fault_names().collect();
-    let expected = ["demo-zone-a", "demo-zone-b", "demo-other", "demo-round-1", "demo-round-2"];
+    let expected = [
+        "demo-zone-a",
+        "demo-zone-b",
+        "demo-other",
+        "demo-round-1",
+        "demo-round-2",
+    ];
     assert_eq!(names, expected);
 }
 
@@ -246,11 +348,17 @@ fn faults_of_branches_and_rounds_are_healed_by_later_steps() {
 fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../config");
     let library = std::fs::read_dir(config.join("scenarios")).expect("a folder");
-    let files =
-        library.map(|file| file.expect("a file").path()).chain([config.join("samples/scenario.yaml")]);
+    let files = library
+        .map(|file| file.expect("a file").path())
+        .chain([config.join("samples/scenario.yaml")]);
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a text");
-        let bounds = Bounds { text: text.len(), memory: usize::MAX, depth: 64, dialect: Dialect::Strict };
+        let bounds = Bounds {
+            text: text.len(),
+            memory: usize::MAX,
+            depth: 64,
+            dialect: Dialect::Strict,
+        };
         let written = nephele_yaml::read_one(&text, &bounds).expect("YAML");
         let object: Scenario = serde_json::from_value(written.clone()).expect("a Scenario");
         let name = object.metadata.name.clone().expect("a name");
@@ -278,7 +386,10 @@ fn in_paths(action: &Action) -> Vec<String> {
             }
             Change::Apply { manifests, .. } => {
                 let manifests = manifests::read(manifests, "default", readable).expect("they were checked");
-                manifests.iter().flat_map(|manifest| of_kind(&manifest.kind, &manifest.name)).collect()
+                manifests
+                    .iter()
+                    .flat_map(|manifest| of_kind(&manifest.kind, &manifest.name))
+                    .collect()
             }
         },
         Action::Pause(_) | Action::Say(_) => vec![],

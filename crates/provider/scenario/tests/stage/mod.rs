@@ -1,15 +1,18 @@
 //! A management API with the controller of Scenarios, and a cloud that takes all Faults and clocks at once.
 
-use std::num::NonZeroU16;
-use std::time::Duration;
+use std::{num::NonZeroU16, time::Duration};
 
-use kube::api::{ListParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ListParams, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, Scenario, ScenarioStatus, SimulatedCloud};
 use nephele_scenario::Settings;
-use nephele_testkit::objects::{self, NAMESPACE};
-use nephele_testkit::{Backstage, ManagementApi, eventually};
+use nephele_testkit::{
+    Backstage, ManagementApi, eventually,
+    objects::{self, NAMESPACE},
+};
 use serde_json::{Value, json};
 
 pub(crate) struct Stage {
@@ -32,7 +35,11 @@ pub(crate) fn status(scenario: &Scenario) -> ScenarioStatus {
 }
 
 pub(crate) fn phases(scenario: &Scenario) -> Vec<String> {
-    status(scenario).steps.into_iter().map(|step| step.phase).collect()
+    status(scenario)
+        .steps
+        .into_iter()
+        .map(|step| step.phase)
+        .collect()
 }
 
 impl Stage {
@@ -50,7 +57,12 @@ impl Stage {
     }
 
     pub(crate) fn over(api: ManagementApi, client: Client) -> Self {
-        let Backstage { client, registry: _, services, shutdown } = Backstage::of(client, api.clock());
+        let Backstage {
+            client,
+            registry: _,
+            services,
+            shutdown,
+        } = Backstage::of(client, api.clock());
         let settings = Settings {
             watch_namespace: None,
             watch_filter: None,
@@ -89,21 +101,31 @@ impl Stage {
     }
 
     pub(crate) async fn change(&self, steps: &Value) {
-        self.api.patch::<Scenario>("s", &json!({ "spec": { "steps": steps } })).await;
+        self.api
+            .patch::<Scenario>("s", &json!({ "spec": { "steps": steps } }))
+            .await;
     }
 
     pub(crate) async fn phase(&self, phase: &str) -> Scenario {
-        self.api.eventually("s", phase, |scenario| status(scenario).phase == phase).await
+        self.api
+            .eventually("s", phase, |scenario| status(scenario).phase == phase)
+            .await
     }
 
     /// Waits until the steps have these phases.
     pub(crate) async fn steps(&self, wanted: &[&str]) -> Scenario {
-        self.api.eventually("s", &format!("to be at {wanted:?}"), |scenario| phases(scenario) == wanted).await
+        self.api
+            .eventually("s", &format!("to be at {wanted:?}"), |scenario| {
+                phases(scenario) == wanted
+            })
+            .await
     }
 
     pub(crate) async fn machine(&self, cluster: &str, name: &str, phase: &str) {
         self.api.create(&objects::worker(cluster, name)).await;
-        self.api.patch_status::<nephele_api::core::Machine>(name, &json!({ "phase": phase })).await;
+        self.api
+            .patch_status::<nephele_api::core::Machine>(name, &json!({ "phase": phase }))
+            .await;
     }
 
     fn dynamic(&self, group: &str, kind: &str) -> Api<DynamicObject> {
@@ -116,7 +138,10 @@ impl Stage {
             "apiVersion": format!("{group}/v1beta2"), "kind": kind, "metadata": { "name": name }, "spec": spec,
         }));
         let object: DynamicObject = object.expect("an object");
-        let created = self.dynamic(group, kind).create(&PostParams::default(), &object).await;
+        let created = self
+            .dynamic(group, kind)
+            .create(&PostParams::default(), &object)
+            .await;
         created.expect("the object is taken");
     }
 
@@ -128,8 +153,14 @@ impl Stage {
     pub(crate) async fn eventually_told(&self, wanted: &[[String; 2]]) {
         let look = async || {
             let told = self.api.story("Scenario", "s").await;
-            let kinds = told.iter().map(|[severity, reason, _]| [severity.clone(), reason.clone()]);
-            if kinds.eq(wanted.iter().cloned()) { Ok(()) } else { Err(told) }
+            let kinds = told
+                .iter()
+                .map(|[severity, reason, _]| [severity.clone(), reason.clone()]);
+            if kinds.eq(wanted.iter().cloned()) {
+                Ok(())
+            } else {
+                Err(told)
+            }
         };
         eventually("the Events of the scenario", look).await;
     }
@@ -138,13 +169,24 @@ impl Stage {
 /// Plays the cloud: each Fault and each clock is in force as soon as it is seen.
 async fn play_cloud(api: ManagementApi) {
     loop {
-        let faults = api.api::<Fault>().list(&ListParams::default()).await.expect("a list");
+        let faults = api
+            .api::<Fault>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         for fault in faults.into_iter().filter(|fault| fault.status.is_none()) {
             let patch = kube::api::Patch::Merge(json!({ "status": { "phase": "Active" } }));
             // It may be gone by now.
-            let _ = api.api::<Fault>().patch_status(&fault.name_any(), &Default::default(), &patch).await;
+            let _ = api
+                .api::<Fault>()
+                .patch_status(&fault.name_any(), &Default::default(), &patch)
+                .await;
         }
-        let clouds = api.api::<SimulatedCloud>().list(&ListParams::default()).await.expect("a list");
+        let clouds = api
+            .api::<SimulatedCloud>()
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
         for cloud in clouds {
             let set = serde_json::to_value(&cloud.spec.clock).expect("JSON");
             let in_force = cloud.status.as_ref().and_then(|status| status.clock.as_ref());

@@ -64,16 +64,30 @@ impl Denial {
     /// Invalid fields (422), with the texts of the API machinery (`apimachinery/pkg/api/errors`, `NewInvalid`).
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let lines: Vec<_> =
-            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let lines: Vec<_> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
         let text = match lines.as_slice() {
             [line] => line.clone(),
             lines => format!("[{}]", lines.join(", ")),
         };
         let message = format!("{kind}.{group} {name:?} is invalid: {text}");
-        let subject = Subject { group: group.to_owned(), kind: kind.to_owned(), name: name.to_owned() };
-        let refusal = Refusal { code: 422, reason: "Invalid", message, subject: Some(subject), causes };
-        Self { refusal: Box::new(refusal) }
+        let subject = Subject {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        let refusal = Refusal {
+            code: 422,
+            reason: "Invalid",
+            message,
+            subject: Some(subject),
+            causes,
+        };
+        Self {
+            refusal: Box::new(refusal),
+        }
     }
 
     /// A request that cannot be granted now (400).
@@ -89,7 +103,15 @@ impl Denial {
     }
 
     fn plain(code: i32, reason: &'static str, message: String) -> Self {
-        Self { refusal: Box::new(Refusal { code, reason, message, subject: None, causes: Vec::new() }) }
+        Self {
+            refusal: Box::new(Refusal {
+                code,
+                reason,
+                message,
+                subject: None,
+                causes: Vec::new(),
+            }),
+        }
     }
 
     /// HTTP status.
@@ -105,7 +127,13 @@ impl Denial {
     }
 
     fn status(self) -> Status {
-        let Refusal { code, reason, message, subject, causes } = *self.refusal;
+        let Refusal {
+            code,
+            reason,
+            message,
+            subject,
+            causes,
+        } = *self.refusal;
         let details = subject.map(|subject| StatusDetails {
             group: Some(subject.group),
             kind: Some(subject.kind),

@@ -59,18 +59,31 @@ pub(crate) enum Answer {
 /// Reads a review. The error says what is wrong with the body.
 pub(crate) fn read(body: &[u8]) -> Result<Review, String> {
     let request: Request = envelope::open(body, API_VERSION, KIND)?;
-    Ok(Review { uid: request.uid.clone(), request })
+    Ok(Review {
+        uid: request.uid.clone(),
+        request,
+    })
 }
 
 impl Review {
     /// The request with its objects.
     pub(crate) fn into_request<K: DeserializeOwned>(self) -> Result<AdmissionRequest<K>, Denial> {
-        let Request { operation, name, namespace, user_info, dry_run, object, old_object, .. } = self.request;
+        let Request {
+            operation,
+            name,
+            namespace,
+            user_info,
+            dry_run,
+            object,
+            old_object,
+            ..
+        } = self.request;
         let change = match operation.as_str() {
             "CREATE" => Change::Create(object_of("object", object)?),
-            "UPDATE" => {
-                Change::Update { old: object_of("oldObject", old_object)?, new: object_of("object", object)? }
-            }
+            "UPDATE" => Change::Update {
+                old: object_of("oldObject", old_object)?,
+                new: object_of("object", object)?,
+            },
             "DELETE" => Change::Delete(object_of("oldObject", old_object)?),
             other => return Err(Denial::bad_request(format!("unknown operation {other:?}"))),
         };

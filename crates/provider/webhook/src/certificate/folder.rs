@@ -28,7 +28,11 @@ impl Folder {
     /// A folder with the file names of a Secret of type `kubernetes.io/tls`.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), certificate: "tls.crt".to_owned(), key: "tls.key".to_owned() }
+        Self {
+            path: path.into(),
+            certificate: "tls.crt".to_owned(),
+            key: "tls.key".to_owned(),
+        }
     }
 }
 
@@ -65,7 +69,10 @@ pub async fn follow_folder(
             Ok(Some(true)) => info!(path = %folder.path.display(), "Serving a changed certificate"),
             Ok(Some(false) | None) => {}
             Err(error) => {
-                warn!(error = &error as &(dyn Error + 'static), "Failed to load the webhooks' certificate");
+                warn!(
+                    error = &error as &(dyn Error + 'static),
+                    "Failed to load the webhooks' certificate"
+                );
             }
         }
     };
@@ -82,8 +89,9 @@ pub fn watched(folder: &Folder, certificate: ServedCertificate) -> WatchedFiles<
             let path = paths[index].clone();
             move |source| FolderError::Pem { path, source }
         };
-        let chain =
-            CertificateDer::pem_slice_iter(&contents[0]).collect::<Result<_, _>>().map_err(failed(0))?;
+        let chain = CertificateDer::pem_slice_iter(&contents[0])
+            .collect::<Result<_, _>>()
+            .map_err(failed(0))?;
         let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(failed(1))?;
         certificate.set(chain, key).map_err(FolderError::Serve)
     })

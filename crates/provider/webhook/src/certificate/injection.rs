@@ -54,12 +54,21 @@ mod tests {
         let patch =
             json!({ "spec": { "conversion": { "webhook": { "clientConfig": { "caBundle": "cGVt" } } } } });
         let service = json!({ "name": "s" });
-        assert_eq!(into_definition(&definition(json!({ "service": service })), "pem"), Some(patch.clone()));
+        assert_eq!(
+            into_definition(&definition(json!({ "service": service })), "pem"),
+            Some(patch.clone())
+        );
         let other = definition(json!({ "service": service, "caBundle": "b3RoZXI=" }));
         assert_eq!(into_definition(&other, "pem"), Some(patch));
-        assert_eq!(into_definition(&definition(json!({ "caBundle": "cGVt" })), "pem"), None);
         assert_eq!(
-            into_definition(&json!({ "spec": { "conversion": { "strategy": "None" } } }), "pem"),
+            into_definition(&definition(json!({ "caBundle": "cGVt" })), "pem"),
+            None
+        );
+        assert_eq!(
+            into_definition(
+                &json!({ "spec": { "conversion": { "strategy": "None" } } }),
+                "pem"
+            ),
             None
         );
         assert_eq!(into_definition(&json!({ "spec": {} }), "pem"), None);

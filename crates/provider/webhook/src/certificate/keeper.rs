@@ -57,7 +57,11 @@ impl Keeping {
     /// The names by which an API server calls a Service.
     #[must_use]
     pub fn names_of_service(name: &str, namespace: &str) -> Vec<String> {
-        vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}"), name.to_owned()]
+        vec![
+            format!("{name}.{namespace}.svc"),
+            format!("{name}.{namespace}"),
+            name.to_owned(),
+        ]
     }
 }
 
@@ -107,7 +111,9 @@ pub async fn keep(
     let mut pause = RETRY_AFTER;
     loop {
         let turn = turn(&client, &keeping, &certificate, &metrics, clock());
-        let Some(result) = shutdown.run_until_cancelled(turn).await else { return };
+        let Some(result) = shutdown.run_until_cancelled(turn).await else {
+            return;
+        };
         let wait = match result {
             Ok(until) => {
                 pause = RETRY_AFTER;
@@ -115,7 +121,10 @@ pub async fn keep(
                 left.clamp(DEBOUNCE, RESYNC)
             }
             Err(error) => {
-                warn!(error = &error as &(dyn Error + 'static), "Failed to keep the webhooks' certificates");
+                warn!(
+                    error = &error as &(dyn Error + 'static),
+                    "Failed to keep the webhooks' certificates"
+                );
                 let now = pause;
                 pause = (pause * 2).min(RETRY_AFTER_MAX);
                 now
@@ -142,13 +151,20 @@ pub async fn turn(
     now: Timestamp,
 ) -> Result<Timestamp, KeepError> {
     let stored = stored(client, keeping, now).await;
-    metrics.read_certificate(stored.as_ref().is_ok_and(|current| current.material.leaf().is_some()));
+    metrics.read_certificate(
+        stored
+            .as_ref()
+            .is_ok_and(|current| current.material.leaf().is_some()),
+    );
     let Current { material, until, .. } = stored?;
     // The bundle is injected before the certificate is served, so that API servers trust it.
     let trusted = inject(client, &keeping.targets, &material.bundle(now)).await;
     if let Some(leaf) = material.leaf() {
         let key = PrivateKeyDer::Pkcs8(leaf.key.clone().into());
-        if certificate.set(vec![leaf.certificate.clone()], key).map_err(KeepError::Serve)? {
+        if certificate
+            .set(vec![leaf.certificate.clone()], key)
+            .map_err(KeepError::Serve)?
+        {
             info!(names = ?keeping.dns_names, "Serving a changed certificate");
         }
         metrics.expires(material.leaf_not_after().map_or(0, Timestamp::as_second));
@@ -158,9 +174,16 @@ pub async fn turn(
 
 /// Reads the Secret, and updates it if needed.
 async fn stored(client: &Client, keeping: &Keeping, now: Timestamp) -> Result<Current, KeepError> {
-    let Keeping { namespace, secret, dns_names, .. } = keeping;
+    let Keeping {
+        namespace,
+        secret,
+        dns_names,
+        ..
+    } = keeping;
     for _ in 0..ATTEMPTS_MAX {
-        let mut seen = secret::read(client, namespace, secret).await.map_err(KeepError::Read)?;
+        let mut seen = secret::read(client, namespace, secret)
+            .await
+            .map_err(KeepError::Read)?;
         if seen.is_foreign() {
             return Err(KeepError::Foreign(secret.clone()));
         }
@@ -179,7 +202,11 @@ async fn stored(client: &Client, keeping: &Keeping, now: Timestamp) -> Result<Cu
 
 /// Sets the bundle in all targets; returns the first failure after trying all.
 async fn inject(client: &Client, targets: &Targets, bundle: &str) -> Result<(), KeepError> {
-    let Targets { definitions, validating, mutating } = targets;
+    let Targets {
+        definitions,
+        validating,
+        mutating,
+    } = targets;
     let mut result = Ok(());
     for name in definitions {
         let done = patch::<CustomResourceDefinition>(client, "CustomResourceDefinition", name, |object| {
@@ -189,7 +216,9 @@ async fn inject(client: &Client, targets: &Targets, bundle: &str) -> Result<(), 
     }
     let configuration = |object: &Value| {
         let operations = into_configuration(object, bundle)?;
-        Some(Patch::Json(serde_json::from_value(operations).expect("operations of a JSON patch")))
+        Some(Patch::Json(
+            serde_json::from_value(operations).expect("operations of a JSON patch"),
+        ))
     };
     for name in validating {
         let kind = "ValidatingWebhookConfiguration";
@@ -211,32 +240,53 @@ async fn patch<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
-    let failed = |source| KeepError::Inject { kind, name: name.to_owned(), source };
+    let failed = |source| KeepError::Inject {
+        kind,
+        name: name.to_owned(),
+        source,
+    };
     let api: Api<K> = Api::all(client.clone());
     let Some(object) = api.get_opt(name).await.map_err(failed)? else {
         debug!(kind, name, "Did not find the object that needs the CA bundle");
         return Ok(());
     };
     let object = serde_json::to_value(object).expect("an object of the API is JSON");
-    let Some(patch) = needed(&object) else { return Ok(()) };
-    api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+    let Some(patch) = needed(&object) else {
+        return Ok(());
+    };
+    api.patch(name, &PatchParams::default(), &patch)
+        .await
+        .map_err(failed)?;
     info!(kind, name, "Set the CA bundle");
     Ok(())
 }
 
 /// An item for each change of the Secret or a target.
 fn changes(client: &Client, keeping: &Keeping) -> impl Stream<Item = ()> + Send + use<> {
-    let Targets { definitions, validating, mutating } = &keeping.targets;
+    let Targets {
+        definitions,
+        validating,
+        mutating,
+    } = &keeping.targets;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &keeping.namespace);
     let mut all = vec![watched(secrets, &keeping.secret)];
     for name in definitions {
-        all.push(watched(Api::<CustomResourceDefinition>::all(client.clone()), name));
+        all.push(watched(
+            Api::<CustomResourceDefinition>::all(client.clone()),
+            name,
+        ));
     }
     for name in validating {
-        all.push(watched(Api::<ValidatingWebhookConfiguration>::all(client.clone()), name));
+        all.push(watched(
+            Api::<ValidatingWebhookConfiguration>::all(client.clone()),
+            name,
+        ));
     }
     for name in mutating {
-        all.push(watched(Api::<MutatingWebhookConfiguration>::all(client.clone()), name));
+        all.push(watched(
+            Api::<MutatingWebhookConfiguration>::all(client.clone()),
+            name,
+        ));
     }
     stream::select_all(all)
 }

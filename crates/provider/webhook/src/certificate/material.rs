@@ -53,7 +53,9 @@ pub(crate) struct Leaf {
 impl fmt::Debug for Material {
     /// Never shows a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Material").field("authority", &self.authority).finish_non_exhaustive()
+        f.debug_struct("Material")
+            .field("authority", &self.authority)
+            .finish_non_exhaustive()
     }
 }
 
@@ -77,7 +79,13 @@ pub(crate) fn bring_up_to_date(
     loop {
         let facts = material.as_ref().map(Material::facts);
         material = match (plan::plan(facts.as_ref(), names, now), material) {
-            (Plan::Keep { until }, Some(material)) => return Ok(Current { material, changed, until }),
+            (Plan::Keep { until }, Some(material)) => {
+                return Ok(Current {
+                    material,
+                    changed,
+                    until,
+                });
+            }
             (Plan::RenewLeaf, Some(material)) => Some(material.with_new_leaf(names, now)?),
             (Plan::NewAuthority, stored) => Some(Material::with_new_authority(stored, now)?),
             (Plan::Keep { .. } | Plan::RenewLeaf, None) => {
@@ -103,26 +111,43 @@ impl Material {
         let leaf = || {
             let certificate = CertificateDer::from_pem_slice(entry(LEAF)?).ok()?;
             let key = PrivateKeyDer::from_pem_slice(entry(LEAF_KEY)?).ok()?;
-            let PrivateKeyDer::Pkcs8(key) = key else { return None };
-            Some(Leaf { certificate, key: key.secret_pkcs8_der().to_vec() })
+            let PrivateKeyDer::Pkcs8(key) = key else {
+                return None;
+            };
+            Some(Leaf {
+                certificate,
+                key: key.secret_pkcs8_der().to_vec(),
+            })
         };
-        let material = Self { authority, trusted, leaf: leaf() };
+        let material = Self {
+            authority,
+            trusted,
+            leaf: leaf(),
+        };
         // The authority's certificate has to come first. A reordered bundle was not written by Nephele.
-        material.trusted.first().filter(|first| *first == material.authority.certificate_der())?;
+        material
+            .trusted
+            .first()
+            .filter(|first| *first == material.authority.certificate_der())?;
         Some(material)
     }
 
     /// The data of a Secret.
     pub(crate) fn write(&self) -> BTreeMap<String, ByteString> {
         let mut data = BTreeMap::from([
-            (BUNDLE, self.trusted.iter().map(|der| pem("CERTIFICATE", der)).collect()),
+            (
+                BUNDLE,
+                self.trusted.iter().map(|der| pem("CERTIFICATE", der)).collect(),
+            ),
             (AUTHORITY_KEY, self.authority.key_pem()),
         ]);
         if let Some(leaf) = &self.leaf {
             data.insert(LEAF, pem("CERTIFICATE", &leaf.certificate));
             data.insert(LEAF_KEY, pem("PRIVATE KEY", &leaf.key));
         }
-        data.into_iter().map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes()))).collect()
+        data.into_iter()
+            .map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes())))
+            .collect()
     }
 
     /// The leaf to serve.
@@ -133,7 +158,11 @@ impl Material {
     /// Certificates that a client has to trust, PEM.
     pub(crate) fn bundle(&self, now: Timestamp) -> String {
         let valid = |der: &&Vec<u8>| Validity::of(der).is_some_and(|validity| now < validity.not_after);
-        self.trusted.iter().filter(valid).map(|der| pem("CERTIFICATE", der)).collect()
+        self.trusted
+            .iter()
+            .filter(valid)
+            .map(|der| pem("CERTIFICATE", der))
+            .collect()
     }
 
     /// When the leaf ends.
@@ -144,19 +173,26 @@ impl Material {
     /// The facts that the plan needs.
     fn facts(&self) -> Stored {
         let authority = Validity::of(self.authority.certificate_der());
-        let authority =
-            authority.unwrap_or(Validity { not_before: Timestamp::MIN, not_after: Timestamp::MIN });
+        let authority = authority.unwrap_or(Validity {
+            not_before: Timestamp::MIN,
+            not_after: Timestamp::MIN,
+        });
         Stored {
             authority_not_before: authority.not_before,
             authority_not_after: authority.not_after,
-            leaf: self.leaf.as_ref().and_then(|leaf| self.leaf_facts(&leaf.certificate)),
+            leaf: self
+                .leaf
+                .as_ref()
+                .and_then(|leaf| self.leaf_facts(&leaf.certificate)),
         }
     }
 
     fn leaf_facts(&self, leaf: &[u8]) -> Option<StoredLeaf> {
         let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
         let issued_by = |authority: &Vec<u8>| {
-            let Ok((_, authority)) = X509Certificate::from_der(authority) else { return false };
+            let Ok((_, authority)) = X509Certificate::from_der(authority) else {
+                return false;
+            };
             parsed.verify_signature(Some(authority.public_key())).is_ok()
         };
         let issuer = match self.trusted.iter().position(issued_by) {
@@ -194,7 +230,11 @@ impl Material {
             trusted.truncate(AUTHORITIES_MAX);
             leaf = before.leaf;
         }
-        Ok(Self { authority, trusted, leaf })
+        Ok(Self {
+            authority,
+            trusted,
+            leaf,
+        })
     }
 
     fn with_new_leaf(mut self, names: &[String], now: Timestamp) -> Result<Self, MaterialError> {

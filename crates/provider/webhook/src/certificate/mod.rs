@@ -9,6 +9,8 @@ mod secret;
 
 use std::{fmt, sync::Arc};
 
+pub use injection::Targets;
+pub use material::MaterialError;
 use rustls::{
     ServerConfig,
     server::{ClientHello, ResolvesServerCert},
@@ -18,9 +20,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 
 use crate::tls::TlsPolicy;
-
-pub use injection::Targets;
-pub use material::MaterialError;
 
 /// The served certificate, which can change between handshakes. Cheap to clone; all clones share the certificate.
 #[derive(Clone)]
@@ -32,13 +31,18 @@ impl ServedCertificate {
     /// No certificate yet.
     #[must_use]
     pub fn none() -> Self {
-        Self { current: watch::Sender::new(None) }
+        Self {
+            current: watch::Sender::new(None),
+        }
     }
 
     /// Waits until there is a certificate.
     pub async fn until_set(&self) {
         let mut current = self.current.subscribe();
-        current.wait_for(Option::is_some).await.expect("the sender is held here");
+        current
+            .wait_for(Option::is_some)
+            .await
+            .expect("the sender is held here");
     }
 
     /// Whether there is a certificate.
@@ -56,7 +60,12 @@ impl ServedCertificate {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<bool, rustls::Error> {
-        if self.current.borrow().as_ref().is_some_and(|current| current.cert == chain) {
+        if self
+            .current
+            .borrow()
+            .as_ref()
+            .is_some_and(|current| current.cert == chain)
+        {
             return Ok(false);
         }
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -68,7 +77,10 @@ impl ServedCertificate {
     /// TLS settings with this certificate. HTTP/2 is preferred.
     #[must_use]
     pub fn server_config(&self, tls: &TlsPolicy) -> Arc<ServerConfig> {
-        let mut config = tls.server().with_no_client_auth().with_cert_resolver(Arc::new(self.clone()));
+        let mut config = tls
+            .server()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self.clone()));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Arc::new(config)
     }
@@ -83,6 +95,8 @@ impl ResolvesServerCert for ServedCertificate {
 impl fmt::Debug for ServedCertificate {
     /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServedCertificate").field("is_set", &self.is_set()).finish()
+        f.debug_struct("ServedCertificate")
+            .field("is_set", &self.is_set())
+            .finish()
     }
 }

@@ -65,7 +65,9 @@ pub enum Plan {
 /// Decides what to do about certificates for these names.
 #[must_use]
 pub fn plan(stored: Option<&Stored>, names: &[String], now: Timestamp) -> Plan {
-    let Some(stored) = stored else { return Plan::NewAuthority };
+    let Some(stored) = stored else {
+        return Plan::NewAuthority;
+    };
     let authority_due = before(stored.authority_not_after, AUTHORITY_MARGIN);
     if now >= authority_due {
         return Plan::NewAuthority;
@@ -78,7 +80,13 @@ pub fn plan(stored: Option<&Stored>, names: &[String], now: Timestamp) -> Plan {
         Issuer::Newest => leaf_due,
         Issuer::Trusted | Issuer::Unknown => after(stored.authority_not_before, BACKDATED + SETTLED_AFTER),
     };
-    if now >= due { Plan::RenewLeaf } else { Plan::Keep { until: due.min(authority_due) } }
+    if now >= due {
+        Plan::RenewLeaf
+    } else {
+        Plan::Keep {
+            until: due.min(authority_due),
+        }
+    }
 }
 
 /// Whether a leaf can be served now.
@@ -113,7 +121,11 @@ mod tests {
         Stored {
             authority_not_before: day(0) - BACKDATED,
             authority_not_after: day(0) + AUTHORITY_VALIDITY,
-            leaf: Some(StoredLeaf { not_after: day(leaf_ends), dns_names: names(&["a", "b"]), issuer }),
+            leaf: Some(StoredLeaf {
+                not_after: day(leaf_ends),
+                dns_names: names(&["a", "b"]),
+                issuer,
+            }),
         }
     }
 
@@ -121,7 +133,10 @@ mod tests {
     fn each_state_has_its_plan() {
         let minute = SignedDuration::from_mins(1);
         let authority_ends = 5 * 365;
-        let without_leaf = Stored { leaf: None, ..stored(90, Issuer::Newest) };
+        let without_leaf = Stored {
+            leaf: None,
+            ..stored(90, Issuer::Newest)
+        };
         let good = stored(90, Issuer::Newest);
         let last = stored(authority_ends, Issuer::Newest);
         let older = stored(90, Issuer::Trusted);
@@ -129,21 +144,53 @@ mod tests {
         let settled = day(0) + SETTLED_AFTER;
         let rows = [
             ("nothing is stored", None, day(0), Plan::NewAuthority),
-            ("an authority without a leaf", Some(&without_leaf), day(0), Plan::RenewLeaf),
+            (
+                "an authority without a leaf",
+                Some(&without_leaf),
+                day(0),
+                Plan::RenewLeaf,
+            ),
             ("a fresh leaf", Some(&good), day(0), Plan::Keep { until: day(60) }),
-            ("a leaf just before its margin", Some(&good), day(60) - minute, Plan::Keep { until: day(60) }),
+            (
+                "a leaf just before its margin",
+                Some(&good),
+                day(60) - minute,
+                Plan::Keep { until: day(60) },
+            ),
             ("a leaf at its margin", Some(&good), day(60), Plan::RenewLeaf),
             ("an expired leaf", Some(&good), day(91), Plan::RenewLeaf),
             (
                 "an authority just before its margin",
                 Some(&last),
                 day(authority_ends - 180) - minute,
-                Plan::Keep { until: day(authority_ends - 180) },
+                Plan::Keep {
+                    until: day(authority_ends - 180),
+                },
             ),
-            ("an authority at its margin", Some(&last), day(authority_ends - 180), Plan::NewAuthority),
-            ("an expired authority", Some(&last), day(authority_ends + 1), Plan::NewAuthority),
-            ("a leaf of the authority before", Some(&older), day(0), Plan::Keep { until: settled }),
-            ("the same once the new authority has settled", Some(&older), settled, Plan::RenewLeaf),
+            (
+                "an authority at its margin",
+                Some(&last),
+                day(authority_ends - 180),
+                Plan::NewAuthority,
+            ),
+            (
+                "an expired authority",
+                Some(&last),
+                day(authority_ends + 1),
+                Plan::NewAuthority,
+            ),
+            (
+                "a leaf of the authority before",
+                Some(&older),
+                day(0),
+                Plan::Keep { until: settled },
+            ),
+            (
+                "the same once the new authority has settled",
+                Some(&older),
+                settled,
+                Plan::RenewLeaf,
+            ),
             ("a leaf of no authority", Some(&stranger), day(0), Plan::RenewLeaf),
         ];
         for (row, stored, now, expected) in rows {
@@ -154,7 +201,10 @@ mod tests {
     #[test]
     fn a_leaf_has_to_have_every_name() {
         let stored = stored(90, Issuer::Newest);
-        assert_eq!(plan(Some(&stored), &names(&["a", "b"]), day(0)), Plan::Keep { until: day(60) });
+        assert_eq!(
+            plan(Some(&stored), &names(&["a", "b"]), day(0)),
+            Plan::Keep { until: day(60) }
+        );
         assert_eq!(plan(Some(&stored), &names(&["a", "c"]), day(0)), Plan::RenewLeaf);
     }
 
@@ -176,7 +226,10 @@ mod tests {
             }),
         };
         assert_eq!(plan(Some(&ends), &[], Timestamp::MIN), Plan::RenewLeaf);
-        let begins = Stored { authority_not_after: Timestamp::MIN, ..ends };
+        let begins = Stored {
+            authority_not_after: Timestamp::MIN,
+            ..ends
+        };
         assert_eq!(plan(Some(&begins), &[], Timestamp::MAX), Plan::NewAuthority);
     }
 }

@@ -24,15 +24,21 @@ impl Seen {
         let (name, value) = OWNER;
         self.object.as_ref().is_some_and(|secret| {
             let labels = secret.metadata.labels.as_ref();
-            labels.and_then(|labels| labels.get(name)).is_none_or(|known| known != value)
+            labels
+                .and_then(|labels| labels.get(name))
+                .is_none_or(|known| known != value)
         })
     }
 }
 
 /// Reads the Secret.
 pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Result<Seen, kube::Error> {
-    let object = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(name).await?;
-    let material = object.as_ref().and_then(|secret| Material::read(secret.data.as_ref()?));
+    let object = Api::<Secret>::namespaced(client.clone(), namespace)
+        .get_opt(name)
+        .await?;
+    let material = object
+        .as_ref()
+        .and_then(|secret| Material::read(secret.data.as_ref()?));
     Ok(Seen { material, object })
 }
 

@@ -14,24 +14,27 @@ struct Widget {
 
 fn webhook() -> Webhook {
     Webhook::new()
-        .validate("/validate", async |request: AdmissionRequest<Widget>| match request.change {
-            Change::Create(widget) if widget.size < 0 => Err(Denial::invalid(
-                "example.org",
-                "Widget",
-                &request.name,
-                vec![Cause {
-                    field: "spec.size".into(),
-                    message: "Invalid value: -1: must be positive".into(),
-                }],
-            )),
-            Change::Create(widget) if widget.size > 9 => Ok(vec!["that is large".to_owned()]),
-            Change::Update { old, new } if new.size < old.size => {
-                Err(Denial::bad_request("it cannot shrink"))
-            }
-            Change::Delete(widget) if widget.size == 7 => panic!("seven"),
-            Change::Delete(widget) if widget.size == 8 => std::future::pending().await,
-            _ => Ok(Vec::new()),
-        })
+        .validate(
+            "/validate",
+            async |request: AdmissionRequest<Widget>| match request.change {
+                Change::Create(widget) if widget.size < 0 => Err(Denial::invalid(
+                    "example.org",
+                    "Widget",
+                    &request.name,
+                    vec![Cause {
+                        field: "spec.size".into(),
+                        message: "Invalid value: -1: must be positive".into(),
+                    }],
+                )),
+                Change::Create(widget) if widget.size > 9 => Ok(vec!["that is large".to_owned()]),
+                Change::Update { old, new } if new.size < old.size => {
+                    Err(Denial::bad_request("it cannot shrink"))
+                }
+                Change::Delete(widget) if widget.size == 7 => panic!("seven"),
+                Change::Delete(widget) if widget.size == 8 => std::future::pending().await,
+                _ => Ok(Vec::new()),
+            },
+        )
         .mutate("/mutate", |_, widget| {
             if widget["size"] == 0 {
                 widget["size"] = 64.into();
@@ -64,11 +67,19 @@ fn review(operation: &str, object: &Value, old_object: &Value) -> Value {
 }
 
 async fn call(path: &str, body: &[u8]) -> Reply {
-    webhook().at(path).expect("a handler").call(call_of(body.to_vec())).await
+    webhook()
+        .at(path)
+        .expect("a handler")
+        .call(call_of(body.to_vec()))
+        .await
 }
 
 fn call_of(body: Vec<u8>) -> Call {
-    Call { body: body.into(), peer: Owner::unique(), turns: Turns::default() }
+    Call {
+        body: body.into(),
+        peer: Owner::unique(),
+        turns: Turns::default(),
+    }
 }
 
 fn answer_of(reply: &Reply) -> Value {
@@ -90,16 +101,31 @@ async fn response(path: &str, review: &Value) -> (Outcome, Value) {
 
 #[tokio::test]
 async fn a_request_is_allowed_with_or_without_warnings() {
-    let silent = response("/validate", &review("CREATE", &json!({ "size": 1 }), &Value::Null)).await;
-    assert_eq!(silent, (Outcome::Allowed, json!({ "uid": "u-1", "allowed": true })));
-    let warned = response("/validate", &review("CREATE", &json!({ "size": 10 }), &Value::Null)).await;
+    let silent = response(
+        "/validate",
+        &review("CREATE", &json!({ "size": 1 }), &Value::Null),
+    )
+    .await;
+    assert_eq!(
+        silent,
+        (Outcome::Allowed, json!({ "uid": "u-1", "allowed": true }))
+    );
+    let warned = response(
+        "/validate",
+        &review("CREATE", &json!({ "size": 10 }), &Value::Null),
+    )
+    .await;
     let expected = json!({ "uid": "u-1", "allowed": true, "warnings": ["that is large"] });
     assert_eq!(warned, (Outcome::Allowed, expected));
 }
 
 #[tokio::test]
 async fn a_denial_says_which_fields_and_why() {
-    let denied = response("/validate", &review("CREATE", &json!({ "size": -1 }), &Value::Null)).await;
+    let denied = response(
+        "/validate",
+        &review("CREATE", &json!({ "size": -1 }), &Value::Null),
+    )
+    .await;
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {},
         "status": "Failure", "code": 422, "reason": "Invalid",
@@ -114,8 +140,11 @@ async fn a_denial_says_which_fields_and_why() {
     });
     let expected = json!({ "uid": "u-1", "allowed": false, "status": status });
     assert_eq!(denied, (Outcome::Denied, expected));
-    let (outcome, shrunk) =
-        response("/validate", &review("UPDATE", &json!({ "size": 1 }), &json!({ "size": 2 }))).await;
+    let (outcome, shrunk) = response(
+        "/validate",
+        &review("UPDATE", &json!({ "size": 1 }), &json!({ "size": 2 })),
+    )
+    .await;
     assert_eq!(outcome, Outcome::Denied);
     assert_eq!(
         (&shrunk["status"]["code"], &shrunk["status"]["message"]),
@@ -125,17 +154,26 @@ async fn a_denial_says_which_fields_and_why() {
 
 #[tokio::test]
 async fn a_handler_that_panics_denies_its_own_request() {
-    let (outcome, answer) =
-        response("/validate", &review("DELETE", &Value::Null, &json!({ "size": 7 }))).await;
+    let (outcome, answer) = response(
+        "/validate",
+        &review("DELETE", &Value::Null, &json!({ "size": 7 })),
+    )
+    .await;
     assert_eq!(outcome, Outcome::Panicked);
-    assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(500)));
+    assert_eq!(
+        (&answer["allowed"], &answer["status"]["code"]),
+        (&json!(false), &json!(500))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_too_long_denies_before_the_api_server_gives_up() {
     let started = tokio::time::Instant::now();
-    let (outcome, answer) =
-        response("/validate", &review("DELETE", &Value::Null, &json!({ "size": 8 }))).await;
+    let (outcome, answer) = response(
+        "/validate",
+        &review("DELETE", &Value::Null, &json!({ "size": 8 })),
+    )
+    .await;
     assert_eq!(outcome, Outcome::TimedOut);
     assert_eq!(answer["status"]["message"], "failed to decide within 9 s");
     assert!(started.elapsed() < Duration::from_secs(10));
@@ -150,7 +188,11 @@ async fn an_object_that_cannot_be_read_is_denied() {
         review("CONNECT", &json!({ "size": 1 }), &Value::Null),
     ] {
         let (outcome, answer) = response("/validate", &request).await;
-        assert_eq!((outcome, &answer["status"]["code"]), (Outcome::Denied, &json!(400)), "{request}");
+        assert_eq!(
+            (outcome, &answer["status"]["code"]),
+            (Outcome::Denied, &json!(400)),
+            "{request}"
+        );
     }
 }
 
@@ -164,27 +206,59 @@ async fn what_is_no_review_is_answered_with_400() {
     without_uid["request"]["uid"] = json!("");
     let mut old = review("CREATE", &json!({}), &Value::Null);
     old["apiVersion"] = json!("admission.k8s.io/v1beta1");
-    let not_reviews = ["".to_owned(), "{".to_owned(), "[]".to_owned(), "null".to_owned(), old.to_string()];
-    for body in not_reviews.iter().chain(&[conversion.to_string(), without_uid.to_string()]) {
+    let not_reviews = [
+        "".to_owned(),
+        "{".to_owned(),
+        "[]".to_owned(),
+        "null".to_owned(),
+        old.to_string(),
+    ];
+    for body in not_reviews
+        .iter()
+        .chain(&[conversion.to_string(), without_uid.to_string()])
+    {
         let reply = call("/validate", body.as_bytes()).await;
-        assert_eq!((reply.code, reply.outcome), (StatusCode::BAD_REQUEST, Outcome::Malformed), "{body}");
+        assert_eq!(
+            (reply.code, reply.outcome),
+            (StatusCode::BAD_REQUEST, Outcome::Malformed),
+            "{body}"
+        );
     }
-    for body in not_reviews.iter().chain(&[review("CREATE", &json!({}), &Value::Null).to_string()]) {
+    for body in not_reviews
+        .iter()
+        .chain(&[review("CREATE", &json!({}), &Value::Null).to_string()])
+    {
         let reply = call("/convert", body.as_bytes()).await;
-        assert_eq!((reply.code, reply.outcome), (StatusCode::BAD_REQUEST, Outcome::Malformed), "{body}");
+        assert_eq!(
+            (reply.code, reply.outcome),
+            (StatusCode::BAD_REQUEST, Outcome::Malformed),
+            "{body}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_change_is_answered_as_a_patch() {
     let decoded = |answer: &Value| -> Value {
-        let patch = STANDARD.decode(answer["patch"].as_str().expect("a patch")).expect("base64");
+        let patch = STANDARD
+            .decode(answer["patch"].as_str().expect("a patch"))
+            .expect("base64");
         serde_json::from_slice(&patch).expect("JSON")
     };
     let (_, changed) = response("/mutate", &review("CREATE", &json!({ "size": 0 }), &Value::Null)).await;
-    assert_eq!((&changed["allowed"], &changed["patchType"]), (&json!(true), &json!("JSONPatch")));
-    assert_eq!(decoded(&changed), json!([{ "op": "replace", "path": "/size", "value": 64 }]));
-    let same = response("/mutate", &review("UPDATE", &json!({ "size": 1 }), &json!({ "size": 0 }))).await;
+    assert_eq!(
+        (&changed["allowed"], &changed["patchType"]),
+        (&json!(true), &json!("JSONPatch"))
+    );
+    assert_eq!(
+        decoded(&changed),
+        json!([{ "op": "replace", "path": "/size", "value": 64 }])
+    );
+    let same = response(
+        "/mutate",
+        &review("UPDATE", &json!({ "size": 1 }), &json!({ "size": 0 })),
+    )
+    .await;
     assert_eq!(same, (Outcome::Allowed, json!({ "uid": "u-1", "allowed": true })));
     let gone = response("/mutate", &review("DELETE", &Value::Null, &json!({ "size": 0 }))).await;
     assert_eq!(gone, (Outcome::Allowed, json!({ "uid": "u-1", "allowed": true })));
@@ -224,7 +298,9 @@ async fn each_group_has_its_conversion() {
             Ok::<_, String>(object)
         }
     };
-    let webhook = Webhook::new().convert("a.org", named("a")).convert("b.org", named("b"));
+    let webhook = Webhook::new()
+        .convert("a.org", named("a"))
+        .convert("b.org", named("b"));
     let conversion = |version: &str| {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
@@ -233,12 +309,22 @@ async fn each_group_has_its_conversion() {
     };
     for (version, expected) in [("a.org/v1", json!("a")), ("b.org/v1", json!("b"))] {
         let body = conversion(version).to_string().into_bytes();
-        let answer = answer_of(&webhook.at("/convert").expect("a handler").call(call_of(body)).await);
+        let answer = answer_of(
+            &webhook
+                .at("/convert")
+                .expect("a handler")
+                .call(call_of(body))
+                .await,
+        );
         assert_eq!(answer["response"]["convertedObjects"][0]["by"], expected);
     }
     for version in ["c.org/v1", "v1", ""] {
         let body = conversion(version).to_string().into_bytes();
-        let reply = webhook.at("/convert").expect("a handler").call(call_of(body)).await;
+        let reply = webhook
+            .at("/convert")
+            .expect("a handler")
+            .call(call_of(body))
+            .await;
         assert_eq!(reply.outcome, Outcome::NotConverted, "{version}");
     }
 }
@@ -253,12 +339,17 @@ fn a_group_has_one_conversion() {
 #[test]
 #[should_panic(expected = "two handlers for /mutate")]
 fn a_path_has_one_handler() {
-    let _ = Webhook::new().mutate("/mutate", |_, _| {}).mutate("/mutate", |_, _| {});
+    let _ = Webhook::new()
+        .mutate("/mutate", |_, _| {})
+        .mutate("/mutate", |_, _| {});
 }
 
 #[test]
 fn several_faults_are_listed_as_the_api_machinery_does() {
-    let cause = |field: &str| Cause { field: field.into(), message: "Invalid value: 1: no".into() };
+    let cause = |field: &str| Cause {
+        field: field.into(),
+        message: "Invalid value: 1: no".into(),
+    };
     let denial = Denial::invalid("example.org", "Widget", "w", vec![cause("a"), cause("b")]);
     assert_eq!(
         denial.message(),
@@ -292,6 +383,10 @@ async fn objects_of_large_reviews_are_made_by_another_thread() {
         };
         let (worker, text) = tokio::spawn(asking).await.expect("no panic");
         assert!(text.contains("ThreadId"), "{text}");
-        assert_eq!(!text.contains(&format!("{worker:?}")), is_elsewhere, "{bytes} bytes: {text}");
+        assert_eq!(
+            !text.contains(&format!("{worker:?}")),
+            is_elsewhere,
+            "{bytes} bytes: {text}"
+        );
     }
 }

@@ -64,7 +64,10 @@ impl Caller {
         // A resumed session would not verify the certificate again.
         config.resumption = Resumption::disabled();
         let name = ServerName::try_from(name.to_owned()).expect("a name");
-        Self { tls: TlsConnector::from(Arc::new(config)), name }
+        Self {
+            tls: TlsConnector::from(Arc::new(config)),
+            name,
+        }
     }
 
     /// Posts a review. Returns the status and the JSON of the answer, null when there is none.
@@ -117,10 +120,15 @@ impl SlowCaller {
         path: &str,
         calls: usize,
     ) -> Result<Self, Box<dyn Error>> {
-        let stream = caller.tls.connect(caller.name.clone(), TcpStream::connect(to).await?).await?;
+        let stream = caller
+            .tls
+            .connect(caller.name.clone(), TcpStream::connect(to).await?)
+            .await?;
         let (sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        let mut tasks = vec![tokio::spawn(async move { connection.await.expect("it is never ended") })];
+        let mut tasks = vec![tokio::spawn(async move {
+            connection.await.expect("it is never ended")
+        })];
         for _ in 0..calls {
             let begun = stream::once(async { Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{"))) });
             let body = StreamBody::new(begun.chain(stream::pending()));
@@ -128,7 +136,9 @@ impl SlowCaller {
                 .header("content-length", "1000")
                 .body(Box::pin(body))?;
             let mut sender = sender.clone();
-            tasks.push(tokio::spawn(async move { drop(sender.send_request(request).await) }));
+            tasks.push(tokio::spawn(
+                async move { drop(sender.send_request(request).await) },
+            ));
         }
         Ok(Self { calls: tasks })
     }
@@ -182,6 +192,8 @@ pub(crate) fn leaf_pem() -> LeafPem {
 pub(crate) fn pem_pair(certificate: &ServedCertificate) -> String {
     let (authority, leaf) = issue();
     let chain = vec![CertificateDer::from(leaf.certificate_der().to_vec())];
-    certificate.set(chain, PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into())).expect("a pair");
+    certificate
+        .set(chain, PrivateKeyDer::Pkcs8(leaf.key_der().to_vec().into()))
+        .expect("a pair");
     authority.certificate_pem()
 }

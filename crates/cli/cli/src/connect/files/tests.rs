@@ -12,7 +12,9 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").file_name());
+    let entries = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").file_name());
     let mut names: Vec<_> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
     names.sort();
     names
@@ -30,7 +32,10 @@ async fn each_cluster_has_a_file_that_only_its_owner_reads_and_that_goes_at_the_
     assert_eq!(names(&folder), ["default-demo.kubeconfig"]);
     // Writing it again is fine: a former run may have been killed.
     destination.put(&entry("default-demo")).await.expect("written");
-    destination.close(&[entry("default-demo")]).await.expect("removed");
+    destination
+        .close(&[entry("default-demo")])
+        .await
+        .expect("removed");
     assert!(!folder.exists());
 }
 
@@ -42,7 +47,10 @@ async fn files_of_others_in_the_folder_stay() {
     fs::write(&file, "contexts: [{name: a-b}]").expect("written");
     assert!(destination.put(&entry("a-b")).await.is_err());
     destination.close(&[entry("a-b")]).await.expect("closed");
-    assert_eq!(fs::read_to_string(&file).expect("a file"), "contexts: [{name: a-b}]");
+    assert_eq!(
+        fs::read_to_string(&file).expect("a file"),
+        "contexts: [{name: a-b}]"
+    );
 }
 
 #[tokio::test]
@@ -53,14 +61,23 @@ async fn link_and_permissions_of_the_users_file_stay() {
     fs::write(&file, "current-context: kind\n").expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("permissions");
     std::os::unix::fs::symlink(&file, &link).expect("a link");
-    let destination = Destination::File { path: link.clone(), usual: true };
-    assert_eq!(destination.put(&entry("a-b")).await.expect("written"), ["--context", "a-b"]);
+    let destination = Destination::File {
+        path: link.clone(),
+        usual: true,
+    };
+    assert_eq!(
+        destination.put(&entry("a-b")).await.expect("written"),
+        ["--context", "a-b"]
+    );
     assert!(fs::read_to_string(&file).expect("a file").contains("name: a-b"));
     assert!(link.is_symlink());
     assert_eq!(mode(&file), 0o640);
     destination.close(&[entry("a-b")]).await.expect("removed");
     let left: kube::config::Kubeconfig = kube::config::Kubeconfig::read_from(&file).expect("a kubeconfig");
-    assert_eq!((left.current_context.as_deref(), left.contexts.len()), (Some("kind"), 0));
+    assert_eq!(
+        (left.current_context.as_deref(), left.contexts.len()),
+        (Some("kind"), 0)
+    );
     assert_eq!(names(base.path()), ["config", "real"]);
 }
 
@@ -70,7 +87,10 @@ async fn lock_of_another_program_is_respected() {
     let file = base.path().join("config");
     let lock = base.path().join("config.lock");
     fs::write(&lock, "").expect("written");
-    let destination = Destination::File { path: file.clone(), usual: true };
+    let destination = Destination::File {
+        path: file.clone(),
+        usual: true,
+    };
     let error = destination.put(&entry("a-b")).await.expect_err("locked");
     assert!(error.to_string().contains("config.lock"), "{error}");
     assert!(lock.exists() && !file.exists());
@@ -88,5 +108,8 @@ fn usual_kubeconfig_is_that_of_client_go() {
     assert_eq!(of(None), Some("/home/me/.kube/config".into()));
     assert_eq!(of(Some("")), Some("/home/me/.kube/config".into()));
     assert_eq!(of(Some("/nowhere/a:/nowhere/b")), Some("/nowhere/b".into()));
-    assert_eq!(of(Some(&format!("/nowhere/a:{}:/nowhere/b", there.display()))), Some(there));
+    assert_eq!(
+        of(Some(&format!("/nowhere/a:{}:/nowhere/b", there.display()))),
+        Some(there)
+    );
 }

@@ -40,17 +40,28 @@ fn kubeconfig_of_a_cluster_leads_to_the_local_port() {
     let config = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
     assert_eq!(config.current_context.as_deref(), Some("default-demo"));
     let context = config.contexts[0].context.as_ref().expect("a context");
-    assert_eq!((context.cluster.as_str(), context.user.as_deref()), ("default-demo", Some("default-demo")));
+    assert_eq!(
+        (context.cluster.as_str(), context.user.as_deref()),
+        ("default-demo", Some("default-demo"))
+    );
     let cluster = config.clusters[0].cluster.as_ref().expect("a cluster");
     assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:20001"));
     assert_eq!(cluster.certificate_authority_data.as_deref(), Some("Q0E="));
-    assert!(config.auth_infos[0].auth_info.as_ref().is_some_and(|user| user.client_key_data.is_some()));
+    assert!(
+        config.auth_infos[0]
+            .auth_info
+            .as_ref()
+            .is_some_and(|user| user.client_key_data.is_some())
+    );
 }
 
 #[test]
 fn what_could_harm_the_user_is_refused_by_name_and_the_rest_is_left_out() {
     let with = |place: &str, field: &str| SECRET.replace(place, &format!("{place} {field},"));
-    let hostile = with("\"user\": {", r#""exec": {"command": "sh", "args": ["-c", "touch owned"]}"#);
+    let hostile = with(
+        "\"user\": {",
+        r#""exec": {"command": "sh", "args": ["-c", "touch owned"]}"#,
+    );
     let error = Entry::new(&hostile, "default-demo", ([127, 0, 0, 1], 20_001).into()).expect_err("refused");
     assert_eq!(
         nephele_controller::chain(&error),
@@ -68,13 +79,22 @@ fn what_could_harm_the_user_is_refused_by_name_and_the_rest_is_left_out() {
 #[test]
 fn merged_and_removed_the_file_is_as_before() {
     let entries = [entry("default-demo", 20_001), entry("default-other", 20_002)];
-    let merged = entries.iter().try_fold(OF_USER.to_owned(), |text, entry| entry.merged_into(&text));
+    let merged = entries
+        .iter()
+        .try_fold(OF_USER.to_owned(), |text, entry| entry.merged_into(&text));
     let merged = merged.expect("a kubeconfig");
     let config = kube::config::Kubeconfig::from_yaml(&merged).expect("a kubeconfig");
     assert_eq!(config.current_context.as_deref(), Some("kind"));
-    let names: Vec<_> = config.contexts.iter().map(|context| context.name.as_str()).collect();
+    let names: Vec<_> = config
+        .contexts
+        .iter()
+        .map(|context| context.name.as_str())
+        .collect();
     assert_eq!(names, ["kind", "default-demo", "default-other"]);
-    assert_eq!(without(&merged, &entries).expect("a kubeconfig").as_deref(), Some(OF_USER));
+    assert_eq!(
+        without(&merged, &entries).expect("a kubeconfig").as_deref(),
+        Some(OF_USER)
+    );
 }
 
 #[test]
@@ -82,7 +102,9 @@ fn what_others_wrote_meanwhile_stays() {
     let entry = entry("default-demo", 20_001);
     let merged = entry.merged_into(OF_USER).expect("a kubeconfig");
     let changed = merged.replace("it: keeps", "it: changed");
-    let left = without(&changed, std::slice::from_ref(&entry)).expect("a kubeconfig").expect("a change");
+    let left = without(&changed, std::slice::from_ref(&entry))
+        .expect("a kubeconfig")
+        .expect("a change");
     assert_eq!(left, OF_USER.replace("it: keeps", "it: changed"));
     assert_eq!(without(OF_USER, &[entry]).expect("a kubeconfig"), None);
 }
@@ -92,17 +114,26 @@ fn context_of_the_user_is_current_again() {
     let entry = entry("default-demo", 20_001);
     let merged = entry.merged_into(OF_USER).expect("a kubeconfig");
     let switched = merged.replace("current-context: kind", "current-context: default-demo");
-    assert_eq!(without(&switched, &[entry]).expect("a kubeconfig").as_deref(), Some(OF_USER));
+    assert_eq!(
+        without(&switched, &[entry]).expect("a kubeconfig").as_deref(),
+        Some(OF_USER)
+    );
 }
 
 #[test]
 fn entry_of_an_earlier_run_is_replaced_and_its_end_leaves_ours_alone() {
     let old = entry("default-demo", 20_001);
     let new = entry("default-demo", 20_009);
-    let merged = old.merged_into(OF_USER).and_then(|text| new.merged_into(&text)).expect("a kubeconfig");
+    let merged = old
+        .merged_into(OF_USER)
+        .and_then(|text| new.merged_into(&text))
+        .expect("a kubeconfig");
     assert!(merged.contains("https://127.0.0.1:20009") && !merged.contains("https://127.0.0.1:20001"));
     assert_eq!(without(&merged, &[old]).expect("a kubeconfig"), None);
-    assert_eq!(without(&merged, &[new]).expect("a kubeconfig").as_deref(), Some(OF_USER));
+    assert_eq!(
+        without(&merged, &[new]).expect("a kubeconfig").as_deref(),
+        Some(OF_USER)
+    );
 }
 
 #[test]
@@ -115,7 +146,13 @@ fn entry_of_another_owner_is_not_replaced() {
 fn empty_files_become_kubeconfigs_and_others_are_refused() {
     for text in ["", "apiVersion: v1\nkind: Config\nclusters: null\nusers: []\n"] {
         let merged = entry("a-b", 1).merged_into(text).expect("a kubeconfig");
-        assert_eq!(kube::config::Kubeconfig::from_yaml(&merged).expect("a kubeconfig").contexts.len(), 1);
+        assert_eq!(
+            kube::config::Kubeconfig::from_yaml(&merged)
+                .expect("a kubeconfig")
+                .contexts
+                .len(),
+            1
+        );
     }
     for text in ["[]", "clusters: 3", "{"] {
         assert!(entry("a-b", 1).merged_into(text).is_err(), "{text}");

@@ -1,7 +1,9 @@
 //! Each set-up that is broken in one way has one finding, which names it.
 
-use super::super::snapshot::{Definition, Waiting};
-use super::*;
+use super::{
+    super::snapshot::{Definition, Waiting},
+    *,
+};
 
 fn of(provider: &str, image: &str) -> Manager {
     Manager {
@@ -19,10 +21,17 @@ fn of(provider: &str, image: &str) -> Manager {
 /// A cluster where nothing is wrong.
 fn healthy() -> Snapshot {
     let image = "registry.example/manager:v1.14.2";
-    let ours = Manager { args: Vec::new(), ..of("infrastructure-in-memory", "localhost/nephele:1") };
+    let ours = Manager {
+        args: Vec::new(),
+        ..of("infrastructure-in-memory", "localhost/nephele:1")
+    };
     Snapshot {
         kubernetes_minor: 36,
-        managers: NEEDED.iter().map(|provider| of(provider, image)).chain([ours]).collect(),
+        managers: NEEDED
+            .iter()
+            .map(|provider| of(provider, image))
+            .chain([ours])
+            .collect(),
         definitions: vec![
             Definition {
                 name: "inmemoryclusters.infrastructure.cluster.x-k8s.io".to_owned(),
@@ -54,23 +63,48 @@ fn a_healthy_cluster_has_no_findings() {
 #[test]
 fn a_cluster_that_is_broken_in_one_way_has_one_finding_that_names_it_and_its_mend() {
     let cases: [(&str, Snapshot, &str, &str); 15] = [
-        ("old Kubernetes", broken(|it| it.kubernetes_minor = 28), "Kubernetes 1.28", "1.30"),
-        ("clock", broken(|it| it.clock_ahead = SignedDuration::from_secs(-90)), "90 s behind", "chrony"),
+        (
+            "old Kubernetes",
+            broken(|it| it.kubernetes_minor = 28),
+            "Kubernetes 1.28",
+            "1.30",
+        ),
+        (
+            "clock",
+            broken(|it| it.clock_ahead = SignedDuration::from_secs(-90)),
+            "90 s behind",
+            "chrony",
+        ),
         (
             "full disk",
             broken(|it| it.pressures = vec![("a".into(), "DiskPressure".into())]),
             "node a",
             "disk space",
         ),
-        ("no Cluster API", broken(|it| drop(it.managers.remove(1))), "bootstrap-kubeadm", "clusterctl init"),
+        (
+            "no Cluster API",
+            broken(|it| drop(it.managers.remove(1))),
+            "bootstrap-kubeadm",
+            "clusterctl init",
+        ),
         (
             "old Cluster API",
             broken(|it| it.managers[2].image = "registry.example/manager:v1.8.12".into()),
             "v1.8.12",
             "clusterctl upgrade",
         ),
-        ("gate", broken(|it| it.managers[0].args.clear()), "ClusterTopology", "--feature-gates"),
-        ("no manager", broken(|it| drop(it.managers.pop())), "not installed", "nephele install"),
+        (
+            "gate",
+            broken(|it| it.managers[0].args.clear()),
+            "ClusterTopology",
+            "--feature-gates",
+        ),
+        (
+            "no manager",
+            broken(|it| drop(it.managers.pop())),
+            "not installed",
+            "nephele install",
+        ),
         (
             "no image",
             broken(|it| {
@@ -128,12 +162,22 @@ fn a_cluster_that_is_broken_in_one_way_has_one_finding_that_names_it_and_its_men
             "authority",
             "delete the manager's pod",
         ),
-        ("webhooks", broken(|it| it.webhooks = Some("timed out".into())), "timed out", "port 9443"),
+        (
+            "webhooks",
+            broken(|it| it.webhooks = Some("timed out".into())),
+            "timed out",
+            "port 9443",
+        ),
     ];
     for (what, snapshot, problem, mend) in cases {
         let findings = findings(&snapshot);
-        let [finding] = findings.as_slice() else { panic!("{what}: {findings:?}") };
-        assert!(finding.problem.contains(problem) && finding.mend.contains(mend), "{what}: {finding:?}");
+        let [finding] = findings.as_slice() else {
+            panic!("{what}: {findings:?}")
+        };
+        assert!(
+            finding.problem.contains(problem) && finding.mend.contains(mend),
+            "{what}: {finding:?}"
+        );
     }
 }
 
@@ -157,7 +201,13 @@ fn an_object_that_waits_is_a_finding_with_the_mend_of_its_message() {
     let waiting = |message: &str| {
         let kind = "InMemoryCluster".to_owned();
         let name = "default/a".to_owned();
-        broken(|it| it.waiting = vec![Waiting { kind, name, message: message.to_owned() }])
+        broken(|it| {
+            it.waiting = vec![Waiting {
+                kind,
+                name,
+                message: message.to_owned(),
+            }]
+        })
     };
     for (message, mend) in [
         ("no port is free", "--workload-ports"),
@@ -165,12 +215,18 @@ fn an_object_that_waits_is_a_finding_with_the_mend_of_its_message() {
         ("?", "kubectl describe"),
     ] {
         let findings = findings(&waiting(message));
-        assert!(matches!(findings.as_slice(), [finding] if finding.mend.contains(mend)), "{findings:?}");
+        assert!(
+            matches!(findings.as_slice(), [finding] if finding.mend.contains(mend)),
+            "{findings:?}"
+        );
     }
 }
 
 #[test]
 fn chart_asks_for_the_same_kubernetes() {
     let chart = include_str!("../../../../../../charts/nephele/Chart.yaml");
-    assert!(chart.contains(&format!("kubeVersion: \">=1.{KUBERNETES_MINOR_MIN}.0-0\"")), "{chart}");
+    assert!(
+        chart.contains(&format!("kubeVersion: \">=1.{KUBERNETES_MINOR_MIN}.0-0\"")),
+        "{chart}"
+    );
 }

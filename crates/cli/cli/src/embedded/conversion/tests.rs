@@ -1,13 +1,17 @@
 use futures::{StreamExt as _, TryStreamExt as _};
 use http::Request;
-use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, WatchEvent, WatchParams};
-use kube::core::GroupVersionKind;
+use kube::{
+    Client,
+    api::{Api, ApiResource, DynamicObject, WatchEvent, WatchParams},
+    core::GroupVersionKind,
+};
 use nephele_controller::wall_clock;
 use serde_json::json;
 
-use super::super::management::{in_process, server};
-use super::*;
+use super::{
+    super::management::{in_process, server},
+    *,
+};
 
 const OLD: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/default/clusters";
 const NEW: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters";
@@ -17,8 +21,15 @@ fn client() -> Client {
 }
 
 async fn send(client: &Client, method: &str, path: &str, kind: &str, body: &Value) -> Result<Value, u16> {
-    let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", kind);
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
     match client.request(request.body(body).expect("a request")).await {
         Ok(answer) => Ok(answer),
         Err(kube::Error::Api(status)) => Err(status.code),
@@ -27,15 +38,21 @@ async fn send(client: &Client, method: &str, path: &str, kind: &str, body: &Valu
 }
 
 async fn get(client: &Client, path: &str) -> Value {
-    send(client, "GET", path, "", &Value::Null).await.unwrap_or_else(|code| panic!("{path}: {code}"))
+    send(client, "GET", path, "", &Value::Null)
+        .await
+        .unwrap_or_else(|code| panic!("{path}: {code}"))
 }
 
 async fn post(client: &Client, path: &str, object: &Value) -> Value {
-    send(client, "POST", path, "application/json", object).await.expect("created")
+    send(client, "POST", path, "application/json", object)
+        .await
+        .expect("created")
 }
 
 async fn merge(client: &Client, path: &str, patch: &Value) -> Value {
-    send(client, "PATCH", path, "application/merge-patch+json", patch).await.expect("patched")
+    send(client, "PATCH", path, "application/merge-patch+json", patch)
+        .await
+        .expect("patched")
 }
 
 fn cluster() -> Value {
@@ -67,7 +84,10 @@ async fn an_object_of_the_older_version_is_stored_and_shown_in_the_newer_one() {
             "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "InMemoryCluster", "name": "i",
         },
     });
-    assert_eq!((&new["apiVersion"], &new["spec"]), (&json!("cluster.x-k8s.io/v1beta2"), &spec));
+    assert_eq!(
+        (&new["apiVersion"], &new["spec"]),
+        (&json!("cluster.x-k8s.io/v1beta2"), &spec)
+    );
     let spec = json!({
         "topology": {
             "class": "in-memory", "version": "v1.36.3",
@@ -78,13 +98,20 @@ async fn an_object_of_the_older_version_is_stored_and_shown_in_the_newer_one() {
             "namespace": "default",
         },
     });
-    assert_eq!((&created["apiVersion"], &created["spec"]), (&json!("cluster.x-k8s.io/v1beta1"), &spec));
+    assert_eq!(
+        (&created["apiVersion"], &created["spec"]),
+        (&json!("cluster.x-k8s.io/v1beta1"), &spec)
+    );
     let list = get(&client, OLD).await;
-    assert_eq!((&list["apiVersion"], &list["items"][0]), (&created["apiVersion"], &created));
+    assert_eq!(
+        (&list["apiVersion"], &list["items"][0]),
+        (&created["apiVersion"], &created)
+    );
 
     // A client that reads and writes changes nothing, and no version.
-    let written =
-        send(&client, "PUT", &format!("{OLD}/c"), "application/json", &created).await.expect("written");
+    let written = send(&client, "PUT", &format!("{OLD}/c"), "application/json", &created)
+        .await
+        .expect("written");
     assert_eq!(written, created);
 }
 
@@ -95,7 +122,11 @@ async fn a_watch_of_the_older_version_tells_changes_of_the_newer_one() {
     let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta1", "Cluster");
     let clusters =
         Api::<DynamicObject>::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind));
-    let mut events = clusters.watch(&WatchParams::default(), "0").await.expect("a watch").boxed();
+    let mut events = clusters
+        .watch(&WatchParams::default(), "0")
+        .await
+        .expect("a watch")
+        .boxed();
     let mut next = async || match events.try_next().await.expect("an event") {
         Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => object.data,
         other => panic!("{other:?}"),
@@ -126,12 +157,23 @@ async fn patches_name_fields_of_their_version() {
         {"op": "test", "path": "/spec/topology/class", "value": "other"},
         {"op": "replace", "path": "/spec/topology/class", "value": "third"},
     ]);
-    send(&client, "PATCH", &path, "application/json-patch+json", &json_patch).await.expect("patched");
+    send(
+        &client,
+        "PATCH",
+        &path,
+        "application/json-patch+json",
+        &json_patch,
+    )
+    .await
+    .expect("patched");
     let new = get(&client, &format!("{NEW}/c")).await;
     let topology = json!({
         "classRef": {"name": "third"}, "version": "v1.36.3", "controlPlane": {"replicas": 1},
     });
-    assert_eq!((&new["spec"]["topology"], &new["metadata"]["generation"]), (&topology, &json!(3)));
+    assert_eq!(
+        (&new["spec"]["topology"], &new["metadata"]["generation"]),
+        (&topology, &json!(3))
+    );
 
     // A status is written in the older version, too.
     let status = json!({"status": {
@@ -141,8 +183,14 @@ async fn patches_name_fields_of_their_version() {
     let patched = merge(&client, &format!("{path}/status"), &status).await;
     assert_eq!(patched["status"], status["status"]);
     let new = get(&client, &format!("{NEW}/c")).await;
-    assert_eq!(new["status"]["initialization"], json!({"infrastructureProvisioned": true}));
-    assert_eq!(new["status"]["deprecated"]["v1beta1"]["conditions"], status["status"]["conditions"]);
+    assert_eq!(
+        new["status"]["initialization"],
+        json!({"infrastructureProvisioned": true})
+    );
+    assert_eq!(
+        new["status"]["deprecated"]["v1beta1"]["conditions"],
+        status["status"]["conditions"]
+    );
 }
 
 async fn apply(client: &Client, path: &str, manager: &str, object: &Value) -> Result<Value, u16> {
@@ -162,33 +210,60 @@ async fn what_is_applied_in_one_version_is_owned_in_both() {
                "spec": {"topology": topology}})
     };
     let drain = json!({"class": "a", "controlPlane": {"nodeDrainTimeout": "90s"}});
-    let applied = apply(&client, OLD, "one", &old(drain.clone())).await.expect("applied");
+    let applied = apply(&client, OLD, "one", &old(drain.clone()))
+        .await
+        .expect("applied");
     // The same again is no change.
     let again = apply(&client, OLD, "one", &old(drain)).await.expect("applied");
     assert_eq!(again["metadata"], applied["metadata"]);
     // Another one may say the same, and may not say anything else.
     let same = json!({"classRef": {"name": "a"}});
-    assert_eq!(apply(&client, NEW, "two", &new(json!({"classRef": {"name": "b"}}))).await.unwrap_err(), 409);
+    assert_eq!(
+        apply(&client, NEW, "two", &new(json!({"classRef": {"name": "b"}})))
+            .await
+            .unwrap_err(),
+        409
+    );
     apply(&client, NEW, "two", &new(same)).await.expect("applied");
     let version = json!({"version": "v1.36.3"});
-    apply(&client, NEW, "three", &new(version)).await.expect("applied");
+    apply(&client, NEW, "three", &new(version))
+        .await
+        .expect("applied");
     // What the first one leaves out goes, but for what the second one says, too.
-    apply(&client, OLD, "one", &old(json!({"version": "v1.36.3"}))).await.expect("applied");
+    apply(&client, OLD, "one", &old(json!({"version": "v1.36.3"})))
+        .await
+        .expect("applied");
     let left = get(&client, &format!("{NEW}/c")).await;
-    assert_eq!(left["spec"]["topology"], json!({"classRef": {"name": "a"}, "version": "v1.36.3"}));
+    assert_eq!(
+        left["spec"]["topology"],
+        json!({"classRef": {"name": "a"}, "version": "v1.36.3"})
+    );
     // The first one changes to the newer version, and applies nothing any more. An update takes what it changes.
     let nothing =
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"}});
     apply(&client, NEW, "one", &nothing).await.expect("applied");
-    merge(&client, &format!("{OLD}/c"), &json!({"spec": {"topology": {"class": "c"}}})).await;
+    merge(
+        &client,
+        &format!("{OLD}/c"),
+        &json!({"spec": {"topology": {"class": "c"}}}),
+    )
+    .await;
     let left = get(&client, &format!("{NEW}/c")).await;
-    assert_eq!(left["spec"]["topology"], json!({"classRef": {"name": "c"}, "version": "v1.36.3"}));
+    assert_eq!(
+        left["spec"]["topology"],
+        json!({"classRef": {"name": "c"}, "version": "v1.36.3"})
+    );
     let owners = |manager: &str| {
         let all = left["metadata"]["managedFields"].as_array().expect("a list");
-        all.iter().find(|entry| entry["manager"] == manager).map(|entry| entry["fieldsV1"].clone())
+        all.iter()
+            .find(|entry| entry["manager"] == manager)
+            .map(|entry| entry["fieldsV1"].clone())
     };
     assert_eq!(owners("one"), None);
-    assert!(!owners("two").is_some_and(|fields| fields.to_string().contains("f:name")), "{left}");
+    assert!(
+        !owners("two").is_some_and(|fields| fields.to_string().contains("f:name")),
+        "{left}"
+    );
     let version = owners("three").expect("an owner");
     assert!(version.to_string().contains("f:version"), "{version}");
 }
@@ -205,14 +280,27 @@ async fn the_kinds_of_the_providers_have_their_older_versions_too() {
         "spec": {"controlPlaneEndpoint": {"host": "", "port": 0}},
     });
     let created = post(&client, &path(group, "v1beta1", "inmemoryclusters"), &old).await;
-    assert_eq!(created["spec"]["controlPlaneEndpoint"], json!({"host": "", "port": 0}));
-    let new = get(&client, &format!("{}/i", path(group, "v1beta2", "inmemoryclusters"))).await;
+    assert_eq!(
+        created["spec"]["controlPlaneEndpoint"],
+        json!({"host": "", "port": 0})
+    );
+    let new = get(
+        &client,
+        &format!("{}/i", path(group, "v1beta2", "inmemoryclusters")),
+    )
+    .await;
     assert_eq!(new["spec"], json!({}));
     let odd = json!({
         "apiVersion": format!("{group}/v1beta1"), "kind": "InMemoryCluster", "metadata": {"name": "odd"}, "spec": 5,
     });
-    let refused =
-        send(&client, "POST", &path(group, "v1beta1", "inmemoryclusters"), "application/json", &odd).await;
+    let refused = send(
+        &client,
+        "POST",
+        &path(group, "v1beta1", "inmemoryclusters"),
+        "application/json",
+        &odd,
+    )
+    .await;
     assert_eq!(refused, Err(400));
 
     let pool = json!({
@@ -220,8 +308,15 @@ async fn the_kinds_of_the_providers_have_their_older_versions_too() {
         "spec": {"subnet": "10.0.0.0/24", "gateway": "10.0.0.1"},
     });
     post(&client, &path(ipam::GROUP, "v1alpha1", "inclusterippools"), &pool).await;
-    let new = get(&client, &format!("{}/p", path(ipam::GROUP, "v1alpha2", "inclusterippools"))).await;
-    assert_eq!((&new["spec"]["prefix"], &new["spec"]["gateway"]), (&json!(24), &json!("10.0.0.1")));
+    let new = get(
+        &client,
+        &format!("{}/p", path(ipam::GROUP, "v1alpha2", "inclusterippools")),
+    )
+    .await;
+    assert_eq!(
+        (&new["spec"]["prefix"], &new["spec"]["gateway"]),
+        (&json!(24), &json!("10.0.0.1"))
+    );
     let claims = get(&client, &path(ipam::GROUP, "v1beta1", "ipaddressclaims")).await;
     assert_eq!(claims["items"], json!([]));
 }

@@ -1,16 +1,29 @@
 //! ClusterFaults.
 
 use jiff::Timestamp;
-use nephele_api::cloud::v1alpha1::ClusterFault;
-use nephele_api::conditions::{find, types};
+use nephele_api::{
+    cloud::v1alpha1::ClusterFault,
+    conditions::{find, types},
+};
 
 use super::faults::effect;
-use crate::inspect::found::Found;
-use crate::inspect::listing::{Listing, columns, row};
-use crate::inspect::text::{age, or_dash};
+use crate::inspect::{
+    found::Found,
+    listing::{Listing, columns, row},
+    text::{age, or_dash},
+};
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
-    let narrow = ["NAME", "EFFECT", "PHASE", "NAMESPACES", "MATCHED", "HITS", "REFUSED", "AGE"];
+    let narrow = [
+        "NAME",
+        "EFFECT",
+        "PHASE",
+        "NAMESPACES",
+        "MATCHED",
+        "HITS",
+        "REFUSED",
+        "AGE",
+    ];
     let columns = columns(&narrow, &["MESSAGE"]);
     let rows = found.parsed::<ClusterFault>().into_iter().map(|fault| {
         let status = fault.status.clone().unwrap_or_default();
@@ -29,5 +42,8 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         ];
         row(&fault.metadata, cells)
     });
-    Listing { columns, rows: rows.collect() }
+    Listing {
+        columns,
+        rows: rows.collect(),
+    }
 }

@@ -1,17 +1,29 @@
 //! Clusters.
 
 use jiff::Timestamp;
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::labels;
+use nephele_api::{
+    core::{Cluster, Machine},
+    labels,
+};
 use nephele_fake_capi::{AVAILABLE, RUNNING};
 use serde_json::Value;
 
-use crate::inspect::found::{Found, Surroundings, parsed};
-use crate::inspect::listing::{Listing, columns, message, row, status};
-use crate::inspect::text::{age, or_dash};
+use crate::inspect::{
+    found::{Found, Surroundings, parsed},
+    listing::{Listing, columns, message, row, status},
+    text::{age, or_dash},
+};
 
 pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> Listing {
-    let narrow = ["NAME", "PHASE", "AVAILABLE", "ENDPOINT", "MACHINES", "VERSION", "AGE"];
+    let narrow = [
+        "NAME",
+        "PHASE",
+        "AVAILABLE",
+        "ENDPOINT",
+        "MACHINES",
+        "VERSION",
+        "AGE",
+    ];
     let columns = columns(&narrow, &["INFRASTRUCTURE", "MESSAGE"]);
     let rows = found.objects.iter().filter_map(|object| {
         let cluster: Cluster = serde_json::from_value(object.clone()).ok()?;
@@ -21,7 +33,11 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
             .filter(|machine| machine.status.as_ref().is_some_and(|s| s.phase == RUNNING))
             .count();
         let status_of = cluster.status.clone().unwrap_or_default();
-        let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.port != 0);
+        let endpoint = cluster
+            .spec
+            .control_plane_endpoint
+            .as_ref()
+            .filter(|endpoint| endpoint.port != 0);
         let infrastructure = cluster.spec.infrastructure_ref.clone().unwrap_or_default();
         let cells = vec![
             cluster.metadata.name.clone().unwrap_or_default(),
@@ -36,7 +52,10 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
         ];
         Some(row(&cluster.metadata, cells))
     });
-    Listing { columns, rows: rows.collect() }
+    Listing {
+        columns,
+        rows: rows.collect(),
+    }
 }
 
 /// The Machines of a cluster.
@@ -53,8 +72,12 @@ fn version(cluster: &Value, machines: &[Machine]) -> String {
     if let Some(version) = cluster["spec"]["topology"]["version"].as_str() {
         return version.to_owned();
     }
-    let of_control_plane = machines.iter().filter(|machine| labels::is_control_plane(&machine.metadata));
-    let mut versions: Vec<_> = of_control_plane.map(|machine| machine.spec.version.as_str()).collect();
+    let of_control_plane = machines
+        .iter()
+        .filter(|machine| labels::is_control_plane(&machine.metadata));
+    let mut versions: Vec<_> = of_control_plane
+        .map(|machine| machine.spec.version.as_str())
+        .collect();
     versions.sort_unstable();
     versions.dedup();
     versions.join(",")

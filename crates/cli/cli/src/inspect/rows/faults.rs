@@ -1,18 +1,24 @@
 //! Faults.
 
 use jiff::Timestamp;
-use nephele_api::cloud::v1alpha1::Fault;
-use nephele_api::conditions::{find, types};
+use nephele_api::{
+    cloud::v1alpha1::Fault,
+    conditions::{find, types},
+};
 use nephele_model::FaultEffect;
 use serde_json::Value;
 
-use crate::inspect::found::Found;
-use crate::inspect::listing::{Listing, columns, row};
-use crate::inspect::text::{age, or_dash};
+use crate::inspect::{
+    found::Found,
+    listing::{Listing, columns, row},
+    text::{age, or_dash},
+};
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
-    let columns =
-        columns(&["NAME", "EFFECT", "PHASE", "MATCHED", "HITS", "AFFECTED", "AGE"], &["LAST HIT", "MESSAGE"]);
+    let columns = columns(
+        &["NAME", "EFFECT", "PHASE", "MATCHED", "HITS", "AFFECTED", "AGE"],
+        &["LAST HIT", "MESSAGE"],
+    );
     let rows = found.parsed::<Fault>().into_iter().map(|fault| {
         let status = fault.status.clone().unwrap_or_default();
         let number = |number: Option<i64>| number.unwrap_or_default().to_string();
@@ -34,17 +40,32 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         ];
         row(&fault.metadata, cells)
     });
-    Listing { columns, rows: rows.collect() }
+    Listing {
+        columns,
+        rows: rows.collect(),
+    }
 }
 
 /// The name of the effect.
 pub(super) fn effect(effect: &FaultEffect) -> String {
     let effect = serde_json::to_value(effect).unwrap_or_default();
-    let names: Vec<_> = effect.as_object().into_iter().flat_map(|fields| fields.keys()).cloned().collect();
-    let inner = names.first().map(|name| &effect[name]).filter(|_| names.len() == 1);
+    let names: Vec<_> = effect
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.keys())
+        .cloned()
+        .collect();
+    let inner = names
+        .first()
+        .map(|name| &effect[name])
+        .filter(|_| names.len() == 1);
     // What an API server, load balancer or etcd does is one level deeper.
     let is_one = |inner: &&Value| inner.as_object().is_some_and(|fields| fields.len() == 1);
-    match inner.filter(is_one).and_then(Value::as_object).and_then(|fields| fields.iter().next()) {
+    match inner
+        .filter(is_one)
+        .and_then(Value::as_object)
+        .and_then(|fields| fields.iter().next())
+    {
         Some((field, Value::Object(_))) => format!("{}.{field}", names[0]),
         _ => names.join(","),
     }

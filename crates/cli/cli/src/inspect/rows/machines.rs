@@ -1,16 +1,17 @@
 //! Machines with the stages of the simulated machines behind them.
 
 use jiff::Timestamp;
-use nephele_api::conditions::types;
-use nephele_api::core::Machine;
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::labels;
+use nephele_api::{conditions::types, core::Machine, infrastructure::v1beta2::InMemoryMachine, labels};
 use serde_json::Value;
 
-use crate::inspect::found::{Surroundings, parsed};
-use crate::inspect::listing::{Listing, columns, message, row};
-use crate::inspect::text::{age, or_dash};
-use crate::stages::Stage;
+use crate::{
+    inspect::{
+        found::{Surroundings, parsed},
+        listing::{Listing, columns, message, row},
+        text::{age, or_dash},
+    },
+    stages::Stage,
+};
 
 /// The column of a stage, and the condition that tells its progress, in the order of a start.
 const STAGES: [(&str, &str); 4] = [
@@ -23,13 +24,30 @@ const STAGES: [(&str, &str); 4] = [
 pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) -> Listing {
     let simulated: Vec<InMemoryMachine> = parsed(&around.simulated_machines);
     let [vm, node, etcd, api_server] = STAGES.map(|(name, _)| name);
-    let narrow = ["NAME", "CLUSTER", "PHASE", vm, node, etcd, api_server, "ADDRESSES", "ZONE", "TYPE", "AGE"];
+    let narrow = [
+        "NAME",
+        "CLUSTER",
+        "PHASE",
+        vm,
+        node,
+        etcd,
+        api_server,
+        "ADDRESSES",
+        "ZONE",
+        "TYPE",
+        "AGE",
+    ];
     let columns = columns(&narrow, &["VERSION", "NODE NAME", "PROVIDER ID", "MESSAGE"]);
     let rows = parsed::<Machine>(objects).into_iter().map(|machine| {
         let behind = simulated.iter().find(|other| is_behind(&machine, other));
         let status = machine.status.clone().unwrap_or_default();
-        let reported = behind.and_then(|behind| behind.status.clone()).unwrap_or_default();
-        let addresses = reported.addresses.iter().filter(|address| address.kind == "InternalIP");
+        let reported = behind
+            .and_then(|behind| behind.status.clone())
+            .unwrap_or_default();
+        let addresses = reported
+            .addresses
+            .iter()
+            .filter(|address| address.kind == "InternalIP");
         let addresses: Vec<_> = addresses.map(|address| address.address.as_str()).collect();
         let zone = [&reported.failure_domain, &machine.spec.failure_domain]
             .into_iter()
@@ -53,7 +71,10 @@ pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) 
         ]);
         row(&machine.metadata, cells)
     });
-    Listing { columns, rows: rows.collect() }
+    Listing {
+        columns,
+        rows: rows.collect(),
+    }
 }
 
 /// Whether this is the infrastructure of the Machine.
@@ -78,5 +99,10 @@ fn stages(machine: &Machine, behind: Option<&InMemoryMachine>) -> Vec<String> {
             Some(Stage::Waiting) => "Waiting",
         }
     };
-    STAGES.into_iter().enumerate().map(progress).map(str::to_owned).collect()
+    STAGES
+        .into_iter()
+        .enumerate()
+        .map(progress)
+        .map(str::to_owned)
+        .collect()
 }

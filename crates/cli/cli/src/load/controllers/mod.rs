@@ -6,24 +6,28 @@
 
 mod samples;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{bail, ensure};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::{Api, Client};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use kube::{Api, Client, api::ListParams};
+use samples::{CONTROLLERS_MAX, History, Sample};
+pub(super) use samples::{ControllerUse, UsePoint};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use samples::{ControllerUse, UsePoint};
-
 use super::plan::LABEL;
-use crate::diagnostics::{Account, AccountFor, Diagnostics, Target, targets};
-use crate::provider::{self, NamespaceArgs};
-use samples::{CONTROLLERS_MAX, History, Sample};
+use crate::{
+    diagnostics::{Account, AccountFor, Diagnostics, Target, targets},
+    provider::{self, NamespaceArgs},
+};
 
 /// The time between two samples of a controller.
 const EVERY: Duration = Duration::from_secs(5);
@@ -55,11 +59,27 @@ impl Sampler {
             Ok((sampling, account, notes)) => {
                 let clock = Instant::now();
                 let task = tokio::spawn(sampling.until(stop.clone(), clock));
-                (Self { clock, stop, account, task: Some(task) }, notes)
+                (
+                    Self {
+                        clock,
+                        stop,
+                        account,
+                        task: Some(task),
+                    },
+                    notes,
+                )
             }
             Err(reason) => {
                 let note = format!("CPU and memory of the controllers are not known: {reason}.");
-                (Self { clock: Instant::now(), stop, account: None, task: None }, vec![note])
+                (
+                    Self {
+                        clock: Instant::now(),
+                        stop,
+                        account: None,
+                        task: None,
+                    },
+                    vec![note],
+                )
             }
         }
     }
@@ -78,9 +98,21 @@ impl Sampler {
         };
         let mut notes = Vec::new();
         if let Some(account) = self.account {
-            notes.extend(account.remove().await.err().map(|error| nephele_controller::chain(error.as_ref())));
+            notes.extend(
+                account
+                    .remove()
+                    .await
+                    .err()
+                    .map(|error| nephele_controller::chain(error.as_ref())),
+            );
         }
-        (histories.iter().filter_map(|(name, history)| history.summary(name)).collect(), notes)
+        (
+            histories
+                .iter()
+                .filter_map(|(name, history)| history.summary(name))
+                .collect(),
+            notes,
+        )
     }
 }
 
@@ -107,8 +139,9 @@ impl Sampling {
     ) -> Result<(Self, Option<Account>, Vec<String>), String> {
         let ours = provider::namespace(client, &NamespaceArgs::default()).await;
         let ours = ours.map_err(|error| nephele_controller::chain(&error))?;
-        let mut namespaces =
-            provider::namespaces_of_all(client).await.map_err(|error| nephele_controller::chain(&error))?;
+        let mut namespaces = provider::namespaces_of_all(client)
+            .await
+            .map_err(|error| nephele_controller::chain(&error))?;
         namespaces.insert(ours.clone());
         let found = pods(client, &namespaces).await?;
         if found.is_empty() {
@@ -119,8 +152,13 @@ impl Sampling {
         let account = match found.iter().any(|target| target.is_tls) {
             true => {
                 let name = format!("nephele-load-{run}");
-                let wanted =
-                    AccountFor { name, label: (LABEL, run), path: METRICS, verbs: &["get"], time_limit };
+                let wanted = AccountFor {
+                    name,
+                    label: (LABEL, run),
+                    path: METRICS,
+                    verbs: &["get"],
+                    time_limit,
+                };
                 Some(
                     Account::create(client, &ours, None, wanted)
                         .await
@@ -132,13 +170,24 @@ impl Sampling {
         if let Some(account) = &account {
             diagnostics.set_token(account.token.clone());
         }
-        let sampling = Self { diagnostics, namespaces };
-        let mut failures: Vec<_> =
-            sampling.scrape_all(&found).await.into_iter().filter_map(failure).collect();
+        let sampling = Self {
+            diagnostics,
+            namespaces,
+        };
+        let mut failures: Vec<_> = sampling
+            .scrape_all(&found)
+            .await
+            .into_iter()
+            .filter_map(failure)
+            .collect();
         if failures.len() == found.len() {
             if let Some(account) = account {
                 failures.extend(
-                    account.remove().await.err().map(|error| nephele_controller::chain(error.as_ref())),
+                    account
+                        .remove()
+                        .await
+                        .err()
+                        .map(|error| nephele_controller::chain(error.as_ref())),
                 );
             }
             return Err(failures.first().cloned().unwrap_or_default());
@@ -157,7 +206,9 @@ impl Sampling {
                 () = stop.cancelled() => true,
             };
             // A pod may have been replaced. A round that fails is left out.
-            let targets = pods(self.diagnostics.client(), &self.namespaces).await.unwrap_or_default();
+            let targets = pods(self.diagnostics.client(), &self.namespaces)
+                .await
+                .unwrap_or_default();
             for (name, metrics) in self.scrape_all(&targets).await {
                 let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
                 if let Some(sample) = sample
@@ -176,7 +227,10 @@ impl Sampling {
     async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
         let one = async |target: &Target| {
             let metrics = self.metrics(target).await;
-            (target.name.clone(), metrics.map_err(|error| nephele_controller::chain(error.as_ref())))
+            (
+                target.name.clone(),
+                metrics.map_err(|error| nephele_controller::chain(error.as_ref())),
+            )
         };
         join_all(targets.iter().map(one)).await
     }
@@ -185,7 +239,11 @@ impl Sampling {
     async fn metrics(&self, target: &Target) -> anyhow::Result<String> {
         let asked = async {
             let answer = self.diagnostics.get(target, METRICS).await?;
-            ensure!(answer.status.is_success(), "failed to read its metrics: {}", answer.status);
+            ensure!(
+                answer.status.is_success(),
+                "failed to read its metrics: {}",
+                answer.status
+            );
             answer.text(BYTES_MAX).await
         };
         match timeout(SCRAPE_MAX, asked).await {

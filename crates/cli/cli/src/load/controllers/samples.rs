@@ -24,11 +24,21 @@ impl Sample {
     pub(super) fn read(at: Duration, metrics: &str) -> Option<Self> {
         let value = |name: &str| {
             let mut lines = metrics.lines();
-            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<f64>().ok())
+            lines.find_map(|line| {
+                line.strip_prefix(name)?
+                    .strip_prefix(' ')?
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+            })
         };
         let cpu_seconds = value("process_cpu_seconds_total")?;
         let resident_bytes = value("process_resident_memory_bytes")?;
-        Some(Self { at, cpu_seconds, resident_bytes })
+        Some(Self {
+            at,
+            cpu_seconds,
+            resident_bytes,
+        })
     }
 }
 
@@ -42,7 +52,11 @@ pub(super) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { samples: Vec::new(), seen: 0, keep_every: 1 }
+        Self {
+            samples: Vec::new(),
+            seen: 0,
+            keep_every: 1,
+        }
     }
 }
 
@@ -66,7 +80,9 @@ impl History {
 
     /// The use between the first and the last sample; `None` with fewer than two.
     pub(super) fn summary(&self, name: &str) -> Option<ControllerUse> {
-        let [first, .., last] = self.samples.as_slice() else { return None };
+        let [first, .., last] = self.samples.as_slice() else {
+            return None;
+        };
         let spent = |pair: &[Sample]| match pair {
             // A lower number is that of a new process, which began at zero.
             [before, after] if after.cpu_seconds < before.cpu_seconds => after.cpu_seconds,
@@ -78,14 +94,30 @@ impl History {
         let points = self.samples.windows(2).filter_map(|pair| {
             let [before, after] = pair else { return None };
             let elapsed = after.at.saturating_sub(before.at).as_secs_f64();
-            let cores = if elapsed > 0.0 { rounded(spent(pair) / elapsed) } else { 0.0 };
-            Some(UsePoint { at: seconds(after.at), cores, resident_mib: mib(after.resident_bytes) })
+            let cores = if elapsed > 0.0 {
+                rounded(spent(pair) / elapsed)
+            } else {
+                0.0
+            };
+            Some(UsePoint {
+                at: seconds(after.at),
+                cores,
+                resident_mib: mib(after.resident_bytes),
+            })
         });
-        let largest = self.samples.iter().map(|sample| sample.resident_bytes).fold(0.0, f64::max);
+        let largest = self
+            .samples
+            .iter()
+            .map(|sample| sample.resident_bytes)
+            .fold(0.0, f64::max);
         Some(ControllerUse {
             name: name.to_owned(),
             cpu_seconds: rounded(cpu_seconds),
-            cores_mean: if elapsed > 0.0 { rounded(cpu_seconds / elapsed) } else { 0.0 },
+            cores_mean: if elapsed > 0.0 {
+                rounded(cpu_seconds / elapsed)
+            } else {
+                0.0
+            },
             resident_mib_before: mib(first.resident_bytes),
             resident_mib_max: mib(largest),
             points: points.collect(),
@@ -127,7 +159,11 @@ mod tests {
     use super::*;
 
     fn sample(at: u64, cpu_seconds: f64, mib: f64) -> Sample {
-        Sample { at: Duration::from_secs(at), cpu_seconds, resident_bytes: mib * 1024.0 * 1024.0 }
+        Sample {
+            at: Duration::from_secs(at),
+            cpu_seconds,
+            resident_bytes: mib * 1024.0 * 1024.0,
+        }
     }
 
     fn history(samples: &[Sample]) -> History {
@@ -140,8 +176,14 @@ mod tests {
     fn sample_is_read_from_metrics_by_whole_names() {
         let metrics = "# HELP process_cpu_seconds_total x\nprocess_cpu_seconds_total 1.5\n\
             process_cpu_seconds_total_other 9\nprocess_resident_memory_bytes 3.145728e+06\n";
-        assert_eq!(Sample::read(Duration::from_secs(1), metrics), Some(sample(1, 1.5, 3.0)));
-        assert_eq!(Sample::read(Duration::ZERO, "process_cpu_seconds_total 1.5\n"), None);
+        assert_eq!(
+            Sample::read(Duration::from_secs(1), metrics),
+            Some(sample(1, 1.5, 3.0))
+        );
+        assert_eq!(
+            Sample::read(Duration::ZERO, "process_cpu_seconds_total 1.5\n"),
+            None
+        );
     }
 
     #[test]
@@ -154,8 +196,16 @@ mod tests {
             resident_mib_before: 50.0,
             resident_mib_max: 90.0,
             points: vec![
-                UsePoint { at: 2.0, cores: 2.0, resident_mib: 90.0 },
-                UsePoint { at: 4.0, cores: 0.5, resident_mib: 40.0 },
+                UsePoint {
+                    at: 2.0,
+                    cores: 2.0,
+                    resident_mib: 90.0,
+                },
+                UsePoint {
+                    at: 4.0,
+                    cores: 0.5,
+                    resident_mib: 40.0,
+                },
             ],
         };
         assert_eq!(history.summary("core"), Some(expected));
@@ -167,8 +217,11 @@ mod tests {
         let mut history = History::default();
         (0..10_000).for_each(|at| history.push(sample(at, 0.0, 0.0)));
         assert!(history.samples.len() <= SAMPLES_MAX);
-        let gaps: Vec<_> =
-            history.samples.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs()).collect();
+        let gaps: Vec<_> = history
+            .samples
+            .windows(2)
+            .map(|pair| (pair[1].at - pair[0].at).as_secs())
+            .collect();
         assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&16), Some(&16)));
     }
 }

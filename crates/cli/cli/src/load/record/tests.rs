@@ -4,17 +4,29 @@ use serde_json::json;
 use super::*;
 
 fn at(seconds: u64, what: Seen) -> Observation {
-    Observation { at: Duration::from_secs(seconds), what }
+    Observation {
+        at: Duration::from_secs(seconds),
+        what,
+    }
 }
 
 fn cluster(seconds: u64, name: &str, steps: &[ClusterStep], obstacle: &str) -> Observation {
     let steps = steps.iter().copied().collect();
-    at(seconds, Seen::Cluster { name: name.to_owned(), steps, obstacle: obstacle.to_owned() })
+    at(
+        seconds,
+        Seen::Cluster {
+            name: name.to_owned(),
+            steps,
+            obstacle: obstacle.to_owned(),
+        },
+    )
 }
 
 fn record(observations: impl IntoIterator<Item = Observation>) -> Record {
     let mut record = Record::default();
-    observations.into_iter().for_each(|observation| record.apply(observation));
+    observations
+        .into_iter()
+        .for_each(|observation| record.apply(observation));
     record
 }
 
@@ -26,9 +38,19 @@ fn earliest_time_of_each_step_counts() {
         steps: steps.iter().copied().collect(),
     };
     let record = record([
-        at(1, Seen::Sent { cluster: "a".to_owned() }),
+        at(
+            1,
+            Seen::Sent {
+                cluster: "a".to_owned(),
+            },
+        ),
         cluster(2, "a", &[], ""),
-        cluster(4, "a", &[InfrastructureProvisioned], "* ControlPlaneAvailable: not yet"),
+        cluster(
+            4,
+            "a",
+            &[InfrastructureProvisioned],
+            "* ControlPlaneAvailable: not yet",
+        ),
         at(5, machine(&[])),
         at(7, machine(&[MachineStep::Running])),
         cluster(9, "a", &[InfrastructureProvisioned, Available], ""),
@@ -62,17 +84,30 @@ fn earliest_time_of_each_step_counts() {
 #[test]
 fn missing_clusters_have_reasons() {
     let record = record([
-        at(1, Seen::Sent { cluster: "silent".to_owned() }),
+        at(
+            1,
+            Seen::Sent {
+                cluster: "silent".to_owned(),
+            },
+        ),
         cluster(1, "waits", &[], "an obstacle"),
         cluster(2, "waits", &[], "a later obstacle"),
         cluster(1, "up", &[ClusterStep::Available], ""),
-        at(3, Seen::Gone { cluster: "gone".to_owned() }),
+        at(
+            3,
+            Seen::Gone {
+                cluster: "gone".to_owned(),
+            },
+        ),
     ]);
     let names = ["gone", "never", "silent", "up", "waits"].map(str::to_owned);
     let expected = [
         ("gone", "it was deleted"),
         ("never", "it was not created"),
-        ("silent", "Cluster API has not reported on it; does its controller run?"),
+        (
+            "silent",
+            "Cluster API has not reported on it; does its controller run?",
+        ),
         ("waits", "a later obstacle"),
     ];
     let expected = expected.map(|(name, reason)| (name.to_owned(), reason.to_owned()));
@@ -107,7 +142,10 @@ fn steps_are_read_from_conditions_and_status() {
         "status": {"phase": "Running", "conditions": [condition("Ready", "Unknown", "")]},
     }))
     .expect("a Machine");
-    let expected = Seen::Machine { name: "m".to_owned(), steps: BTreeSet::from([MachineStep::Running]) };
+    let expected = Seen::Machine {
+        name: "m".to_owned(),
+        steps: BTreeSet::from([MachineStep::Running]),
+    };
     assert_eq!(Seen::machine("m".to_owned(), &machine), expected);
 }
 
@@ -117,7 +155,11 @@ fn observation() -> impl Strategy<Value = Observation> {
     let of_machine = prop::collection::btree_set(prop::sample::select(MachineStep::ALL.to_vec()), 0..2);
     let what = prop_oneof![
         name.prop_map(|cluster| Seen::Sent { cluster }),
-        (name, steps, "[xy]?").prop_map(|(name, steps, obstacle)| Seen::Cluster { name, steps, obstacle }),
+        (name, steps, "[xy]?").prop_map(|(name, steps, obstacle)| Seen::Cluster {
+            name,
+            steps,
+            obstacle
+        }),
         name.prop_map(|cluster| Seen::Gone { cluster }),
         (name, of_machine).prop_map(|(name, steps)| Seen::Machine { name, steps }),
     ];

@@ -1,14 +1,15 @@
 //! What a report says, as plain values. Pure.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::load::controllers::ControllerUse;
-use crate::load::percentiles::{Percentiles, seconds};
-use crate::load::record::{ClusterStep, ClusterTimes, MachineStep, Record};
+use crate::load::{
+    controllers::ControllerUse,
+    percentiles::{Percentiles, seconds},
+    record::{ClusterStep, ClusterTimes, MachineStep, Record},
+};
 
 /// How the times were measured.
 pub(in crate::load) const METHOD: &str = "Times are those at which this program's watch showed a change. A Cluster begins when \
@@ -88,13 +89,25 @@ impl Report {
         failure: Option<String>,
     ) -> Self {
         let available = record.clusters_at(ClusterStep::Available);
-        let sent = record.clusters.values().filter_map(|times| times.sent).min().unwrap_or_default();
-        let reached =
-            record.clusters.values().filter_map(|times| times.reached.get(&ClusterStep::Available).copied());
+        let sent = record
+            .clusters
+            .values()
+            .filter_map(|times| times.sent)
+            .min()
+            .unwrap_or_default();
+        let reached = record
+            .clusters
+            .values()
+            .filter_map(|times| times.reached.get(&ClusterStep::Available).copied());
         let end = reached.max().filter(|_| failure.is_none()).unwrap_or(elapsed);
         let elapsed = end.saturating_sub(sent);
         Self {
-            outcome: Outcome { available, seconds: seconds(elapsed), failure, deletion_seconds: None },
+            outcome: Outcome {
+                available,
+                seconds: seconds(elapsed),
+                failure,
+                deletion_seconds: None,
+            },
             method: METHOD.to_owned(),
             steps: steps(record),
             controllers: Vec::new(),
@@ -116,7 +129,11 @@ fn steps(record: &Record) -> Vec<Step> {
             ClusterStep::ControlPlaneAvailable => "control plane available",
             ClusterStep::Available => "available",
         };
-        Some(Step { of: "Cluster", name, percentiles })
+        Some(Step {
+            of: "Cluster",
+            name,
+            percentiles,
+        })
     });
     let of_machines = MachineStep::ALL.into_iter().filter_map(|step| {
         let times = record.machines.values();
@@ -126,7 +143,11 @@ fn steps(record: &Record) -> Vec<Step> {
             MachineStep::Running => "running",
             MachineStep::Ready => "ready",
         };
-        Some(Step { of: "Machine", name, percentiles })
+        Some(Step {
+            of: "Machine",
+            name,
+            percentiles,
+        })
     });
     of_clusters.chain(of_machines).collect()
 }
@@ -134,7 +155,11 @@ fn steps(record: &Record) -> Vec<Step> {
 fn rows(record: &Record) -> Vec<ClusterRow> {
     let row = |(name, times): (&String, &ClusterTimes)| {
         let reached = times.reached.iter().map(|(step, at)| (*step, seconds(*at)));
-        Some(ClusterRow { name: name.clone(), created: seconds(times.sent?), reached: reached.collect() })
+        Some(ClusterRow {
+            name: name.clone(),
+            created: seconds(times.sent?),
+            reached: reached.collect(),
+        })
     };
     record.clusters.iter().filter_map(row).collect()
 }

@@ -1,11 +1,15 @@
 //! The report as one HTML page without other files. Pure.
 
-use super::content::{METHOD, Report};
-use super::escaped::escaped;
-use super::svg::{Chart, Line, chart};
-use super::text::{controller_table, table};
-use crate::load::controllers::{ControllerUse, UsePoint};
-use crate::load::record::ClusterStep;
+use super::{
+    content::{METHOD, Report},
+    escaped::escaped,
+    svg::{Chart, Line, chart},
+    text::{controller_table, table},
+};
+use crate::load::{
+    controllers::{ControllerUse, UsePoint},
+    record::ClusterStep,
+};
 
 /// System fonts and colours of the reader's preference. The colours of lines differ for people who see few colours, too
 /// (Okabe and Ito's palette).
@@ -31,7 +35,13 @@ svg text{fill:var(--soft)}.grid{stroke:var(--grid)}.line{fill:none;stroke-width:
 
 /// The page.
 pub(in crate::load) fn page(report: &Report) -> String {
-    let Report { settings, outcome, controllers, notes, .. } = report;
+    let Report {
+        settings,
+        outcome,
+        controllers,
+        notes,
+        ..
+    } = report;
     let title = format!("{} clusters with {} workers", settings.clusters, settings.workers);
     let mut body = format!("<h1>{}</h1>\n", escaped(&title));
     body += &format!(
@@ -68,7 +78,9 @@ fn html_table(rows: &[Vec<String>]) -> String {
     let mut html = "<div class=\"scroll\"><table>\n".to_owned();
     for (number, row) in rows.iter().enumerate() {
         let element = if number == 0 { "th" } else { "td" };
-        let cells = row.iter().map(|cell| format!("<{element}>{}</{element}>", escaped(cell)));
+        let cells = row
+            .iter()
+            .map(|cell| format!("<{element}>{}</{element}>", escaped(cell)));
         html += &format!("<tr>{}</tr>\n", cells.collect::<String>());
     }
     html + "</table></div>\n"
@@ -88,14 +100,22 @@ fn charts_of_clusters(report: &Report) -> String {
         x: "seconds from the creation of the cluster",
         y: "% of clusters",
         is_count: false,
-        lines: vec![Line { name: "available", points: rising(since_creation, 100.0 / all), is_step: true }],
+        lines: vec![Line {
+            name: "available",
+            points: rising(since_creation, 100.0 / all),
+            is_step: true,
+        }],
     });
     charts += &chart(&Chart {
         title: "Clusters available over time",
         x: "seconds from the start of the run",
         y: "clusters",
         is_count: true,
-        lines: vec![Line { name: "available", points: rising(since_start, 1.0), is_step: true }],
+        lines: vec![Line {
+            name: "available",
+            points: rising(since_start, 1.0),
+            is_step: true,
+        }],
     });
     charts
 }
@@ -103,22 +123,39 @@ fn charts_of_clusters(report: &Report) -> String {
 /// A line from zero that rises by `step` at each of the times.
 fn rising(mut times: Vec<f64>, step: f64) -> Vec<(f64, f64)> {
     times.sort_by(f64::total_cmp);
-    let points = times.into_iter().zip(1_u32..).map(|(at, number)| (at, f64::from(number) * step));
+    let points = times
+        .into_iter()
+        .zip(1_u32..)
+        .map(|(at, number)| (at, f64::from(number) * step));
     std::iter::once((0.0, 0.0)).chain(points).collect()
 }
 
 fn charts_of_controllers(report: &Report) -> String {
     let lines = |value: fn(&UsePoint) -> f64| {
         let line = |controller: &'_ ControllerUse| {
-            controller.points.iter().map(|point| (point.at, value(point))).collect::<Vec<_>>()
+            controller
+                .points
+                .iter()
+                .map(|point| (point.at, value(point)))
+                .collect::<Vec<_>>()
         };
         let controllers = report.controllers.iter();
         controllers
-            .map(|controller| Line { name: &controller.name, points: line(controller), is_step: false })
+            .map(|controller| Line {
+                name: &controller.name,
+                points: line(controller),
+                is_step: false,
+            })
             .collect()
     };
     let of = |title, y, lines| {
-        chart(&Chart { title, x: "seconds from the start of the run", y, is_count: false, lines })
+        chart(&Chart {
+            title,
+            x: "seconds from the start of the run",
+            y,
+            is_count: false,
+            lines,
+        })
     };
     of("CPU", "cores", lines(|point| point.cores))
         + &of("Memory", "MiB resident", lines(|point| point.resident_mib))
@@ -134,7 +171,10 @@ fn facts(report: &Report) -> Vec<Vec<String>> {
         ("Namespace", settings.namespace.clone()),
         ("Flavor", settings.flavor.clone()),
         ("Clusters", settings.clusters.to_string()),
-        ("Control plane machines of each", settings.control_plane.to_string()),
+        (
+            "Control plane machines of each",
+            settings.control_plane.to_string(),
+        ),
         ("Workers of each", settings.workers.to_string()),
         ("Kubernetes version", settings.kubernetes_version.clone()),
         ("Clusters created at a time", settings.parallel.to_string()),
@@ -143,6 +183,8 @@ fn facts(report: &Report) -> Vec<Vec<String>> {
         facts.push(("Seconds until all was deleted", format!("{deletion:.1}")));
     }
     let header = vec!["Setting".to_owned(), "Value".to_owned()];
-    let rows = facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    let rows = facts
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value]);
     std::iter::once(header).chain(rows).collect()
 }

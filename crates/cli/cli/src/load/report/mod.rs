@@ -18,7 +18,12 @@ pub(super) fn reasons(missing: &[(String, String)]) -> String {
     let mut lines: Vec<_> = missing
         .iter()
         .take(REASONS_MAX)
-        .map(|(name, reason)| format!("{name}: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")))
+        .map(|(name, reason)| {
+            format!(
+                "{name}: {}",
+                reason.split_whitespace().collect::<Vec<_>>().join(" ")
+            )
+        })
         .collect();
     if missing.len() > REASONS_MAX {
         lines.push(format!("and {} more", missing.len() - REASONS_MAX));

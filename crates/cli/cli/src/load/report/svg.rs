@@ -41,9 +41,16 @@ pub(super) fn chart(chart: &Chart<'_>) -> String {
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let right = rounded_up(points().map(|point| point.0).fold(0.0, f64::max));
     let highest = points().map(|point| point.1).fold(0.0, f64::max);
-    let top = if chart.is_count { end_of_count(highest) } else { rounded_up(highest) };
+    let top = if chart.is_count {
+        end_of_count(highest)
+    } else {
+        rounded_up(highest)
+    };
     let place = |(x, y): (f64, f64)| {
-        (LEFT + x / right * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - y / top * (HEIGHT - TOP - BOTTOM))
+        (
+            LEFT + x / right * (WIDTH - LEFT - RIGHT),
+            HEIGHT - BOTTOM - y / top * (HEIGHT - TOP - BOTTOM),
+        )
     };
     let mut svg = format!(
         "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
@@ -79,7 +86,10 @@ pub(super) fn chart(chart: &Chart<'_>) -> String {
     );
     for (number, line) in chart.lines.iter().enumerate() {
         let corners = with_steps(&thinned(&line.points), line.is_step);
-        let corners = corners.into_iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}"));
+        let corners = corners
+            .into_iter()
+            .map(place)
+            .map(|(x, y)| format!("{x:.1},{y:.1}"));
         let _ = writeln!(
             svg,
             "<polyline class=\"line c{}\" points=\"{}\"/>",
@@ -134,7 +144,9 @@ fn rounded_up(largest: f64) -> f64 {
         return 1.0;
     }
     let power = 10_f64.powf(largest.log10().floor());
-    let nice = [1.0, 2.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().find(|nice| nice * power >= largest);
+    let nice = [1.0, 2.0, 4.0, 5.0, 6.0, 8.0, 10.0]
+        .into_iter()
+        .find(|nice| nice * power >= largest);
     nice.unwrap_or(10.0) * power
 }
 
@@ -173,7 +185,10 @@ mod tests {
         let points: Vec<_> = (0..10_000).map(|x| (f64::from(x), 1.0)).collect();
         let thinned = thinned(&points);
         assert!(thinned.len() <= POINTS_MAX + 1);
-        assert_eq!((thinned[0], thinned[thinned.len() - 1]), ((0.0, 1.0), (9_999.0, 1.0)));
+        assert_eq!(
+            (thinned[0], thinned[thinned.len() - 1]),
+            ((0.0, 1.0), (9_999.0, 1.0))
+        );
     }
 
     #[test]
@@ -185,10 +200,28 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
-        let lines = || vec![Line { name: "<b>", points: vec![(0.0, 0.0), (1.0, 2.0)], is_step: false }];
+        let lines = || {
+            vec![Line {
+                name: "<b>",
+                points: vec![(0.0, 0.0), (1.0, 2.0)],
+                is_step: false,
+            }]
+        };
         let two = lines().into_iter().chain(lines()).collect();
-        let svg = chart(&Chart { title: "a & \"b\"", x: "<x>", y: "'y'", is_count: false, lines: two });
-        assert!(svg.contains("a &amp; &quot;b&quot;") && svg.contains("&lt;x&gt;"), "{svg}");
-        assert!(!svg.contains("<b>") && !svg.contains("<x>") && !svg.contains("'y'"), "{svg}");
+        let svg = chart(&Chart {
+            title: "a & \"b\"",
+            x: "<x>",
+            y: "'y'",
+            is_count: false,
+            lines: two,
+        });
+        assert!(
+            svg.contains("a &amp; &quot;b&quot;") && svg.contains("&lt;x&gt;"),
+            "{svg}"
+        );
+        assert!(
+            !svg.contains("<b>") && !svg.contains("<x>") && !svg.contains("'y'"),
+            "{svg}"
+        );
     }
 }

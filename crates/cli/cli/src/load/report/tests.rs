@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::content::METHOD;
-use super::*;
-use crate::load::controllers::{ControllerUse, UsePoint};
-use crate::load::record::{ClusterStep, MachineStep, Observation, Record, Seen};
+use super::{content::METHOD, *};
+use crate::load::{
+    controllers::{ControllerUse, UsePoint},
+    record::{ClusterStep, MachineStep, Observation, Record, Seen},
+};
 
 fn settings() -> Settings {
     Settings {
@@ -25,15 +26,42 @@ fn settings() -> Settings {
 fn record() -> Record {
     let mut record = Record::default();
     let mut see = |milliseconds, what| {
-        record.apply(Observation { at: Duration::from_millis(milliseconds), what });
+        record.apply(Observation {
+            at: Duration::from_millis(milliseconds),
+            what,
+        });
     };
     for (name, sent, at) in [("a", 0, 4_000), ("b", 500, 8_500)] {
         let steps = [ClusterStep::InfrastructureProvisioned, ClusterStep::Available].into();
-        see(sent, Seen::Sent { cluster: name.to_owned() });
-        see(at, Seen::Cluster { name: name.to_owned(), steps, obstacle: String::new() });
+        see(
+            sent,
+            Seen::Sent {
+                cluster: name.to_owned(),
+            },
+        );
+        see(
+            at,
+            Seen::Cluster {
+                name: name.to_owned(),
+                steps,
+                obstacle: String::new(),
+            },
+        );
     }
-    see(1_000, Seen::Machine { name: "a-1".to_owned(), steps: [].into() });
-    see(3_000, Seen::Machine { name: "a-1".to_owned(), steps: [MachineStep::Running].into() });
+    see(
+        1_000,
+        Seen::Machine {
+            name: "a-1".to_owned(),
+            steps: [].into(),
+        },
+    );
+    see(
+        3_000,
+        Seen::Machine {
+            name: "a-1".to_owned(),
+            steps: [MachineStep::Running].into(),
+        },
+    );
     record
 }
 
@@ -45,7 +73,11 @@ fn report() -> Report {
         cores_mean: 0.5,
         resident_mib_before: 40.0,
         resident_mib_max: 71.5,
-        points: vec![UsePoint { at: 5.0, cores: 0.5, resident_mib: 71.5 }],
+        points: vec![UsePoint {
+            at: 5.0,
+            cores: 0.5,
+            resident_mib: 71.5,
+        }],
     });
     report.notes.push("A note.".to_owned());
     report.outcome.deletion_seconds = Some(2.5);
@@ -115,7 +147,10 @@ fn page_escapes_everything_and_loads_nothing() {
     report.outcome.failure = Some(hostile.to_owned());
     report.controllers.push(report.controllers[0].clone());
     let page = page(&report);
-    assert!(!page.contains("<script") && !page.contains("alert(\"1\")"), "{page}");
+    assert!(
+        !page.contains("<script") && !page.contains("alert(\"1\")"),
+        "{page}"
+    );
     let escaped = "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;";
     // Five texts, the name of each controller in the table and in both legends, and the note.
     assert_eq!(page.matches(escaped).count(), 4 + 1 + 2 * 3 + 1, "{page}");
@@ -128,14 +163,27 @@ fn page_escapes_everything_and_loads_nothing() {
 fn page_has_charts_for_what_was_seen() {
     let charts = |report: &Report| page(report).matches("<svg").count();
     assert_eq!(charts(&report()), 4);
-    assert_eq!(charts(&Report { controllers: Vec::new(), ..report() }), 2);
-    let nothing = Report::new(settings(), &Record::default(), Duration::from_secs(1), Some("x".to_owned()));
+    assert_eq!(
+        charts(&Report {
+            controllers: Vec::new(),
+            ..report()
+        }),
+        2
+    );
+    let nothing = Report::new(
+        settings(),
+        &Record::default(),
+        Duration::from_secs(1),
+        Some("x".to_owned()),
+    );
     assert!(!page(&nothing).contains("NaN"));
 }
 
 #[test]
 fn reasons_are_few_and_in_one_line() {
-    let missing: Vec<_> = (0..7).map(|number| (format!("c{number}"), "two\n  lines".to_owned())).collect();
+    let missing: Vec<_> = (0..7)
+        .map(|number| (format!("c{number}"), "two\n  lines".to_owned()))
+        .collect();
     let expected = "c0: two lines; c1: two lines; c2: two lines; c3: two lines; c4: two lines; and 2 more";
     assert_eq!(reasons(&missing), expected);
 }

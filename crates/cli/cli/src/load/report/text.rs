@@ -5,7 +5,14 @@ use crate::columns::columns;
 
 /// The figures as tables.
 pub(in crate::load) fn text(report: &Report) -> String {
-    let Report { settings, outcome, steps, controllers, notes, .. } = report;
+    let Report {
+        settings,
+        outcome,
+        steps,
+        controllers,
+        notes,
+        ..
+    } = report;
     let mut text = format!(
         "{} of {} clusters available after {:.1} s\n",
         outcome.available, settings.clusters, outcome.seconds
@@ -27,11 +34,16 @@ pub(in crate::load) fn text(report: &Report) -> String {
 
 /// The table of steps, with a header.
 pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
-    let header = ["SECONDS UNTIL", "COUNT", "P50", "P90", "P99", "MAX"].map(str::to_owned).to_vec();
+    let header = ["SECONDS UNTIL", "COUNT", "P50", "P90", "P99", "MAX"]
+        .map(str::to_owned)
+        .to_vec();
     let rows = report.steps.iter().map(|step| {
         let percentiles = &step.percentiles;
         let times = [percentiles.p50, percentiles.p90, percentiles.p99, percentiles.max];
-        let mut row = vec![format!("{} {}", step.of, step.name), percentiles.count.to_string()];
+        let mut row = vec![
+            format!("{} {}", step.of, step.name),
+            percentiles.count.to_string(),
+        ];
         row.extend(times.map(|time| format!("{time:.1}")));
         row
     });
@@ -40,7 +52,9 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
 
 /// The table of controllers, with a header.
 pub(super) fn controller_table(report: &Report) -> Vec<Vec<String>> {
-    let header = ["CONTROLLER", "CPU SECONDS", "CORES", "MIB BEFORE", "MIB MAX"].map(str::to_owned).to_vec();
+    let header = ["CONTROLLER", "CPU SECONDS", "CORES", "MIB BEFORE", "MIB MAX"]
+        .map(str::to_owned)
+        .to_vec();
     let rows = report.controllers.iter().map(|controller| {
         vec![
             controller.name.clone(),

@@ -3,26 +3,28 @@
 
 pub(super) mod webhooks;
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
-use kube::config::KubeConfigOptions;
-use kube::runtime::conditions::is_crd_established;
-use kube::runtime::wait::Condition as _;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::PostParams,
+    config::KubeConfigOptions,
+    runtime::{conditions::is_crd_established, wait::Condition as _},
+};
 use nephele_access::Environment;
 use tokio::time::{Instant, sleep};
 
 use self::webhooks::LocalWebhooks;
 use super::management_api::ManagementApi;
-use crate::access;
-use crate::embedded::{Folder, GIT_VERSION};
-use crate::install::objects::LABEL;
-use crate::kinds::Kinds;
+use crate::{
+    access,
+    embedded::{Folder, GIT_VERSION},
+    install::objects::LABEL,
+    kinds::Kinds,
+};
 
 /// How long an API server may take until it serves a new kind.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(15);
@@ -37,10 +39,18 @@ pub(super) async fn connect(
     now: Timestamp,
 ) -> anyhow::Result<(ManagementApi, Option<LocalWebhooks>)> {
     let file = std::path::absolute(file).with_context(|| format!("failed to resolve {}", file.display()))?;
-    let found =
-        access::of_file(&file, &KubeConfigOptions::default(), environment).await.context("--attach")?;
-    let server = found.config.cluster_url.to_string().trim_end_matches('/').to_owned();
-    let client = found.client().context("failed to set up the client of the management API")?;
+    let found = access::of_file(&file, &KubeConfigOptions::default(), environment)
+        .await
+        .context("--attach")?;
+    let server = found
+        .config
+        .cluster_url
+        .to_string()
+        .trim_end_matches('/')
+        .to_owned();
+    let client = found
+        .client()
+        .context("failed to set up the client of the management API")?;
     let version = client.apiserver_version().await.with_context(|| {
         format!(
             "failed to reach the management API at {server}; is it running, and does {} fit?",
@@ -53,7 +63,15 @@ pub(super) async fn connect(
         false => Some(LocalWebhooks::prepare(folder, now)?),
     };
     install(&client, webhooks.as_ref()).await?;
-    Ok((ManagementApi { client, kubeconfig: file, server, embedded: None }, webhooks))
+    Ok((
+        ManagementApi {
+            client,
+            kubeconfig: file,
+            server,
+            embedded: None,
+        },
+        webhooks,
+    ))
 }
 
 async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::Result<()> {
@@ -74,13 +92,18 @@ async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::R
     let loose = nephele_fake_capi::crds_without_conversion();
     for definition in &loose {
         let name = definition.name_any();
-        keep(&api, definition).await.with_context(|| format!("failed to install the definition {name}"))?;
+        keep(&api, definition)
+            .await
+            .with_context(|| format!("failed to install the definition {name}"))?;
     }
     let patience = Instant::now() + ESTABLISHED_WITHIN;
     for definition in ours.iter().chain(&loose) {
         let name = definition.name_any();
         loop {
-            let current = api.get_opt(&name).await.with_context(|| format!("failed to read {name}"))?;
+            let current = api
+                .get_opt(&name)
+                .await
+                .with_context(|| format!("failed to read {name}"))?;
             if is_crd_established().matches_object(current.as_ref()) {
                 break;
             }
@@ -105,11 +128,16 @@ async fn replace(
     let Some(mut there) = api.get_opt(&name).await? else {
         // `nephele uninstall` removes it.
         let mut missing = definition.clone();
-        missing.labels_mut().insert(LABEL.0.to_owned(), LABEL.1.to_owned());
+        missing
+            .labels_mut()
+            .insert(LABEL.0.to_owned(), LABEL.1.to_owned());
         return create(api, &missing).await;
     };
     there.spec = definition.spec.clone();
-    let labels = definition.labels().iter().map(|(name, value)| (name.clone(), value.clone()));
+    let labels = definition
+        .labels()
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()));
     there.labels_mut().extend(labels);
     api.replace(&name, &PostParams::default(), &there).await.map(drop)
 }

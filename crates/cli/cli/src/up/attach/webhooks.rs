@@ -1,23 +1,32 @@
 //! The webhooks of this process, for an API server on the same machine: it calls them by URL, on the loopback interface.
 
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::{
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::ByteString;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, PostParams};
+use k8s_openapi::{
+    ByteString, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, DynamicObject, PostParams},
+};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::embedded::{Folder, WebhookSettings};
-use crate::install::objects::{Wanted, objects};
-use crate::install::ready;
-use crate::kinds::Kinds;
-use crate::loopback::loopback;
+use crate::{
+    embedded::{Folder, WebhookSettings},
+    install::{
+        objects::{Wanted, objects},
+        ready,
+    },
+    kinds::Kinds,
+    loopback::loopback,
+};
 
 /// How long the certificate is valid: longer than any API server of a test.
 const VALID_FOR: SignedDuration = SignedDuration::from_hours(24 * 365);
@@ -61,14 +70,23 @@ impl LocalWebhooks {
         })?;
         folder.write(WebhookSettings::CERTIFICATE, &leaf.certificate_pem())?;
         folder.write(WebhookSettings::KEY, &leaf.key_pem())?;
-        let installation = Wanted { image: String::new(), on_nodes: false, ipam: true };
+        let installation = Wanted {
+            image: String::new(),
+            on_nodes: false,
+            ipam: true,
+        };
         let mut configurations = objects(&installation, &|_| None)?;
         configurations.retain(|object| {
-            object["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"))
+            object["kind"]
+                .as_str()
+                .is_some_and(|kind| kind.ends_with("WebhookConfiguration"))
         });
         let mut webhooks = Self {
             address,
-            settings: WebhookSettings { port: address.port(), folder: folder.root().to_owned() },
+            settings: WebhookSettings {
+                port: address.port(),
+                folder: folder.root().to_owned(),
+            },
             authority: ByteString(authority.certificate_pem().into_bytes()),
             configurations: Vec::new(),
         };
@@ -111,9 +129,16 @@ impl LocalWebhooks {
     pub(super) async fn refuse_installed(&self, kinds: &Kinds) -> anyhow::Result<()> {
         for configuration in &self.configurations {
             let (api, name) = api(kinds, configuration).await?;
-            let there = api.get_opt(name).await.with_context(|| format!("failed to read {name}"))?;
+            let there = api
+                .get_opt(name)
+                .await
+                .with_context(|| format!("failed to read {name}"))?;
             let webhooks = there.as_ref().and_then(|there| there.data["webhooks"].as_array());
-            if webhooks.into_iter().flatten().any(|webhook| webhook["clientConfig"]["service"].is_object()) {
+            if webhooks
+                .into_iter()
+                .flatten()
+                .any(|webhook| webhook["clientConfig"]["service"].is_object())
+            {
                 bail!(
                     "Nephele is installed there: {name} leads to its manager; uninstall it, or attach to another API \
                      server"
@@ -158,7 +183,10 @@ impl LocalWebhooks {
 
 /// The API of a configuration, and the configuration's name.
 async fn api<'a>(kinds: &Kinds, configuration: &'a Value) -> anyhow::Result<(Api<DynamicObject>, &'a str)> {
-    let api = kinds.api(configuration).await.context("failed to look up the kinds of webhooks")?;
+    let api = kinds
+        .api(configuration)
+        .await
+        .context("failed to look up the kinds of webhooks")?;
     let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
     Ok((api.context("the API server has no webhooks")?, name))
 }
@@ -173,22 +201,34 @@ mod tests {
         let now = "2026-03-04T05:06:07Z".parse().expect("a time");
         let webhooks = LocalWebhooks::prepare(&folder, now).expect("prepared");
         let base = webhooks.url("/");
-        let definitions: Vec<_> =
-            nephele_api::crds().iter().map(|one| webhooks.converting(one).expect("a definition")).collect();
+        let definitions: Vec<_> = nephele_api::crds()
+            .iter()
+            .map(|one| webhooks.converting(one).expect("a definition"))
+            .collect();
         for definition in &definitions {
-            let webhook =
-                definition.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref());
-            let Some(client) = webhook.and_then(|webhook| webhook.client_config.as_ref()) else { continue };
+            let webhook = definition
+                .spec
+                .conversion
+                .as_ref()
+                .and_then(|conversion| conversion.webhook.as_ref());
+            let Some(client) = webhook.and_then(|webhook| webhook.client_config.as_ref()) else {
+                continue;
+            };
             assert_eq!(client.url.as_deref(), Some(format!("{base}convert").as_str()));
             assert!(client.service.is_none() && client.ca_bundle.is_some());
         }
-        let configured =
-            webhooks.configurations.iter().filter_map(|one| one["webhooks"].as_array()).flatten();
+        let configured = webhooks
+            .configurations
+            .iter()
+            .filter_map(|one| one["webhooks"].as_array())
+            .flatten();
         let clients: Vec<_> = configured.map(|webhook| &webhook["clientConfig"]).collect();
         assert!(clients.len() > 8, "{clients:?}");
         for client in clients {
             assert!(
-                client["url"].as_str().is_some_and(|url| url.starts_with(&base) && url.len() > base.len())
+                client["url"]
+                    .as_str()
+                    .is_some_and(|url| url.starts_with(&base) && url.len() > base.len())
             );
             assert!(client["service"].is_null() && client["caBundle"].is_string());
         }

@@ -15,8 +15,13 @@ impl World {
         let names: Vec<_> = machines.map(ResourceExt::name_any).take(number).collect();
         for name in &names {
             let node = self.nodes.get_mut(name).expect("a Node");
-            let ready =
-                &mut node.status.as_mut().expect("a status").conditions.as_mut().expect("conditions")[0];
+            let ready = &mut node
+                .status
+                .as_mut()
+                .expect("a status")
+                .conditions
+                .as_mut()
+                .expect("conditions")[0];
             ready.status = "Unknown".to_owned();
             ready.message = Some("Kubelet stopped posting node status.".to_owned());
             ready.last_transition_time = Some(Time(Timestamp::from_second(self.second).expect("in range")));
@@ -78,10 +83,16 @@ fn a_node_that_becomes_silent_is_seen_on_its_machine_its_owners_and_the_cluster(
     assert_eq!(machine, expected);
     let (status, message) = world.condition("WorkersAvailable").expect("set");
     assert_eq!(status, "False");
-    assert_eq!(message, "* MachineDeployment demo-md-0: 1 available replicas, at least 2 required");
+    assert_eq!(
+        message,
+        "* MachineDeployment demo-md-0: 1 available replicas, at least 2 required"
+    );
     assert!(!world.is_available());
     let node = world.nodes.get_mut(silent).expect("a Node");
-    node.status = Some(NodeStatus { conditions: Some(healthy()), ..NodeStatus::default() });
+    node.status = Some(NodeStatus {
+        conditions: Some(healthy()),
+        ..NodeStatus::default()
+    });
     world.settle();
     assert!(world.is_available());
     // Without a health check, it stays.
@@ -100,9 +111,15 @@ fn a_cluster_that_does_not_answer_is_unreachable_after_50_seconds_and_its_nodes_
     world.later(20);
     assert_eq!((probe(&world).as_str(), world.is_available()), ("False", false));
     let name = world.names()[0].clone();
-    assert_eq!(world.machine_condition(&name, "NodeReady"), said("True", "NodeReady"));
+    assert_eq!(
+        world.machine_condition(&name, "NodeReady"),
+        said("True", "NodeReady")
+    );
     world.later(300);
-    assert_eq!(world.machine_condition(&name, "NodeReady"), said("Unknown", "ConnectionDown"));
+    assert_eq!(
+        world.machine_condition(&name, "NodeReady"),
+        said("Unknown", "ConnectionDown")
+    );
     world.is_down = false;
     world.settle();
     assert_eq!((probe(&world).as_str(), world.is_available()), ("True", true));
@@ -115,7 +132,10 @@ fn a_silent_worker_is_replaced_once_its_time_is_over_and_the_check_counts_it() {
     world.check(&json!({}));
     world.settle();
     let status = world.check_status();
-    assert_eq!((status.expected_machines, status.current_healthy), (Some(4), Some(4)));
+    assert_eq!(
+        (status.expected_machines, status.current_healthy),
+        (Some(4), Some(4))
+    );
     assert_eq!(
         world.observed.health_checks[0].metadata.labels,
         Some([(labels::CLUSTER_NAME.to_owned(), "demo".to_owned())].into())
@@ -126,7 +146,11 @@ fn a_silent_worker_is_replaced_once_its_time_is_over_and_the_check_counts_it() {
     assert_eq!(world.check_status().current_healthy, Some(3));
     world.log.clear();
     world.later(40);
-    assert!(!world.names().contains(&silent) && world.is_available(), "{:?}", world.names());
+    assert!(
+        !world.names().contains(&silent) && world.is_available(),
+        "{:?}",
+        world.names()
+    );
     let report = world.log.iter().find_map(|action| match action {
         Action::ReportMachine { machine, status } if *machine == silent => {
             Some(["HealthCheckSucceeded", "OwnerRemediated"].map(|kind| {
@@ -136,7 +160,13 @@ fn a_silent_worker_is_replaced_once_its_time_is_over_and_the_check_counts_it() {
         }
         _ => None,
     });
-    assert_eq!(report, Some([said("False", "UnhealthyNode"), said("False", "WaitingForRemediation")]));
+    assert_eq!(
+        report,
+        Some([
+            said("False", "UnhealthyNode"),
+            said("False", "WaitingForRemediation")
+        ])
+    );
     assert_eq!(world.check_status().current_healthy, Some(4));
 }
 
@@ -187,7 +217,10 @@ fn control_plane_machines_are_replaced_one_at_a_time_and_never_below_a_quorum() 
     };
     let silent = world.silence(true, 1);
     world.later(60);
-    assert!(deleted(&mut world) == silent && world.is_available(), "{silent:?}");
+    assert!(
+        deleted(&mut world) == silent && world.is_available(),
+        "{silent:?}"
+    );
     // With two of three silent, a replacement would cost the quorum.
     world.silence(true, 2);
     world.later(60);
@@ -195,7 +228,10 @@ fn control_plane_machines_are_replaced_one_at_a_time_and_never_below_a_quorum() 
     assert_eq!(world.condition("ControlPlaneAvailable").expect("set").0, "False");
     // Machines that recover by themselves stay.
     for node in world.nodes.values_mut() {
-        node.status = Some(NodeStatus { conditions: Some(healthy()), ..NodeStatus::default() });
+        node.status = Some(NodeStatus {
+            conditions: Some(healthy()),
+            ..NodeStatus::default()
+        });
     }
     world.later(60);
     assert_eq!((deleted(&mut world).len(), world.is_available()), (0, true));
@@ -214,7 +250,11 @@ fn a_machine_whose_node_never_comes_or_was_deleted_is_replaced_and_one_that_is_s
     world.settle();
     world.check(&json!({}));
     world.settle();
-    let workers: Vec<_> = world.names().into_iter().filter(|name| name.contains("-md-")).collect();
+    let workers: Vec<_> = world
+        .names()
+        .into_iter()
+        .filter(|name| name.contains("-md-"))
+        .collect();
     let annotation = ("cluster.x-k8s.io/skip-remediation".to_owned(), String::new());
     world.machine(&workers[0]).metadata.annotations = Some([annotation].into());
     for name in &workers {
@@ -236,7 +276,11 @@ fn a_machine_whose_node_never_comes_or_was_deleted_is_replaced_and_one_that_is_s
     world.has_no_new_nodes = false;
     world.unborn.insert(new.clone());
     world.later(60);
-    assert!(!world.names().contains(&new) && world.is_available(), "{:?}", world.names());
+    assert!(
+        !world.names().contains(&new) && world.is_available(),
+        "{:?}",
+        world.names()
+    );
 }
 
 #[test]
@@ -252,11 +296,20 @@ fn health_checks_of_a_topology_have_objects_that_come_change_and_go() {
     let timeouts = |world: &World| {
         let checks = world.observed.health_checks.iter();
         let seconds = |check: &MachineHealthCheck| check.spec.checks.node_startup_timeout_seconds;
-        checks.map(|check| (check.name_any(), seconds(check))).collect::<Vec<_>>()
+        checks
+            .map(|check| (check.name_any(), seconds(check)))
+            .collect::<Vec<_>>()
     };
-    let expected = [("demo-control-plane".to_owned(), Some(6)), ("demo-md-0".to_owned(), Some(5))];
+    let expected = [
+        ("demo-control-plane".to_owned(), Some(6)),
+        ("demo-md-0".to_owned(), Some(5)),
+    ];
     assert_eq!(timeouts(&world), expected);
-    let limit = &world.observed.health_checks[1].spec.remediation.trigger_if.unhealthy_less_than_or_equal_to;
+    let limit = &world.observed.health_checks[1]
+        .spec
+        .remediation
+        .trigger_if
+        .unhealthy_less_than_or_equal_to;
     assert_eq!(*limit, Some(IntOrString::Int(1)));
     world.plan.deployments[0].health_check = Some(given(7));
     world.plan.control_plane_health_check = None;

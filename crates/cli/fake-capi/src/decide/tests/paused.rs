@@ -9,7 +9,10 @@ fn paused(world: &World) -> BTreeMap<&'static str, Vec<String>> {
             $objects
                 .iter()
                 .map(|object| {
-                    let list = object.status.as_ref().map(|status| status.conditions.as_slice());
+                    let list = object
+                        .status
+                        .as_ref()
+                        .map(|status| status.conditions.as_slice());
                     let known = conditions::find(list.unwrap_or_default(), "Paused").expect("it says it");
                     format!("{} {} {}", known.status, known.reason, known.message)
                 })
@@ -38,7 +41,9 @@ fn what_is_paused_says_so_and_nothing_else_happens() {
             ("MachineSet", 1),
             ("Machine", 2),
         ];
-        numbers.map(|(kind, number)| (kind, vec![text.to_owned(); number])).into()
+        numbers
+            .map(|(kind, number)| (kind, vec![text.to_owned(); number]))
+            .into()
     };
     assert_eq!(paused(&world), all("False NotPaused "));
 
@@ -46,7 +51,10 @@ fn what_is_paused_says_so_and_nothing_else_happens() {
     world.plan.deployments[0].replicas = 3;
     world.log.clear();
     world.settle();
-    assert_eq!(paused(&world), all("True Paused Cluster spec.paused is set to true"));
+    assert_eq!(
+        paused(&world),
+        all("True Paused Cluster spec.paused is set to true")
+    );
     let is_report = |action: &Action| {
         matches!(
             action,
@@ -60,12 +68,23 @@ fn what_is_paused_says_so_and_nothing_else_happens() {
         )
     };
     assert_eq!(
-        world.log.iter().filter(|action| !is_report(action)).collect::<Vec<_>>(),
+        world
+            .log
+            .iter()
+            .filter(|action| !is_report(action))
+            .collect::<Vec<_>>(),
         Vec::<&Action>::new()
     );
 
     world.observed.cluster.spec.paused = None;
     world.settle();
-    assert!(paused(&world).values().flatten().all(|said| said == "False NotPaused "), "{:?}", paused(&world));
+    assert!(
+        paused(&world)
+            .values()
+            .flatten()
+            .all(|said| said == "False NotPaused "),
+        "{:?}",
+        paused(&world)
+    );
     assert_eq!(world.observed.machines.len(), 4);
 }

@@ -19,11 +19,16 @@ fn control_plane_machines_are_spread_over_failure_domains() {
         let machines = world.observed.machines.iter();
         let machines =
             machines.filter(|machine| labels::is_control_plane(&machine.metadata) == is_control_plane);
-        let mut domains: Vec<_> = machines.map(|machine| machine.spec.failure_domain.clone()).collect();
+        let mut domains: Vec<_> = machines
+            .map(|machine| machine.spec.failure_domain.clone())
+            .collect();
         domains.sort();
         domains
     };
-    assert_eq!((placed(&world, true), placed(&world, false)), (texts(&["b", "b", "c"]), texts(&["a"])));
+    assert_eq!(
+        (placed(&world, true), placed(&world, false)),
+        (texts(&["b", "b", "c"]), texts(&["a"]))
+    );
     let status = world.observed.cluster.status.as_ref().expect("it has one");
     assert_eq!(status.failure_domains, world.plan.failure_domains);
 

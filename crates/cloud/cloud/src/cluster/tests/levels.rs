@@ -55,7 +55,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ];
     let step = (0..2usize, change, any::<bool>());
     prop::collection::vec(
-        step.prop_map(|(machine, change, is_seen)| Step { machine, change, is_seen }),
+        step.prop_map(|(machine, change, is_seen)| Step {
+            machine,
+            change,
+            is_seen,
+        }),
         1..24,
     )
 }
@@ -63,7 +67,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The instance after a change at minute `minute`, as the engine would have it. None if the change cannot be.
 fn after(instance: Option<&Instance>, change: &Change, minute: u64) -> Option<Option<Instance>> {
     let at = Timestamp::UNIX_EPOCH + Duration::from_secs(60 * minute);
-    let created = || Instance { created: at, ..new_instance() };
+    let created = || Instance {
+        created: at,
+        ..new_instance()
+    };
     let Some(instance) = instance else {
         return matches!(change, Change::Reach).then(|| Some(created()));
     };
@@ -80,19 +87,28 @@ fn after(instance: Option<&Instance>, change: &Change, minute: u64) -> Option<Op
                 .visible_effects
                 .values()
                 .any(|visible_effect| *visible_effect == VisibleEffect::Vanished);
-            let next = Stage::ALL.into_iter().find(|stage| !instance.reached.contains_key(stage));
+            let next = Stage::ALL
+                .into_iter()
+                .find(|stage| !instance.reached.contains_key(stage));
             after.reached.insert(next.filter(|_| !has_vanished)?, at);
         }
         // What only new machines or only machines with a Node have, see `active_effect_of`.
         Change::Begin(VisibleEffect::WrongProviderId) if has_node => return None,
         Change::Begin(VisibleEffect::OtherName(_)) if !has_node => return None,
         Change::Begin(visible_effect) => {
-            let visible_effect = visible_effect.clone().begun(SimTime::from_millis(60_000 * minute));
-            after.visible_effects.insert(format!("fault-{minute:02}"), visible_effect);
+            let visible_effect = visible_effect
+                .clone()
+                .begun(SimTime::from_millis(60_000 * minute));
+            after
+                .visible_effects
+                .insert(format!("fault-{minute:02}"), visible_effect);
         }
         Change::Heal => {
             let is_over = |visible_effect: &VisibleEffect| *visible_effect != VisibleEffect::Vanished;
-            let oldest = instance.visible_effects.iter().find(|(_, visible_effect)| is_over(visible_effect));
+            let oldest = instance
+                .visible_effects
+                .iter()
+                .find(|(_, visible_effect)| is_over(visible_effect));
             after.visible_effects.remove(oldest?.0);
         }
     }
@@ -104,8 +120,17 @@ fn after(instance: Option<&Instance>, change: &Change, minute: u64) -> Option<Op
 fn shown(cluster: &Cluster) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for (group, resource) in [("", "nodes"), ("", "pods"), ("coordination.k8s.io", "leases")] {
-        for object in cluster.cluster_server.store.list(&GroupResource::new(group, resource), None).objects {
-            fields(&format!("{resource}/{}", object.name), &object.value(), &mut lines);
+        for object in cluster
+            .cluster_server
+            .store
+            .list(&GroupResource::new(group, resource), None)
+            .objects
+        {
+            fields(
+                &format!("{resource}/{}", object.name),
+                &object.value(),
+                &mut lines,
+            );
         }
     }
     let (members, running, _) = etcd(cluster);
@@ -115,7 +140,12 @@ fn shown(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 fn fields(path: &str, value: &Value, lines: &mut BTreeSet<String>) {
-    const TIMES: [&str; 4] = ["resourceVersion", "lastTransitionTime", "lastHeartbeatTime", "renewTime"];
+    const TIMES: [&str; 4] = [
+        "resourceVersion",
+        "lastTransitionTime",
+        "lastHeartbeatTime",
+        "renewTime",
+    ];
     match value {
         Value::Object(object) => {
             let kept = object.iter().filter(|(name, _)| !TIMES.contains(&name.as_str()));
@@ -137,9 +167,19 @@ fn lag(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let late = cluster_at(&driver, clock);
     let names = ["a", "b"];
     let mut instances: [Option<Instance>; 2] = [None, None];
-    for (minute, Step { machine, change, is_seen }) in (1..).zip(steps) {
+    for (
+        minute,
+        Step {
+            machine,
+            change,
+            is_seen,
+        },
+    ) in (1..).zip(steps)
+    {
         let name = names[machine];
-        let Some(after) = after(instances[machine].as_ref(), &change, minute) else { continue };
+        let Some(after) = after(instances[machine].as_ref(), &change, minute) else {
+            continue;
+        };
         if instances[machine].is_none() {
             // A cluster catches up before it admits a machine.
             late.show_machine(name, None);

@@ -34,13 +34,23 @@ fn expected(event: &str, message: &str) -> JournalLine {
 const AT: SimTime = SimTime::from_millis(5000);
 
 fn event(kind: EventKind) -> Record {
-    Record::Event(Event { at: AT, id: machine(), generation: 1, kind, took: None })
+    Record::Event(Event {
+        at: AT,
+        id: machine(),
+        generation: 1,
+        kind,
+        took: None,
+    })
 }
 
 #[test]
 fn an_operation_says_who_asked_what_was_answered_and_which_faults_counted_it() {
     let operation = |request: Request, outcome, is_hit| Record::Operation {
-        operation: Box::new(Operation { caller: "infra".into(), request, at: AT }),
+        operation: Box::new(Operation {
+            caller: "infra".into(),
+            request,
+            at: AT,
+        }),
         outcome,
         faults: vec!["slow".into()],
         is_hit,
@@ -52,9 +62,16 @@ fn an_operation_says_who_asked_what_was_answered_and_which_faults_counted_it() {
         ..expected("", "")
     };
     let delete = || Request::Delete(machine());
-    let capacity =
-        Capacity::CloudQuota { cloud_spec: ResourceId::cloud("default", "north"), of: Quota::Instances };
-    let full = CloudError::NoCapacity { capacity: Box::new(capacity), limit: 3, amount: 1, is_kept: false };
+    let capacity = Capacity::CloudQuota {
+        cloud_spec: ResourceId::cloud("default", "north"),
+        of: Quota::Instances,
+    };
+    let full = CloudError::NoCapacity {
+        capacity: Box::new(capacity),
+        limit: 3,
+        amount: 1,
+        is_kept: false,
+    };
     let until = SimTime::from_millis(6500);
     assert_eq!(
         [
@@ -63,7 +80,10 @@ fn an_operation_says_who_asked_what_was_answered_and_which_faults_counted_it() {
             line(operation(delete(), Outcome::Refused(full), false)),
         ],
         [
-            JournalLine { outcome: "Accepted".into(), ..base.clone() },
+            JournalLine {
+                outcome: "Accepted".into(),
+                ..base.clone()
+            },
             JournalLine {
                 outcome: "Delayed".into(),
                 message: "ask again in 1.5s".into(),
@@ -82,15 +102,28 @@ fn an_operation_says_who_asked_what_was_answered_and_which_faults_counted_it() {
 #[test]
 fn an_event_says_what_happened_in_words() {
     let visible_effect = VisibleEffect::EtcdAlarm(EtcdAlarm::NoSpace);
-    let affected_ids =
-        |active_effect| line(event(EventKind::BecameAffected { fault: "full".into(), active_effect }));
+    let affected_ids = |active_effect| {
+        line(event(EventKind::BecameAffected {
+            fault: "full".into(),
+            active_effect,
+        }))
+    };
     let adopted = |reached, is_deleting| line(event(EventKind::Adopted { reached, is_deleting }));
     let leaked = |is_adopted, is_replaced| {
         let fault = "full".into();
         let addresses = vec![];
-        line(event(EventKind::Leaked { fault, since: AT, addresses, is_adopted, is_replaced }))
+        line(event(EventKind::Leaked {
+            fault,
+            since: AT,
+            addresses,
+            is_adopted,
+            is_replaced,
+        }))
     };
-    let of_fault = |line: JournalLine| JournalLine { faults: vec!["full".into()], ..line };
+    let of_fault = |line: JournalLine| JournalLine {
+        faults: vec!["full".into()],
+        ..line
+    };
     assert_eq!(
         [
             adopted(vec![("vm".into(), AT), ("node".into(), AT)], false),
@@ -103,14 +136,24 @@ fn an_event_says_what_happened_in_words() {
             line(event(EventKind::LeakedDeleted { since: AT })),
             affected_ids(Some(active_effect_of(&visible_effect))),
             affected_ids(None),
-            line(Record::CapacityFreed { at: AT, capacity: Capacity::Zone("a".into()), waiting: machine() }),
+            line(Record::CapacityFreed {
+                at: AT,
+                capacity: Capacity::Zone("a".into()),
+                waiting: machine()
+            }),
         ],
         [
             expected("Adopted", "Known again after a restart, with vm, node"),
-            expected("Adopted", "Known again after a restart, while it is being deleted"),
+            expected(
+                "Adopted",
+                "Known again after a restart, while it is being deleted"
+            ),
             expected("StageReached", "vm"),
             expected("Deleted", ""),
-            of_fault(expected("Leaked", "The instance still exists, and has no owner (Fault full)")),
+            of_fault(expected(
+                "Leaked",
+                "The instance still exists, and has no owner (Fault full)"
+            )),
             of_fault(expected(
                 "Leaked",
                 "Known again after a restart: the instance still exists, and has no owner (Fault full)",
@@ -120,7 +163,10 @@ fn an_event_says_what_happened_in_words() {
                 "A repeated creation made a second instance; the first one still exists, and has no owner (Fault full)",
             )),
             expected("LeakedDeleted", "The leaked instance is deleted"),
-            of_fault(expected("Afflicted", "The etcd member raises alarm NOSPACE (Fault full)")),
+            of_fault(expected(
+                "Afflicted",
+                "The etcd member raises alarm NOSPACE (Fault full)"
+            )),
             of_fault(expected("Healed", "Healed (Fault full)")),
             expected("RoomFreed", "There is room in zone a"),
         ]

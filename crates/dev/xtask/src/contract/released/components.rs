@@ -30,7 +30,9 @@ fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a 
 /// The manager's only Deployment.
 fn deployment(objects: &[Value]) -> &Value {
     let all: Vec<_> = of_kind(objects, "Deployment").collect();
-    let [deployment] = all.as_slice() else { panic!("{} Deployments", all.len()) };
+    let [deployment] = all.as_slice() else {
+        panic!("{} Deployments", all.len())
+    };
     deployment
 }
 
@@ -39,9 +41,14 @@ fn components_have_only_kinds_that_clusterctl_creates_and_deletes() {
     for (role, ..) in PROVIDERS {
         let objects = components(role);
         let kinds: BTreeSet<_> = objects.iter().map(|object| text(object, "/kind")).collect();
-        assert!(kinds.iter().all(|kind| KINDS.contains(kind)), "{role:?}: {kinds:?}");
+        assert!(
+            kinds.iter().all(|kind| KINDS.contains(kind)),
+            "{role:?}: {kinds:?}"
+        );
         let containers = items(deployment(&objects), "/spec/template/spec/containers");
-        let [container] = containers else { panic!("{} containers", containers.len()) };
+        let [container] = containers else {
+            panic!("{} containers", containers.len())
+        };
         assert_eq!(container["command"], json!(["/manager"]));
         assert!(items(container, "/args").iter().all(Value::is_string));
     }
@@ -52,11 +59,16 @@ fn images_have_a_registry_a_path_and_a_tag() {
     for (role, ..) in PROVIDERS {
         let objects = components(role);
         let pod = &deployment(&objects)["spec"]["template"]["spec"];
-        let all = items(pod, "/containers").iter().chain(items(pod, "/initContainers"));
+        let all = items(pod, "/containers")
+            .iter()
+            .chain(items(pod, "/initContainers"));
         for image in all.map(|container| text(container, "/image")) {
             let (registry, rest) = image.split_once('/').unwrap_or_default();
             let (path, tag) = rest.rsplit_once(':').unwrap_or_default();
-            assert!(registry.contains('.') && !path.is_empty() && !tag.is_empty(), "{image}");
+            assert!(
+                registry.contains('.') && !path.is_empty() && !tag.is_empty(),
+                "{image}"
+            );
         }
     }
 }
@@ -77,7 +89,10 @@ fn every_variable_of_the_components_is_ours_and_has_a_default() {
             // The syntax appears in a comment.
             if variable != "VARIABLE:=default" {
                 let (name, default) = variable.split_once(":=").unwrap_or_default();
-                assert!(name.starts_with("NEPHELE_") && !default.is_empty(), "{role:?}: {variable}");
+                assert!(
+                    name.starts_with("NEPHELE_") && !default.is_empty(),
+                    "{role:?}: {variable}"
+                );
                 variables += 1;
             }
             rest = after;
@@ -110,20 +125,37 @@ fn services_select_the_pods_of_their_own_provider_alone() {
 fn endpoints_are_under_the_name_of_a_service_that_finds_the_pod() {
     let objects = components(Role::Infrastructure);
     let container = deployment(&objects).pointer(CONTAINER).expect("a container");
-    let flag = texts(&container["args"]).into_iter().find_map(|arg| arg.strip_prefix("--advertise-host="));
+    let flag = texts(&container["args"])
+        .into_iter()
+        .find_map(|arg| arg.strip_prefix("--advertise-host="));
     let default = flag.and_then(|flag| flag.strip_prefix("${NEPHELE_ADVERTISE_HOST:=")?.strip_suffix('}'));
-    let service =
-        default.and_then(|host| host.strip_suffix(".$(POD_NAMESPACE).svc")).expect("a Service's name");
+    let service = default
+        .and_then(|host| host.strip_suffix(".$(POD_NAMESPACE).svc"))
+        .expect("a Service's name");
     let service = of_kind(&objects, "Service").find(|object| text(object, "/metadata/name") == service);
     let spec = &service.expect("there is one of this name")["spec"];
     // The Service is headless, because each of thousands of clusters has its own port.
-    assert_eq!((&spec["clusterIP"], &spec["publishNotReadyAddresses"]), (&json!("None"), &json!(true)));
+    assert_eq!(
+        (&spec["clusterIP"], &spec["publishNotReadyAddresses"]),
+        (&json!("None"), &json!(true))
+    );
     // The kubelet sets these variables, for a host that is a name or an address.
     let fields: Vec<_> = (items(container, "/env").iter())
-        .map(|variable| (text(variable, "/name"), text(variable, "/valueFrom/fieldRef/fieldPath")))
+        .map(|variable| {
+            (
+                text(variable, "/name"),
+                text(variable, "/valueFrom/fieldRef/fieldPath"),
+            )
+        })
         .filter(|(name, _)| ["POD_NAMESPACE", "POD_IP"].contains(name))
         .collect();
-    assert_eq!(fields, [("POD_IP", "status.podIP"), ("POD_NAMESPACE", "metadata.namespace")]);
+    assert_eq!(
+        fields,
+        [
+            ("POD_IP", "status.podIP"),
+            ("POD_NAMESPACE", "metadata.namespace")
+        ]
+    );
 }
 
 /// clusterctl, cmd/clusterctl/client/repository/components.go, replaces the namespace in metadata, subjects and
@@ -152,7 +184,10 @@ fn the_namespace_is_named_only_where_clusterctl_replaces_it() {
                     }
                 }
             }
-            let named: Vec<_> = texts(&object).into_iter().filter(|text| text.contains(namespace)).collect();
+            let named: Vec<_> = texts(&object)
+                .into_iter()
+                .filter(|text| text.contains(namespace))
+                .collect();
             assert!(named.is_empty(), "{name}: {named:?}");
         }
     }
@@ -194,13 +229,22 @@ fn ports_probes_and_labels_are_the_usual_ones() {
         let container = deployment.pointer(CONTAINER).expect("a container");
         let ports: BTreeSet<_> = items(container, "/ports")
             .iter()
-            .map(|port| (text(port, "/name"), port["containerPort"].as_u64().unwrap_or_default()))
+            .map(|port| {
+                (
+                    text(port, "/name"),
+                    port["containerPort"].as_u64().unwrap_or_default(),
+                )
+            })
             .collect();
         let usual = BTreeSet::from([("healthz", 9440), ("metrics", 8443), ("webhook-server", 9443)]);
         assert!(ports.is_subset(&usual) && ports.len() > 1, "{role:?}: {ports:?}");
         for (probe, path) in [("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")] {
             let get = &container[probe]["httpGet"];
-            assert_eq!((&get["path"], &get["port"]), (&json!(path), &json!("healthz")), "{role:?}");
+            assert_eq!(
+                (&get["path"], &get["port"]),
+                (&json!(path), &json!("healthz")),
+                "{role:?}"
+            );
         }
         for labels in [&deployment["metadata"]["labels"], &template["metadata"]["labels"]] {
             assert_eq!(labels["cluster.x-k8s.io/provider"], label);
@@ -211,7 +255,10 @@ fn ports_probes_and_labels_are_the_usual_ones() {
         assert_eq!(selector.get("cluster.x-k8s.io/provider"), None, "{role:?}");
         let pod = &template["spec"];
         assert_eq!(pod["terminationGracePeriodSeconds"], 10);
-        assert_eq!(pod["tolerations"][0]["key"], "node-role.kubernetes.io/control-plane");
+        assert_eq!(
+            pod["tolerations"][0]["key"],
+            "node-role.kubernetes.io/control-plane"
+        );
         assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
     }
 }
@@ -235,7 +282,11 @@ fn webhooks_ask_as_cluster_api_s_do() {
                 assert_eq!(webhook["clientConfig"]["service"]["path"], path);
                 assert_eq!(webhook["name"], format!("{prefix}.{kind}.{group}"));
                 assert_eq!(
-                    (&webhook["failurePolicy"], &webhook["matchPolicy"], &webhook["sideEffects"]),
+                    (
+                        &webhook["failurePolicy"],
+                        &webhook["matchPolicy"],
+                        &webhook["sideEffects"]
+                    ),
                     (&json!("Fail"), &json!("Equivalent"), &json!("None"))
                 );
                 assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));
@@ -252,23 +303,33 @@ fn webhooks_ask_as_cluster_api_s_do() {
 /// The permissions of a provider's account and of those who read its metrics, as `group/resource verb`. What tenants may do is
 /// for people.
 fn permissions(objects: &[Value]) -> BTreeSet<String> {
-    let roles = objects.iter().filter(|object| ["Role", "ClusterRole"].contains(&text(object, "/kind")));
+    let roles = objects
+        .iter()
+        .filter(|object| ["Role", "ClusterRole"].contains(&text(object, "/kind")));
     let roles = roles.filter(|role| !text(role, "/metadata/name").ends_with("-tenant"));
     let rules = roles.flat_map(|role| items(role, "/rules"));
     rules
         .flat_map(|rule| {
             let list = |pointer: &str| -> Vec<String> {
-                texts(rule.pointer(pointer).unwrap_or(&Value::Null)).into_iter().map(str::to_owned).collect()
+                texts(rule.pointer(pointer).unwrap_or(&Value::Null))
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect()
             };
             let resources = list("/resources").into_iter().flat_map(move |resource| {
                 let groups = list("/apiGroups").into_iter();
-                groups.map(move |group| format!("{group}/{resource}")).collect::<Vec<_>>()
+                groups
+                    .map(move |group| format!("{group}/{resource}"))
+                    .collect::<Vec<_>>()
             });
             let paths = list("/nonResourceURLs");
             let verbs = list("/verbs");
-            resources
-                .chain(paths)
-                .flat_map(move |what| verbs.iter().map(|verb| format!("{what} {verb}")).collect::<Vec<_>>())
+            resources.chain(paths).flat_map(move |what| {
+                verbs
+                    .iter()
+                    .map(|verb| format!("{what} {verb}"))
+                    .collect::<Vec<_>>()
+            })
         })
         .collect()
 }
@@ -277,7 +338,10 @@ fn permissions(objects: &[Value]) -> BTreeSet<String> {
 fn permissions_are_those_that_the_contracts_ask_for() {
     let expanded = |wanted: &[(&str, &str)]| -> BTreeSet<String> {
         let pairs = wanted.iter().flat_map(|(what, verbs)| {
-            verbs.split(' ').map(|verb| format!("{what} {verb}")).collect::<Vec<_>>()
+            verbs
+                .split(' ')
+                .map(|verb| format!("{what} {verb}"))
+                .collect::<Vec<_>>()
         });
         pairs.collect()
     };
@@ -292,27 +356,55 @@ fn permissions_are_those_that_the_contracts_ask_for() {
         ]);
         assert_eq!(everyone.difference(all).collect::<Vec<_>>(), [""; 0]);
         // The manager grants no permissions itself.
-        assert!(!all.iter().any(|permission| permission.starts_with("rbac.authorization.k8s.io")), "{all:?}");
+        assert!(
+            !all.iter()
+                .any(|permission| permission.starts_with("rbac.authorization.k8s.io")),
+            "{all:?}"
+        );
     }
     let wanted = expanded(&[
-        ("infrastructure.cluster.x-k8s.io/inmemorymachines/finalizers", "update"),
-        ("infrastructure.cluster.x-k8s.io/inmemoryclusters/finalizers", "update"),
-        ("ipam.cluster.x-k8s.io/ipaddressclaims", "create delete get list patch watch"),
+        (
+            "infrastructure.cluster.x-k8s.io/inmemorymachines/finalizers",
+            "update",
+        ),
+        (
+            "infrastructure.cluster.x-k8s.io/inmemoryclusters/finalizers",
+            "update",
+        ),
+        (
+            "ipam.cluster.x-k8s.io/ipaddressclaims",
+            "create delete get list patch watch",
+        ),
         ("ipam.cluster.x-k8s.io/ipaddresses", "get list watch"),
     ]);
     assert_eq!(wanted.difference(&infrastructure).collect::<Vec<_>>(), [""; 0]);
     // Only Cluster API deletes clusters.
-    for what in ["infrastructure.cluster.x-k8s.io/inmemoryclusters", "cluster.x-k8s.io/clusters"] {
-        let deletes = infrastructure.iter().find(|may| may.starts_with(what) && may.contains(" delete"));
+    for what in [
+        "infrastructure.cluster.x-k8s.io/inmemoryclusters",
+        "cluster.x-k8s.io/clusters",
+    ] {
+        let deletes = infrastructure
+            .iter()
+            .find(|may| may.starts_with(what) && may.contains(" delete"));
         assert_eq!(deletes, None);
     }
-    let pools =
-        ["inclusterippools", "globalinclusterippools", "inclusterprefixpools", "globalinclusterprefixpools"];
+    let pools = [
+        "inclusterippools",
+        "globalinclusterippools",
+        "inclusterprefixpools",
+        "globalinclusterprefixpools",
+    ];
     let mut wanted = expanded(&[
-        ("ipam.cluster.x-k8s.io/ipaddressclaims", "get list watch update patch"),
+        (
+            "ipam.cluster.x-k8s.io/ipaddressclaims",
+            "get list watch update patch",
+        ),
         ("ipam.cluster.x-k8s.io/ipaddressclaims/status", "get update patch"),
         ("ipam.cluster.x-k8s.io/ipaddressclaims/finalizers", "update"),
-        ("ipam.cluster.x-k8s.io/ipaddresses", "create delete get list patch update watch"),
+        (
+            "ipam.cluster.x-k8s.io/ipaddresses",
+            "create delete get list patch update watch",
+        ),
         ("cluster.x-k8s.io/clusters", "get list watch"),
     ]);
     for pool in pools {
@@ -333,14 +425,19 @@ fn the_autoscaler_has_a_role_for_reading_what_machines_have() {
     let [(role, ..), _] = PROVIDERS;
     let objects = components(role);
     let named = |object: &&Value| text(object, "/metadata/name") == "nephele-system-autoscaler";
-    let role = of_kind(&objects, "ClusterRole").find(named).expect("a role for the autoscaler");
+    let role = of_kind(&objects, "ClusterRole")
+        .find(named)
+        .expect("a role for the autoscaler");
     let may = permissions(std::slice::from_ref(role));
-    let wanted: BTreeSet<String> =
-        ["inmemorymachinetemplates", "inmemorymachinepooltemplates", "inmemorymachinepools"]
-            .iter()
-            .flat_map(|kind| ["get", "list", "watch"].map(|verb| (kind, verb)))
-            .map(|(kind, verb)| format!("infrastructure.cluster.x-k8s.io/{kind} {verb}"))
-            .collect();
+    let wanted: BTreeSet<String> = [
+        "inmemorymachinetemplates",
+        "inmemorymachinepooltemplates",
+        "inmemorymachinepools",
+    ]
+    .iter()
+    .flat_map(|kind| ["get", "list", "watch"].map(|verb| (kind, verb)))
+    .map(|(kind, verb)| format!("infrastructure.cluster.x-k8s.io/{kind} {verb}"))
+    .collect();
     assert_eq!(may, wanted);
     let refers = |object: &Value| text(object, "/roleRef/name") == "nephele-system-autoscaler";
     assert!(!of_kind(&objects, "ClusterRoleBinding").any(refers));

@@ -28,7 +28,9 @@ fn components(role: Role) -> Vec<Value> {
 
 fn documents(text: &str) -> Vec<Value> {
     let documents = serde_yaml_ng::Deserializer::from_str(text);
-    documents.map(|document| Value::deserialize(document).expect("YAML")).collect()
+    documents
+        .map(|document| Value::deserialize(document).expect("YAML"))
+        .collect()
 }
 
 /// A file of the repository.
@@ -37,11 +39,18 @@ fn file(path: &str) -> String {
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// Every string in a value.
@@ -114,7 +123,10 @@ fn a_release_has_the_files_that_clusterctl_asks_for() {
             "runtime-extension-components.yaml",
         ]
         .contains(&name);
-        assert!(known || name.starts_with("cluster-template") || name.starts_with("clusterclass-"), "{path}");
+        assert!(
+            known || name.starts_with("cluster-template") || name.starts_with("clusterclass-"),
+            "{path}"
+        );
     }
 }
 
@@ -131,23 +143,45 @@ fn folders_metadata_and_images_of_a_release_are_of_the_version_of_the_workspace(
     fs::remove_dir_all(&folder).expect("removed");
 
     let version = env!("CARGO_PKG_VERSION");
-    let numbers: Vec<u64> =
-        version.split('.').map(|number| number.parse().expect("a version of numbers")).collect();
-    let [major, minor, _] = numbers[..] else { panic!("{version} has not three numbers") };
+    let numbers: Vec<u64> = version
+        .split('.')
+        .map(|number| number.parse().expect("a version of numbers"))
+        .collect();
+    let [major, minor, _] = numbers[..] else {
+        panic!("{version} has not three numbers")
+    };
     let mut images = 0;
     let mut metadata = 0;
     for (path, content) in &texts {
-        let [_, of_folder, file] = path.split('/').collect::<Vec<_>>()[..] else { panic!("{path}") };
+        let [_, of_folder, file] = path.split('/').collect::<Vec<_>>()[..] else {
+            panic!("{path}")
+        };
         assert_eq!(of_folder, format!("v{version}"), "{path}");
         if file == "metadata.yaml" {
             metadata += 1;
             let series = documents(content).remove(0)["releaseSeries"].clone();
             let of_release = |one: &&Value| one["major"] == major && one["minor"] == minor;
-            assert_eq!(series.as_array().expect("a list").iter().filter(of_release).count(), 1, "{path}");
+            assert_eq!(
+                series
+                    .as_array()
+                    .expect("a list")
+                    .iter()
+                    .filter(of_release)
+                    .count(),
+                1,
+                "{path}"
+            );
         }
-        for image in content.lines().filter_map(|line| line.trim().strip_prefix("image: ")) {
+        for image in content
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("image: "))
+        {
             images += 1;
-            assert_eq!(image.rsplit_once(':').map(|(_, tag)| tag), Some(of_folder), "{path}");
+            assert_eq!(
+                image.rsplit_once(':').map(|(_, tag)| tag),
+                Some(of_folder),
+                "{path}"
+            );
         }
     }
     assert_eq!((images, metadata), (3, 3), "one of each provider");
@@ -164,7 +198,13 @@ fn names_of_providers_are_dns_labels() {
     ] {
         let name = label.strip_prefix(kind).expect("labelled by its kind");
         let inner = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
-        assert!(name.len() <= 63 && name.starts_with(inner) && name.ends_with(inner), "{name}");
-        assert!(name.chars().all(|character| inner(character) || character == '-'), "{name}");
+        assert!(
+            name.len() <= 63 && name.starts_with(inner) && name.ends_with(inner),
+            "{name}"
+        );
+        assert!(
+            name.chars().all(|character| inner(character) || character == '-'),
+            "{name}"
+        );
     }
 }

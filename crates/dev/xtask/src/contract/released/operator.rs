@@ -70,9 +70,19 @@ impl Example {
         let [namespace, provider] = objects.as_slice() else {
             panic!("{}: {} objects", self.file, objects.len())
         };
-        assert_eq!((text(namespace, "/kind"), text(provider, "/kind")), ("Namespace", self.kind));
-        assert_eq!(text(provider, "/apiVersion"), "operator.cluster.x-k8s.io/v1alpha2");
-        assert_eq!(namespace["metadata"]["name"], provider["metadata"]["namespace"], "{}", self.file);
+        assert_eq!(
+            (text(namespace, "/kind"), text(provider, "/kind")),
+            ("Namespace", self.kind)
+        );
+        assert_eq!(
+            text(provider, "/apiVersion"),
+            "operator.cluster.x-k8s.io/v1alpha2"
+        );
+        assert_eq!(
+            namespace["metadata"]["name"], provider["metadata"]["namespace"],
+            "{}",
+            self.file
+        );
         (namespace.clone(), provider.clone())
     }
 }
@@ -84,8 +94,17 @@ fn every_provider_of_a_release_has_an_example_with_its_name_version_and_namespac
         let (_, provider) = example.objects();
         let name = text(&provider, "/metadata/name");
         let namespace = text(&provider, "/metadata/namespace");
-        assert!(example.label.ends_with(&format!("-{name}")), "{name} is not in {}", example.label);
-        assert_eq!(text(&provider, "/spec/version"), release::VERSION, "{}", example.file);
+        assert!(
+            example.label.ends_with(&format!("-{name}")),
+            "{name} is not in {}",
+            example.label
+        );
+        assert_eq!(
+            text(&provider, "/spec/version"),
+            release::VERSION,
+            "{}",
+            example.file
+        );
         // Names have to be unique among providers of a kind, over all namespaces.
         assert!(names.insert((example.kind, name.to_owned())), "{name} twice");
         let namespaces: BTreeSet<_> = documents(&render(example.role, IMAGE))
@@ -115,13 +134,22 @@ fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_file
             // The selector may match only one ConfigMap, and each version has its own.
             format!("{prefix}/version"): text(&provider, "/spec/version"),
         });
-        assert_eq!(provider["spec"]["fetchConfig"], json!({"selector": {"matchLabels": labels}}));
+        assert_eq!(
+            provider["spec"]["fetchConfig"],
+            json!({"selector": {"matchLabels": labels}})
+        );
         let source = example.source();
-        let comments: Vec<_> =
-            source.lines().filter_map(|line| line.strip_prefix('#')).map(str::trim).collect();
+        let comments: Vec<_> = source
+            .lines()
+            .filter_map(|line| line.strip_prefix('#'))
+            .map(str::trim)
+            .collect();
         let told = comments.join(" ").replace(" \\", "");
         for said in [
-            format!("--namespace {namespace} --from-file=components={}", example.components),
+            format!(
+                "--namespace {namespace} --from-file=components={}",
+                example.components
+            ),
             "--from-file=metadata=metadata.yaml".to_owned(),
             format!(
                 "{prefix}/type={} {prefix}/name={name} {prefix}/version={}",
@@ -129,7 +157,11 @@ fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_file
                 release::VERSION
             ),
         ] {
-            assert!(told.contains(&said), "{}: {said:?} is not in {told:?}", example.file);
+            assert!(
+                told.contains(&said),
+                "{}: {said:?} is not in {told:?}",
+                example.file
+            );
         }
     }
 }
@@ -138,8 +170,14 @@ fn the_config_maps_that_examples_tell_of_are_those_that_they_select_and_the_file
 fn components_fit_into_a_config_map_with_the_metadata() {
     let metadata = file("config/metadata.yaml").len();
     for example in &EXAMPLES {
-        let components = with_variables(&render(example.role, IMAGE), &|_| None).expect("defaults").len();
-        assert!(components + metadata < CONFIG_MAP_MAX, "{}: {components} bytes", example.file);
+        let components = with_variables(&render(example.role, IMAGE), &|_| None)
+            .expect("defaults")
+            .len();
+        assert!(
+            components + metadata < CONFIG_MAP_MAX,
+            "{}: {components} bytes",
+            example.file
+        );
     }
 }
 
@@ -159,14 +197,31 @@ fn what_has_a_namespace_is_in_the_providers_and_the_operator_finds_the_manager()
     for example in &EXAMPLES {
         let (_, provider) = example.objects();
         let objects = documents(&render(example.role, IMAGE));
-        for object in objects.iter().filter(|object| !WITHOUT_NAMESPACE.contains(&text(object, "/kind"))) {
-            assert_eq!(object["metadata"]["namespace"], provider["metadata"]["namespace"], "{object}");
+        for object in objects
+            .iter()
+            .filter(|object| !WITHOUT_NAMESPACE.contains(&text(object, "/kind")))
+        {
+            assert_eq!(
+                object["metadata"]["namespace"], provider["metadata"]["namespace"],
+                "{object}"
+            );
         }
-        let deployments: Vec<_> = objects.iter().filter(|object| object["kind"] == "Deployment").collect();
-        let [deployment] = deployments.as_slice() else { panic!("{} Deployments", deployments.len()) };
-        assert_eq!(deployment["metadata"]["labels"]["cluster.x-k8s.io/provider"], *example.label);
+        let deployments: Vec<_> = objects
+            .iter()
+            .filter(|object| object["kind"] == "Deployment")
+            .collect();
+        let [deployment] = deployments.as_slice() else {
+            panic!("{} Deployments", deployments.len())
+        };
+        assert_eq!(
+            deployment["metadata"]["labels"]["cluster.x-k8s.io/provider"],
+            *example.label
+        );
         let containers = items(deployment, "/spec/template/spec/containers");
-        let names: Vec<_> = containers.iter().map(|container| text(container, "/name")).collect();
+        let names: Vec<_> = containers
+            .iter()
+            .map(|container| text(container, "/name"))
+            .collect();
         assert_eq!(names, ["manager"], "{}", example.file);
     }
 }

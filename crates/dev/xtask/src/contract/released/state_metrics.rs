@@ -13,7 +13,10 @@ use super::{documents, file, items, text};
 fn resources() -> Vec<Value> {
     let mut all = documents(&file("config/metrics/crd-metrics-config.yaml"));
     let configuration = all.pop().expect("a document");
-    assert_eq!((all.len(), text(&configuration, "/kind")), (0, "CustomResourceStateMetrics"));
+    assert_eq!(
+        (all.len(), text(&configuration, "/kind")),
+        (0, "CustomResourceStateMetrics")
+    );
     items(&configuration, "/spec/resources").to_vec()
 }
 
@@ -23,12 +26,18 @@ fn kind(resource: &Value) -> &str {
 
 /// The metric of this name, with the definition of its samples.
 fn metric<'a>(resource: &'a Value, name: &str) -> Option<(&'a str, &'a Value)> {
-    let metric = items(resource, "/metrics").iter().find(|metric| metric["name"] == name)?;
+    let metric = items(resource, "/metrics")
+        .iter()
+        .find(|metric| metric["name"] == name)?;
     let each = &metric["each"];
     let form = text(each, "/type");
     // Kubernetes State Metrics, pkg/customresourcestate/config_metrics_types.go: the field is the type in lower case.
     let field = format!("{}{}", form[..1].to_lowercase(), &form[1..]);
-    Some((form, each.get(&field).unwrap_or_else(|| panic!("{name} says nothing of its {field}"))))
+    Some((
+        form,
+        each.get(&field)
+            .unwrap_or_else(|| panic!("{name} says nothing of its {field}")),
+    ))
 }
 
 /// A kind with its schemas, including the fields that every object has.
@@ -73,7 +82,9 @@ fn kinds() -> BTreeMap<String, Kind> {
 fn resolve<'a>(schema: &'a Value, path: &Value) -> Option<&'a Value> {
     path.as_array()?.iter().try_fold(schema, |schema, key| {
         let key = key.as_str()?;
-        schema["properties"].get(key).or_else(|| schema.get("additionalProperties"))
+        schema["properties"]
+            .get(key)
+            .or_else(|| schema.get("additionalProperties"))
     })
 }
 
@@ -85,14 +96,19 @@ fn is_measurable(schema: &Value) -> bool {
 
 #[test]
 fn every_kind_that_says_how_it_is_is_shown_under_its_name() {
-    let shown: Vec<_> = resources().iter().map(|resource| kind(resource).to_owned()).collect();
+    let shown: Vec<_> = resources()
+        .iter()
+        .map(|resource| kind(resource).to_owned())
+        .collect();
     let known = kinds();
     let expected: Vec<_> = nephele_api::crds()
         .into_iter()
         .map(|definition| definition.spec.names.kind)
         .filter(|kind| {
             let schema = known[kind].schemas.values().last().expect("a version");
-            schema.pointer("/properties/status/properties/conditions").is_some()
+            schema
+                .pointer("/properties/status/properties/conditions")
+                .is_some()
         })
         .collect();
     assert_eq!(shown, expected);
@@ -125,12 +141,18 @@ fn conditions_and_when_they_changed_are_two_families() {
             "path": ["status", "conditions"], "labelsFromPath": { "type": ["type"] }, "labelName": "status",
             "list": ["True", "False", "Unknown"], "valueFrom": ["status"],
         });
-        assert_eq!(metric(&resource, "status_condition"), Some(("StateSet", &expected)));
+        assert_eq!(
+            metric(&resource, "status_condition"),
+            Some(("StateSet", &expected))
+        );
         let expected = json!({
             "path": ["status", "conditions"], "labelsFromPath": { "type": ["type"], "status": ["status"] },
             "valueFrom": ["lastTransitionTime"],
         });
-        assert_eq!(metric(&resource, "status_condition_last_transition_time"), Some(("Gauge", &expected)));
+        assert_eq!(
+            metric(&resource, "status_condition_last_transition_time"),
+            Some(("Gauge", &expected))
+        );
     }
 }
 
@@ -138,21 +160,42 @@ fn conditions_and_when_they_changed_are_two_families() {
 fn there_is_more_than_conditions() {
     for resource in resources() {
         for name in ["created", "annotation_paused", "owner"] {
-            assert!(metric(&resource, name).is_some(), "{} has no {name}", kind(&resource));
+            assert!(
+                metric(&resource, name).is_some(),
+                "{} has no {name}",
+                kind(&resource)
+            );
         }
         let own: &[&str] = match kind(&resource) {
-            "InMemoryCluster" => &["info", "status_initialization_provisioned", "status_failure_domain"],
+            "InMemoryCluster" => &[
+                "info",
+                "status_initialization_provisioned",
+                "status_failure_domain",
+            ],
             "InMemoryMachine" => &["info", "status_initialization_provisioned", "addresses"],
             "InMemoryMachinePool" => &["info", "status_initialization_provisioned", "status_replicas"],
             "CloudExtensionConfig" => &["info"],
-            "ClusterFault" => &["status_phase", "status_namespaces", "status_matched", "status_hits"],
+            "ClusterFault" => &[
+                "status_phase",
+                "status_namespaces",
+                "status_matched",
+                "status_hits",
+            ],
             "Fault" => &["status_phase", "status_matched", "status_hits"],
             "Scenario" => &["status_phase"],
             "SimulatedCloud" => &["status_zones"],
-            _ => &["status_ipaddresses_free", "status_ipaddresses_total", "status_ipaddresses_used"],
+            _ => &[
+                "status_ipaddresses_free",
+                "status_ipaddresses_total",
+                "status_ipaddresses_used",
+            ],
         };
         for name in own {
-            assert!(metric(&resource, name).is_some(), "{} has no {name}", kind(&resource));
+            assert!(
+                metric(&resource, name).is_some(),
+                "{} has no {name}",
+                kind(&resource)
+            );
         }
     }
 }
@@ -167,19 +210,28 @@ fn every_path_leads_to_something_in_the_schema() {
         let mut checked = |name: &str, schema: &Value, path: &Value| {
             paths += 1;
             let found = resolve(schema, path);
-            found.unwrap_or_else(|| panic!("{}: {name}: {path} leads nowhere", kind(&resource))).clone()
+            found
+                .unwrap_or_else(|| panic!("{}: {name}: {path} leads nowhere", kind(&resource)))
+                .clone()
         };
         for (label, path) in resource["labelsFromPath"].as_object().expect("labels") {
             assert_eq!(checked(label, schema, path)["type"], "string");
         }
-        for name in items(&resource, "/metrics").iter().map(|metric| text(metric, "/name")) {
+        for name in items(&resource, "/metrics")
+            .iter()
+            .map(|metric| text(metric, "/name"))
+        {
             let (form, each) = metric(&resource, name).expect("it is there");
             let place = match each.get("path") {
                 Some(path) => checked(name, schema, path),
                 None => schema.clone(),
             };
             // Each entry of a list is a sample.
-            let sample = if place["type"] == "array" { place["items"].clone() } else { place };
+            let sample = if place["type"] == "array" {
+                place["items"].clone()
+            } else {
+                place
+            };
             for (label, path) in each["labelsFromPath"].as_object().into_iter().flatten() {
                 let found = checked(&format!("{name} {label}"), &sample, path);
                 assert_ne!(found["type"], "object", "{name} {label}");
@@ -207,14 +259,21 @@ fn its_role_lets_it_read_what_it_shows_and_nothing_else() {
     let known = kinds();
     let mut expected: Vec<_> = resources()
         .iter()
-        .map(|resource| (known[kind(resource)].group.clone(), known[kind(resource)].plural.clone()))
+        .map(|resource| {
+            (
+                known[kind(resource)].group.clone(),
+                known[kind(resource)].plural.clone(),
+            )
+        })
         .collect();
     expected.sort();
     let mut granted = Vec::new();
     for rule in items(&role, "/rules") {
         assert_eq!(rule["verbs"], json!(["get", "list", "watch"]));
         for resource in items(rule, "/resources") {
-            let [group] = items(rule, "/apiGroups") else { panic!("{rule}") };
+            let [group] = items(rule, "/apiGroups") else {
+                panic!("{rule}")
+            };
             granted.push((
                 group.as_str().expect("a group").to_owned(),
                 resource.as_str().expect("a plural").to_owned(),
@@ -231,7 +290,10 @@ fn its_role_lets_it_read_what_it_shows_and_nothing_else() {
 fn the_file_can_be_put_behind_that_of_another_provider() {
     let file = file("config/metrics/crd-metrics-config.yaml");
     let left_out = ["kind: CustomResourceStateMetrics", "spec:", "  resources:"];
-    let kept = file.lines().filter(|line| !left_out.contains(line)).map(|line| format!("{line}\n"));
+    let kept = file
+        .lines()
+        .filter(|line| !left_out.contains(line))
+        .map(|line| format!("{line}\n"));
     let other =
         "kind: CustomResourceStateMetrics\nspec:\n  resources:\n  - groupVersionKind: {kind: Other}\n";
     let whole = documents(&format!("{other}{}", kept.collect::<String>())).remove(0);

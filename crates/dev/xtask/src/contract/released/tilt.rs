@@ -37,19 +37,39 @@ fn tilt_finds_a_folder_of_kustomizations_and_a_version_of_a_released_series_for_
         let name = text(provider, "/name");
         let config = &provider["config"];
         let keys: Vec<_> = config.as_object().expect("a configuration").keys().collect();
-        assert!(keys.iter().all(|key| KEYS.contains(&key.as_str())), "{name}: {keys:?}");
+        assert!(
+            keys.iter().all(|key| KEYS.contains(&key.as_str())),
+            "{name}: {keys:?}"
+        );
         // The label becomes the name of a group of resources and, in lower case, of one of the resources.
         let label = text(config, "/label");
-        assert!(!label.is_empty() && label.chars().all(char::is_alphanumeric), "{name}: {label:?}");
+        assert!(
+            !label.is_empty() && label.chars().all(char::is_alphanumeric),
+            "{name}: {label:?}"
+        );
         // With an image, Tilt would build a Go program.
         assert_eq!(config.get("image"), None, "{name}");
         let version = text(config, "/version").strip_prefix('v').unwrap_or_default();
-        let version: Vec<_> = version.split('.').map(|number| number.parse::<u64>().ok()).collect();
-        let [major, minor, Some(_)] = version[..] else { panic!("{name}: {}", config["version"]) };
-        assert!(series.contains(&(major, minor)), "{name}: no series of {}", config["version"]);
-        let folder =
-            paths::repository().join(text(config, "/context")).join(text(config, "/kustomize_folder"));
-        assert!(folder.join("kustomization.yaml").is_file(), "{name}: {}", folder.display());
+        let version: Vec<_> = version
+            .split('.')
+            .map(|number| number.parse::<u64>().ok())
+            .collect();
+        let [major, minor, Some(_)] = version[..] else {
+            panic!("{name}: {}", config["version"])
+        };
+        assert!(
+            series.contains(&(major, minor)),
+            "{name}: no series of {}",
+            config["version"]
+        );
+        let folder = paths::repository()
+            .join(text(config, "/context"))
+            .join(text(config, "/kustomize_folder"));
+        assert!(
+            folder.join("kustomization.yaml").is_file(),
+            "{name}: {}",
+            folder.display()
+        );
     }
     assert_eq!(providers.len(), PROVIDERS.len());
 }

@@ -8,12 +8,18 @@ pub(super) type Edge = (usize, usize);
 
 /// The circles of two or more nodes, the largest first.
 pub(super) fn circles(edges: &BTreeSet<Edge>) -> Vec<BTreeSet<usize>> {
-    let reached: BTreeMap<usize, BTreeSet<usize>> =
-        edges.iter().map(|(from, _)| (*from, reached(*from, edges))).collect();
+    let reached: BTreeMap<usize, BTreeSet<usize>> = edges
+        .iter()
+        .map(|(from, _)| (*from, reached(*from, edges)))
+        .collect();
     let leads = |from: usize, to: usize| reached.get(&from).is_some_and(|reached| reached.contains(&to));
     let mut circles = BTreeSet::new();
     for (node, reached) in &reached {
-        let circle: BTreeSet<_> = reached.iter().copied().filter(|other| leads(*other, *node)).collect();
+        let circle: BTreeSet<_> = reached
+            .iter()
+            .copied()
+            .filter(|other| leads(*other, *node))
+            .collect();
         if circle.len() > 1 {
             circles.insert(circle);
         }
@@ -63,7 +69,10 @@ mod tests {
     use super::*;
 
     fn numbers(groups: Vec<BTreeSet<usize>>) -> Vec<Vec<usize>> {
-        groups.into_iter().map(|group| group.into_iter().collect()).collect()
+        groups
+            .into_iter()
+            .map(|group| group.into_iter().collect())
+            .collect()
     }
 
     #[test]
@@ -77,7 +86,10 @@ mod tests {
             // Two circles that have a node in common are one.
             (vec![(0, 1), (1, 0), (1, 2), (2, 1)], vec![vec![0, 1, 2]]),
             // One circle that leads to another one.
-            (vec![(0, 1), (1, 0), (1, 2), (2, 3), (3, 4), (4, 2)], vec![vec![2, 3, 4], vec![0, 1]]),
+            (
+                vec![(0, 1), (1, 0), (1, 2), (2, 3), (3, 4), (4, 2)],
+                vec![vec![2, 3, 4], vec![0, 1]],
+            ),
         ] {
             let edges: BTreeSet<_> = edges.into_iter().collect();
             assert_eq!(numbers(circles(&edges)), expected, "{edges:?}");
@@ -89,7 +101,11 @@ mod tests {
         for (nodes, edges, expected) in [
             (0, vec![], vec![]),
             (2, vec![], vec![vec![vec![0], vec![1]]]),
-            (3, vec![(0, 1), (1, 2), (0, 2)], vec![vec![vec![2]], vec![vec![1]], vec![vec![0]]]),
+            (
+                3,
+                vec![(0, 1), (1, 2), (0, 2)],
+                vec![vec![vec![2]], vec![vec![1]], vec![vec![0]]],
+            ),
             (
                 5,
                 vec![(0, 1), (1, 2), (2, 1), (2, 3)],

@@ -55,8 +55,14 @@ struct Difference {
 
 impl Numbers {
     fn flat(&self) -> BTreeMap<Key, usize> {
-        let rules = self.rules.iter().map(|(rule, number)| (Key::Rule(*rule), *number));
-        let circles = self.circles.iter().map(|(krate, number)| (Key::Circle(krate.clone()), *number));
+        let rules = self
+            .rules
+            .iter()
+            .map(|(rule, number)| (Key::Rule(*rule), *number));
+        let circles = self
+            .circles
+            .iter()
+            .map(|(krate, number)| (Key::Circle(krate.clone()), *number));
         rules.chain(circles).collect()
     }
 
@@ -89,7 +95,10 @@ impl Code {
     /// Looks at those of `files` that `read` has.
     fn look(files: &[String], read: Read<'_>) -> anyhow::Result<Self> {
         let mut code = Self::default();
-        let manifests: Vec<_> = files.iter().filter_map(|path| path.strip_suffix("/Cargo.toml")).collect();
+        let manifests: Vec<_> = files
+            .iter()
+            .filter_map(|path| path.strip_suffix("/Cargo.toml"))
+            .collect();
         for path in files.iter().filter(|path| path.ends_with(".rs")) {
             let Some(text) = read(path) else { continue };
             // The nearest one.
@@ -99,10 +108,15 @@ impl Code {
                 .max_by_key(|krate| krate.len());
             let Some(krate) = krate else { continue };
             let foreign = foreign_paths(krate, path, &text);
-            code.places.extend(foreign.into_iter().map(|place| (Rule::ForeignPaths, place)));
+            code.places
+                .extend(foreign.into_iter().map(|place| (Rule::ForeignPaths, place)));
             let is_test_root = is_root_of_tests(&path[krate.len()..]);
             if is_test_root && !text.lines().any(|line| line.starts_with("//!")) {
-                let place = Place { path: path.clone(), line: 1, what: "the crate".to_owned() };
+                let place = Place {
+                    path: path.clone(),
+                    line: 1,
+                    what: "the crate".to_owned(),
+                };
                 code.places.push((Rule::Undocumented, place));
             }
             let is_ours = krate.starts_with("crates/") || *krate == "e2e";
@@ -110,7 +124,8 @@ impl Code {
                 let tree = Tree::of(path, read)?;
                 code.places.extend(tree.sources.iter().flat_map(places::find));
                 let modules = tree.undocumented.iter().cloned();
-                code.places.extend(modules.map(|place| (Rule::Undocumented, place)));
+                code.places
+                    .extend(modules.map(|place| (Rule::Undocumented, place)));
                 let edges = tree.edges();
                 let name = krate.rsplit_once('/').map_or(*krate, |(_, name)| name);
                 code.trees.push((name.to_owned(), tree, edges));
@@ -162,7 +177,11 @@ impl Code {
             for ((from, to), mentions) in edges.iter().filter(|(edge, _)| selected.contains(*edge)) {
                 let path = tree.sources[*from].path.clone();
                 let what = format!("uses {}", tree.sources[*to].path);
-                uses.extend(mentions.first().map(|first| Place { path, line: first.line, what }));
+                uses.extend(mentions.first().map(|first| Place {
+                    path,
+                    line: first.line,
+                    what,
+                }));
             }
         }
         uses
@@ -176,7 +195,11 @@ fn largest_circle(edges: &Edges) -> Option<BTreeSet<usize>> {
 /// The edges between files of the largest circle.
 fn edges_in_circle(edges: &Edges) -> BTreeSet<Edge> {
     let circle = largest_circle(edges).unwrap_or_default();
-    edges.keys().copied().filter(|(from, to)| circle.contains(from) && circle.contains(to)).collect()
+    edges
+        .keys()
+        .copied()
+        .filter(|(from, to)| circle.contains(from) && circle.contains(to))
+        .collect()
 }
 
 /// Fails if a number is not the one that was recorded.
@@ -186,7 +209,9 @@ pub(super) fn check() -> anyhow::Result<()> {
     let files = files()?;
     let code = Code::look(&files, &on_disk)?;
     let differences = numbers.differences(&code.numbers());
-    let has_risen = differences.iter().any(|difference| difference.found > difference.recorded);
+    let has_risen = differences
+        .iter()
+        .any(|difference| difference.found > difference.recorded);
     // A history that does not have the change says nothing about what is new.
     let before = if has_risen { before(&files).ok() } else { None };
     let messages: Vec<_> = differences
@@ -197,7 +222,11 @@ pub(super) fn check() -> anyhow::Result<()> {
             message(difference, &places, old.as_deref())
         })
         .collect();
-    if messages.is_empty() { Ok(()) } else { bail!("\n{}", messages.join("\n")) }
+    if messages.is_empty() {
+        Ok(())
+    } else {
+        bail!("\n{}", messages.join("\n"))
+    }
 }
 
 /// The floors of the workspace, or of one crate with what to cut in its circles.
@@ -205,14 +234,21 @@ pub(super) fn picture(krate: Option<&str>) -> anyhow::Result<String> {
     let code = Code::look(&files()?, &on_disk)?;
     let Some(krate) = krate else {
         let circles = code.numbers().circles.into_iter();
-        let notes = circles.map(|(krate, files)| (krate, format!("a circle of {files} files"))).collect();
+        let notes = circles
+            .map(|(krate, files)| (krate, format!("a circle of {files} files")))
+            .collect();
         return Ok(picture::of_workspace(&uses_of_crates()?, &notes));
     };
     let trees = code.trees.iter().filter(|(name, ..)| name == krate);
-    let pictures: Vec<_> = trees.map(|(_, tree, edges)| picture::of_crate(tree, edges)).collect();
+    let pictures: Vec<_> = trees
+        .map(|(_, tree, edges)| picture::of_crate(tree, edges))
+        .collect();
     if pictures.is_empty() {
         let names: BTreeSet<_> = code.trees.iter().map(|(name, ..)| name.as_str()).collect();
-        bail!("there is no crate {krate}; there are {}", names.into_iter().collect::<Vec<_>>().join(", "));
+        bail!(
+            "there is no crate {krate}; there are {}",
+            names.into_iter().collect::<Vec<_>>().join(", ")
+        );
     }
     Ok(pictures.join("\n"))
 }
@@ -240,8 +276,14 @@ fn uses_of_crates() -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     let metadata: Metadata = serde_json::from_str(&metadata).context("failed to parse cargo's metadata")?;
     let folder = |name: &str| name.trim_start_matches("nephele-").to_owned();
     let uses = metadata.packages.into_iter().map(|package| {
-        let used = package.dependencies.into_iter().filter(|used| used.kind.is_none());
-        (folder(&package.name), used.map(|used| folder(&used.name)).collect())
+        let used = package
+            .dependencies
+            .into_iter()
+            .filter(|used| used.kind.is_none());
+        (
+            folder(&package.name),
+            used.map(|used| folder(&used.name)).collect(),
+        )
     });
     Ok(uses.collect())
 }
@@ -257,10 +299,18 @@ fn before(files: &[String]) -> anyhow::Result<Code> {
     let changed =
         git(&["diff", "--name-only", commit])? + &git(&["ls-files", "--others", "--exclude-standard"])?;
     let changed: BTreeSet<_> = changed.lines().collect();
-    let files: BTreeSet<_> = files.iter().map(String::as_str).chain(changed.iter().copied()).collect();
+    let files: BTreeSet<_> = files
+        .iter()
+        .map(String::as_str)
+        .chain(changed.iter().copied())
+        .collect();
     let files: Vec<_> = files.into_iter().map(str::to_owned).collect();
     Code::look(&files, &|path| {
-        if changed.contains(path) { git(&["show", &format!("{commit}:{path}")]).ok() } else { on_disk(path) }
+        if changed.contains(path) {
+            git(&["show", &format!("{commit}:{path}")]).ok()
+        } else {
+            on_disk(path)
+        }
     })
 }
 
@@ -284,7 +334,11 @@ fn message(difference: &Difference, places: &[Place], old: Option<&[Place]>) -> 
         };
     }
     let new = old.map(|old| new(places, old)).unwrap_or_default();
-    let (list, are) = if new.is_empty() { (places.to_vec(), "all") } else { (new, "new") };
+    let (list, are) = if new.is_empty() {
+        (places.to_vec(), "all")
+    } else {
+        (new, "new")
+    };
     let mut message = format!("{name}: {found}, but at most {recorded} may be; {are} are");
     for place in list.iter().take(PLACES_MAX) {
         message += &format!("\n  {}:{}: {}", place.path, place.line, place.what);
@@ -318,12 +372,20 @@ fn foreign_paths(krate: &str, path: &str, text: &str) -> Vec<Place> {
         Some((number, to))
     });
     let foreign = paths.filter(|(_, to)| !join(folder(path), to).starts_with(&format!("{krate}/")));
-    foreign.map(|(line, to)| Place { path: path.to_owned(), line, what: to.to_owned() }).collect()
+    foreign
+        .map(|(line, to)| Place {
+            path: path.to_owned(),
+            line,
+            what: to.to_owned(),
+        })
+        .collect()
 }
 
 /// Whether a file of a crate is the root of tests, benchmarks or an example.
 fn is_root_of_tests(path: &str) -> bool {
-    let folder = ["/tests/", "/benches/", "/examples/"].iter().find_map(|folder| path.strip_prefix(folder));
+    let folder = ["/tests/", "/benches/", "/examples/"]
+        .iter()
+        .find_map(|folder| path.strip_prefix(folder));
     folder.is_some_and(|file| {
         !file.contains('/') || file.matches('/').count() == 1 && file.ends_with("/main.rs")
     })
@@ -336,19 +398,31 @@ mod tests {
     fn numbers(rules: &[(Rule, usize)], circles: &[(&str, usize)]) -> Numbers {
         Numbers {
             rules: rules.iter().copied().collect(),
-            circles: circles.iter().map(|(krate, number)| ((*krate).to_owned(), *number)).collect(),
+            circles: circles
+                .iter()
+                .map(|(krate, number)| ((*krate).to_owned(), *number))
+                .collect(),
         }
     }
 
     fn place(path: &str, line: usize, what: &str) -> Place {
-        Place { path: path.to_owned(), line, what: what.to_owned() }
+        Place {
+            path: path.to_owned(),
+            line,
+            what: what.to_owned(),
+        }
     }
 
     #[test]
     fn a_number_that_rises_or_falls_is_a_difference() {
-        let recorded =
-            numbers(&[(Rule::TupleLets, 2), (Rule::FetchWrites, 1)], &[("cloud", 24), ("infra", 8)]);
-        let found = numbers(&[(Rule::TupleLets, 3)], &[("cloud", 23), ("infra", 8), ("controller", 2)]);
+        let recorded = numbers(
+            &[(Rule::TupleLets, 2), (Rule::FetchWrites, 1)],
+            &[("cloud", 24), ("infra", 8)],
+        );
+        let found = numbers(
+            &[(Rule::TupleLets, 3)],
+            &[("cloud", 23), ("infra", 8), ("controller", 2)],
+        );
         let difference = |key: Key, recorded, found| Difference { key, recorded, found };
         assert_eq!(recorded.differences(&recorded), []);
         assert_eq!(
@@ -384,13 +458,24 @@ mod tests {
 
     #[test]
     fn a_message_names_what_is_new_or_what_to_write() {
-        let rule = |recorded, found| Difference { key: Key::Rule(Rule::TupleLets), recorded, found };
-        let circle =
-            |recorded, found| Difference { key: Key::Circle("controller".to_owned()), recorded, found };
+        let rule = |recorded, found| Difference {
+            key: Key::Rule(Rule::TupleLets),
+            recorded,
+            found,
+        };
+        let circle = |recorded, found| Difference {
+            key: Key::Circle("controller".to_owned()),
+            recorded,
+            found,
+        };
         let old = [place("a.rs", 1, "x"), place("a.rs", 2, "y")];
         // Lines move, and the same text can be there twice.
-        let now =
-            [place("a.rs", 4, "x"), place("a.rs", 5, "x"), place("a.rs", 9, "y"), place("b.rs", 1, "y")];
+        let now = [
+            place("a.rs", 4, "x"),
+            place("a.rs", 5, "x"),
+            place("a.rs", 9, "y"),
+            place("b.rs", 1, "y"),
+        ];
         for (difference, old, expected) in [
             (
                 rule(2, 4),
@@ -409,8 +494,13 @@ mod tests {
             assert_eq!(message(&difference, &now, old), expected);
         }
         let all = message(&rule(2, 4), &now, Some(&now));
-        assert!(all.starts_with("tuple-lets: 4, but at most 2 may be; all are\n  a.rs:4: x\n"), "{all}");
-        let many: Vec<_> = (1..=PLACES_MAX + 2).map(|line| place("a.rs", line, "x")).collect();
+        assert!(
+            all.starts_with("tuple-lets: 4, but at most 2 may be; all are\n  a.rs:4: x\n"),
+            "{all}"
+        );
+        let many: Vec<_> = (1..=PLACES_MAX + 2)
+            .map(|line| place("a.rs", line, "x"))
+            .collect();
         assert!(message(&rule(2, 42), &many, None).ends_with("  a.rs:40: x\n  and 2 more"));
     }
 
@@ -423,9 +513,21 @@ mod tests {
             ("crates/a/tests/x/main.rs", "../../../a2/src/c.rs", true),
             ("crates/a/src/main.rs", "c.rs", false),
         ] {
-            let found = foreign_paths("crates/a", path, &format!("//! A.\n    #[path = \"{to}\"]\nmod c;"));
-            let expected = Place { path: path.to_owned(), line: 2, what: to.to_owned() };
-            assert_eq!(found, is_foreign.then_some(expected).into_iter().collect::<Vec<_>>(), "{path} {to}");
+            let found = foreign_paths(
+                "crates/a",
+                path,
+                &format!("//! A.\n    #[path = \"{to}\"]\nmod c;"),
+            );
+            let expected = Place {
+                path: path.to_owned(),
+                line: 2,
+                what: to.to_owned(),
+            };
+            assert_eq!(
+                found,
+                is_foreign.then_some(expected).into_iter().collect::<Vec<_>>(),
+                "{path} {to}"
+            );
         }
     }
 
@@ -433,26 +535,45 @@ mod tests {
     fn a_workspace_is_counted() {
         let files = BTreeMap::from([
             ("crates/a/Cargo.toml", ""),
-            ("crates/a/src/lib.rs", "//! A.\nmod b;\nmod c;\nuse c::f;\n#[cfg(test)]\nmod tests;"),
-            ("crates/a/src/b.rs", "use crate::c::x;\nfn f() { let (a, b) = (1, 2); }"),
+            (
+                "crates/a/src/lib.rs",
+                "//! A.\nmod b;\nmod c;\nuse c::f;\n#[cfg(test)]\nmod tests;",
+            ),
+            (
+                "crates/a/src/b.rs",
+                "use crate::c::x;\nfn f() { let (a, b) = (1, 2); }",
+            ),
             ("crates/a/src/c.rs", "use crate::b::x;\npub fn f() {}"),
             ("crates/a/src/tests.rs", "pub fn f() { let (a, b) = (1, 2); }"),
             ("crates/a/tests/one.rs", "//! One."),
             ("crates/a/tests/two/main.rs", "mod three;"),
             ("crates/a/tests/two/three.rs", ""),
             ("e2e/Cargo.toml", ""),
-            ("e2e/src/main.rs", "//! E.\n#[path = \"../../../crates/a/src/b.rs\"]\nmod b;"),
+            (
+                "e2e/src/main.rs",
+                "//! E.\n#[path = \"../../../crates/a/src/b.rs\"]\nmod b;",
+            ),
             ("crates/a/src/gone.rs", "let"),
         ]);
         let names: Vec<_> = files.keys().map(|path| (*path).to_owned()).collect();
         let code = Code::look(&names, &|path| files.get(path).map(|text| (*text).to_owned())).expect("code");
         // The file of two crates counts in both.
-        let rules = [(Rule::ForeignPaths, 1), (Rule::TupleLets, 2), (Rule::Undocumented, 2)];
+        let rules = [
+            (Rule::ForeignPaths, 1),
+            (Rule::TupleLets, 2),
+            (Rule::Undocumented, 2),
+        ];
         assert_eq!(code.numbers(), numbers(&rules, &[("a", 2)]));
         let uses = |places: Vec<Place>| -> Vec<_> {
-            places.into_iter().map(|place| format!("{} {}", place.path, place.what)).collect()
+            places
+                .into_iter()
+                .map(|place| format!("{} {}", place.path, place.what))
+                .collect()
         };
-        let circle = ["crates/a/src/b.rs uses crates/a/src/c.rs", "crates/a/src/c.rs uses crates/a/src/b.rs"];
+        let circle = [
+            "crates/a/src/b.rs uses crates/a/src/c.rs",
+            "crates/a/src/c.rs uses crates/a/src/b.rs",
+        ];
         let key = Key::Circle("a".to_owned());
         assert_eq!(uses(code.places(&key)), circle);
         assert_eq!(

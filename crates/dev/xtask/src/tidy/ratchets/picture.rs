@@ -1,7 +1,9 @@
 //! The floors of the workspace and of a crate, as text.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use super::{
     circles::{Edge, circles, floors},
@@ -25,7 +27,9 @@ pub(super) fn of_workspace(
         .collect();
     let name = |index: usize| {
         let name = names[index];
-        notes.get(name).map_or_else(|| name.clone(), |note| format!("{name} ({note})"))
+        notes
+            .get(name)
+            .map_or_else(|| name.clone(), |note| format!("{name} ({note})"))
     };
     draw(names.len(), &edges, &name)
 }
@@ -77,7 +81,11 @@ fn draw(nodes: usize, edges: &BTreeSet<Edge>, name: &dyn Fn(usize) -> String) ->
         let _ = writeln!(text, "{line}");
     }
     let inside: usize = circles(edges).iter().map(BTreeSet::len).sum();
-    let _ = writeln!(text, "{nodes} nodes, {inside} of them in circles, {} arrows", edges.len());
+    let _ = writeln!(
+        text,
+        "{nodes} nodes, {inside} of them in circles, {} arrows",
+        edges.len()
+    );
     text
 }
 
@@ -87,10 +95,17 @@ mod tests {
 
     #[test]
     fn crates_stand_above_what_they_use() {
-        let uses =
-            [("cli", &["cloud", "engine"][..]), ("cloud", &["engine"]), ("engine", &[]), ("pki", &["tokio"])];
+        let uses = [
+            ("cli", &["cloud", "engine"][..]),
+            ("cloud", &["engine"]),
+            ("engine", &[]),
+            ("pki", &["tokio"]),
+        ];
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let uses = uses.iter().map(|(name, used)| ((*name).to_owned(), set(used))).collect();
+        let uses = uses
+            .iter()
+            .map(|(name, used)| ((*name).to_owned(), set(used)))
+            .collect();
         let notes = BTreeMap::from([("cloud".to_owned(), "a circle of 24 files".to_owned())]);
         let expected = "  3  cli
   2  cloud (a circle of 24 files)

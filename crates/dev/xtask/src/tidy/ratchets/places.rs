@@ -17,7 +17,14 @@ const LINES_MAX: usize = 80;
 /// A comment of a field with at most so many words says nothing that its name does not.
 const WORDS_MAX: usize = 4;
 /// Types whose comments are more than comments: the help of a flag, or the description in a schema.
-const SHOWN: [&str; 6] = ["Args", "CustomResource", "JsonSchema", "Parser", "Subcommand", "ValueEnum"];
+const SHOWN: [&str; 6] = [
+    "Args",
+    "CustomResource",
+    "JsonSchema",
+    "Parser",
+    "Subcommand",
+    "ValueEnum",
+];
 /// Functions that change something outside of the function, and have no place in a `fetch.rs`: a step that reads.
 const WRITES: [&str; 14] = [
     "add_finalizer",
@@ -40,8 +47,12 @@ const READS: [(&str, &str); 1] = [("crates/cli/cli/src/doctor/fetch.rs", "create
 
 /// The places in a source, in the order of its lines for each rule.
 pub(super) fn find(source: &Source) -> Vec<(Rule, Place)> {
-    let mut places =
-        Places { source, is_fetch: source.path.ends_with("/fetch.rs"), in_trait: false, found: Vec::new() };
+    let mut places = Places {
+        source,
+        is_fetch: source.path.ends_with("/fetch.rs"),
+        in_trait: false,
+        found: Vec::new(),
+    };
     if is_root(&source.path) && !has_documentation(&source.syntax.attrs) {
         places.add(Rule::Undocumented, 1, "the crate".to_owned());
     }
@@ -51,7 +62,10 @@ pub(super) fn find(source: &Source) -> Vec<(Rule, Place)> {
 
 /// Whether a file is the root of a crate.
 pub(super) fn is_root(path: &str) -> bool {
-    ["/src/lib.rs", "/src/main.rs"].iter().any(|end| path.ends_with(end)) || path.contains("/src/bin/")
+    ["/src/lib.rs", "/src/main.rs"]
+        .iter()
+        .any(|end| path.ends_with(end))
+        || path.contains("/src/bin/")
 }
 
 struct Places<'a> {
@@ -64,7 +78,14 @@ struct Places<'a> {
 
 impl Places<'_> {
     fn add(&mut self, rule: Rule, line: usize, what: String) {
-        self.found.push((rule, Place { path: self.source.path.clone(), line, what }));
+        self.found.push((
+            rule,
+            Place {
+                path: self.source.path.clone(),
+                line,
+                what,
+            },
+        ));
     }
 
     fn function(&mut self, name: &syn::Ident, block: &Block) {
@@ -92,16 +113,28 @@ impl Places<'_> {
             let text = documentation(&field.attrs);
             let words: Vec<_> = text.split_whitespace().collect();
             if (1..=WORDS_MAX).contains(&words.len()) {
-                let name = field.ident.as_ref().map_or_else(|| index.to_string(), ToString::to_string);
-                let first = field.attrs.iter().find(|attribute| attribute.path().is_ident("doc"));
+                let name = field
+                    .ident
+                    .as_ref()
+                    .map_or_else(|| index.to_string(), ToString::to_string);
+                let first = field
+                    .attrs
+                    .iter()
+                    .find(|attribute| attribute.path().is_ident("doc"));
                 let at = first.map_or(0, |first| line(first.pound_token.span));
-                self.add(Rule::ShortFieldComments, at, format!("{of}.{name}: {}", words.join(" ")));
+                self.add(
+                    Rule::ShortFieldComments,
+                    at,
+                    format!("{of}.{name}: {}", words.join(" ")),
+                );
             }
         }
     }
 
     fn call(&mut self, name: &syn::Ident) {
-        let is_read = READS.iter().any(|(path, read)| self.source.path == *path && name == read);
+        let is_read = READS
+            .iter()
+            .any(|(path, read)| self.source.path == *path && name == read);
         if self.is_fetch && !is_read && WRITES.iter().any(|write| name == write) {
             self.add(Rule::FetchWrites, line(name.span()), name.to_string());
         }
@@ -121,7 +154,9 @@ impl<'ast> Visit<'ast> for Places<'_> {
             Item::Type(item) => self.public(&item.vis, attributes, "type", &item.ident),
             Item::Union(item) => self.public(&item.vis, attributes, "union", &item.ident),
             Item::Macro(item) => {
-                let is_public = attributes.iter().any(|attribute| attribute.path().is_ident("macro_export"));
+                let is_public = attributes
+                    .iter()
+                    .any(|attribute| attribute.path().is_ident("macro_export"));
                 if let (true, Some(name)) = (is_public, &item.ident) {
                     self.documented(attributes, "macro", name);
                 }
@@ -269,7 +304,9 @@ fn is_shown(attributes: &[Attribute]) -> bool {
 fn documentation(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text), ..
+            }) => Some(text.value()),
             _ => None,
         },
         _ => None,
@@ -312,14 +349,27 @@ mod tests {
     fn a_function_of_more_than_the_most_lines_is_found_wherever_it_is() {
         let most = "a();\n".repeat(LINES_MAX);
         let more = format!("{most}b();\n");
-        for (before, after) in [("", ""), ("impl A {\n", "}"), ("trait A {\n", "}"), ("mod a {\n", "}")] {
+        for (before, after) in [
+            ("", ""),
+            ("impl A {\n", "}"),
+            ("trait A {\n", "}"),
+            ("mod a {\n", "}"),
+        ] {
             let of = |body: &str| format!("{before}async fn long(x: u8) {{\n{body}}}\n{after}");
             let line = 1 + usize::from(!before.is_empty());
             check(Rule::LongFunctions, &of(&most), &[]);
             check(Rule::LongFunctions, &of(&more), &[(line, "fn long")]);
-            check(Rule::LongFunctions, &format!("#[cfg(test)]\nmod tests {{\n{}}}", of(&more)), &[]);
+            check(
+                Rule::LongFunctions,
+                &format!("#[cfg(test)]\nmod tests {{\n{}}}", of(&more)),
+                &[],
+            );
         }
-        check(Rule::LongFunctions, &format!("// ü\nfn long() {{\n{most}// é\n\n}}"), &[]);
+        check(
+            Rule::LongFunctions,
+            &format!("// ü\nfn long() {{\n{most}// é\n\n}}"),
+            &[],
+        );
         check(
             Rule::LongFunctions,
             &format!("fn outer() {{\nfn inner() {{\n{more}}}\n}}"),
@@ -358,7 +408,11 @@ mod tests {
             "struct A {\n/// Its name.\npub name: u8,\n/// The time at which it began.\nbegan: u8,\n/// Begins a\n/// text.\nb: u8 }",
             &[(2, "A.name: Its name."), (6, "A.b: Begins a text.")],
         );
-        check(Rule::ShortFieldComments, "struct A(/// The cause.\nu8, u8);", &[(1, "A.0: The cause.")]);
+        check(
+            Rule::ShortFieldComments,
+            "struct A(/// The cause.\nu8, u8);",
+            &[(1, "A.0: The cause.")],
+        );
         check(
             Rule::ShortFieldComments,
             "#[derive(Error)]\nenum A {\n/// Cannot.\nB {\n/// The cause.\nsource: u8 } }",
@@ -399,7 +453,10 @@ mod tests {
             ("// A comment is none.\npub fn a() {}", "fn a"),
         ] {
             let found = places(Rule::Undocumented, "crates/a/src/b.rs", source);
-            assert!(matches!(found.as_slice(), [(_, what)] if what == expected), "{source}: {found:?}");
+            assert!(
+                matches!(found.as_slice(), [(_, what)] if what == expected),
+                "{source}: {found:?}"
+            );
         }
         for source in [
             "/// A.\npub struct A { pub a: u8 }",
@@ -419,8 +476,16 @@ mod tests {
 
     #[test]
     fn crates_have_documentation() {
-        for path in ["crates/a/src/lib.rs", "crates/a/src/main.rs", "crates/a/src/bin/b.rs"] {
-            assert_eq!(places(Rule::Undocumented, path, "mod a;"), [(1, "the crate".to_owned())], "{path}");
+        for path in [
+            "crates/a/src/lib.rs",
+            "crates/a/src/main.rs",
+            "crates/a/src/bin/b.rs",
+        ] {
+            assert_eq!(
+                places(Rule::Undocumented, path, "mod a;"),
+                [(1, "the crate".to_owned())],
+                "{path}"
+            );
             assert_eq!(places(Rule::Undocumented, path, "//! A.\nmod a;"), [], "{path}");
         }
     }
@@ -430,7 +495,11 @@ mod tests {
         let source = "fn fetch() {\n  crate::catalogs::tell(a);\n  self.known.note(b).await;\n  c.get(d);\n}";
         let expected = [(2, "tell".to_owned()), (3, "note".to_owned())];
         assert_eq!(
-            places(Rule::FetchWrites, "crates/provider/infra-controller/src/machine/fetch.rs", source),
+            places(
+                Rule::FetchWrites,
+                "crates/provider/infra-controller/src/machine/fetch.rs",
+                source
+            ),
             expected
         );
         for path in [

@@ -20,7 +20,11 @@ impl Source {
     pub(super) fn parse(path: &str, text: String) -> anyhow::Result<Self> {
         let mut syntax = syn::parse_file(&text).with_context(|| format!("failed to parse {path}"))?;
         WithoutTests.visit_file_mut(&mut syntax);
-        Ok(Self { path: path.to_owned(), text, syntax })
+        Ok(Self {
+            path: path.to_owned(),
+            text,
+            syntax,
+        })
     }
 
     /// Whether the whole file is for tests alone.
@@ -41,8 +45,12 @@ fn is_test(attributes: &[Attribute]) -> bool {
 
 /// Whether a condition holds in tests alone.
 fn needs_test(condition: &Meta) -> bool {
-    let Meta::List(list) = condition else { return condition.path().is_ident("test") };
-    let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).unwrap_or_default();
+    let Meta::List(list) = condition else {
+        return condition.path().is_ident("test");
+    };
+    let parts = list
+        .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
+        .unwrap_or_default();
     match list.path.get_ident() {
         Some(name) if name == "all" => parts.iter().any(needs_test),
         Some(name) if name == "any" => !parts.is_empty() && parts.iter().all(needs_test),
@@ -74,7 +82,9 @@ pub(super) fn attributes(item: &Item) -> &[Attribute] {
 
 /// Whether there is documentation, or a reason why there is none: `#[doc(hidden)]`.
 pub(super) fn has_documentation(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.path().is_ident("doc"))
+    attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("doc"))
 }
 
 /// Removes tests.
@@ -121,7 +131,9 @@ impl VisitMut for WithoutTests {
 
     fn visit_fields_named_mut(&mut self, fields: &mut FieldsNamed) {
         let pairs = std::mem::take(&mut fields.named).into_pairs();
-        fields.named = pairs.filter(|pair: &Pair<_, _>| !is_test(&pair.value().attrs)).collect();
+        fields.named = pairs
+            .filter(|pair: &Pair<_, _>| !is_test(&pair.value().attrs))
+            .collect();
         visit_mut::visit_fields_named_mut(self, fields);
     }
 

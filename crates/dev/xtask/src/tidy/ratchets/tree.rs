@@ -79,10 +79,15 @@ impl Tree {
         let mut edges = Edges::new();
         for (index, module) in self.modules.iter().enumerate() {
             for mention in &module.mentions {
-                let Some(target) = self.resolve(index, &mention.path, &mut Vec::new()) else { continue };
+                let Some(target) = self.resolve(index, &mention.path, &mut Vec::new()) else {
+                    continue;
+                };
                 let source = self.source(target);
                 if source != module.source {
-                    edges.entry((module.source, source)).or_default().push(mention.clone());
+                    edges
+                        .entry((module.source, source))
+                        .or_default()
+                        .push(mention.clone());
                 }
             }
         }
@@ -119,7 +124,11 @@ impl Tree {
     }
 
     fn module(&mut self, source: usize, parent: Option<usize>) -> usize {
-        self.modules.push(Module { source, parent, ..Module::default() });
+        self.modules.push(Module {
+            source,
+            parent,
+            ..Module::default()
+        });
         self.modules.len() - 1
     }
 
@@ -199,14 +208,21 @@ impl Tree {
                 };
                 let index = self.file(&file, &below, Some(module), read)?;
                 let source = index.map(|index| &self.sources[self.modules[index].source]);
-                (index, source.is_none_or(|source| has_documentation(&source.syntax.attrs)))
+                (
+                    index,
+                    source.is_none_or(|source| has_documentation(&source.syntax.attrs)),
+                )
             }
         };
         let is_public = matches!(child.vis, Visibility::Public(_));
         if is_public && !is_documented && !has_documentation(&child.attrs) {
             let path = self.sources[source].path.clone();
             let line = child.ident.span().start().line;
-            self.undocumented.push(Place { path, line, what: format!("mod {name}") });
+            self.undocumented.push(Place {
+                path,
+                line,
+                what: format!("mod {name}"),
+            });
         }
         Ok(index)
     }
@@ -241,9 +257,9 @@ impl Tree {
                 "self" => target,
                 "super" => Target::Module(self.modules[module].parent?),
                 // A macro made the item, or it comes from another crate.
-                name => {
-                    self.look_up(module, name, trail).unwrap_or(Target::Item(self.modules[module].source))
-                }
+                name => self
+                    .look_up(module, name, trail)
+                    .unwrap_or(Target::Item(self.modules[module].source)),
             };
         }
         Some(target)
@@ -264,10 +280,13 @@ impl Tree {
         if let Some(Name::Import(path)) = names.get(name) {
             return self.resolve(module, path, trail);
         }
-        self.modules[module].globs.iter().find_map(|glob| match self.resolve(module, glob, trail)? {
-            Target::Module(other) => self.look_up(other, name, trail),
-            Target::Item(_) => None,
-        })
+        self.modules[module]
+            .globs
+            .iter()
+            .find_map(|glob| match self.resolve(module, glob, trail)? {
+                Target::Module(other) => self.look_up(other, name, trail),
+                Target::Item(_) => None,
+            })
     }
 
     fn source(&self, target: Target) -> usize {
@@ -287,7 +306,11 @@ struct Leaf {
 
 fn leaves_of(tree: &UseTree, before: &mut Vec<String>, leaves: &mut Vec<Leaf>) {
     let mut leaf = |last: Option<&syn::Ident>, name: Option<&syn::Ident>, line: usize| {
-        let path: Vec<_> = before.iter().cloned().chain(last.map(ToString::to_string)).collect();
+        let path: Vec<_> = before
+            .iter()
+            .cloned()
+            .chain(last.map(ToString::to_string))
+            .collect();
         // `a::{self}` has the name `a`.
         let name = name.map(ToString::to_string).map(|name| match before.last() {
             Some(module) if name == "self" => module.clone(),
@@ -301,8 +324,16 @@ fn leaves_of(tree: &UseTree, before: &mut Vec<String>, leaves: &mut Vec<Leaf>) {
             leaves_of(&path.tree, before, leaves);
             before.pop();
         }
-        UseTree::Name(name) => leaf(Some(&name.ident), Some(&name.ident), name.ident.span().start().line),
-        UseTree::Rename(name) => leaf(Some(&name.ident), Some(&name.rename), name.ident.span().start().line),
+        UseTree::Name(name) => leaf(
+            Some(&name.ident),
+            Some(&name.ident),
+            name.ident.span().start().line,
+        ),
+        UseTree::Rename(name) => leaf(
+            Some(&name.ident),
+            Some(&name.rename),
+            name.ident.span().start().line,
+        ),
         UseTree::Glob(glob) => leaf(None, None, glob.star_token.span.start().line),
         UseTree::Group(group) => {
             for tree in &group.items {
@@ -346,7 +377,10 @@ impl Paths {
                     let is_elsewhere = begin >= 2 && is_join(begin - 2)
                         || begin >= 1 && is(begin - 1, '$') && first != "crate";
                     if path.len() > 1 && !is_elsewhere {
-                        self.found.push(Mention { line: first.span().start().line, path });
+                        self.found.push(Mention {
+                            line: first.span().start().line,
+                            path,
+                        });
                     }
                 }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
@@ -365,7 +399,11 @@ impl Paths {
 
     fn path(&mut self, path: &syn::Path, line: usize) {
         if path.leading_colon.is_none() && path.segments.len() > 1 {
-            let path = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            let path = path
+                .segments
+                .iter()
+                .map(|segment| segment.ident.to_string())
+                .collect();
             self.found.push(Mention { line, path });
         }
     }
@@ -378,12 +416,19 @@ impl<'ast> Visit<'ast> for Paths {
         if import.leading_colon.is_none() {
             let mut leaves = Vec::new();
             leaves_of(&import.tree, &mut Vec::new(), &mut leaves);
-            self.found.extend(leaves.into_iter().map(|Leaf { line, path, .. }| Mention { line, path }));
+            self.found.extend(
+                leaves
+                    .into_iter()
+                    .map(|Leaf { line, path, .. }| Mention { line, path }),
+            );
         }
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let line = path.segments.first().map_or(0, |first| first.ident.span().start().line);
+        let line = path
+            .segments
+            .first()
+            .map_or(0, |first| first.ident.span().start().line);
         self.path(path, line);
         visit::visit_path(self, path);
     }
@@ -413,7 +458,9 @@ impl<'ast> Visit<'ast> for Paths {
 fn at_path(attributes: &[Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
-            Expr::Lit(syn::ExprLit { lit: Lit::Str(path), .. }) => Some(path.value()),
+            Expr::Lit(syn::ExprLit {
+                lit: Lit::Str(path), ..
+            }) => Some(path.value()),
             _ => None,
         },
         _ => None,
@@ -450,7 +497,13 @@ mod tests {
         let mut uses = Vec::new();
         for ((from, to), mentions) in tree.edges() {
             uses.extend(mentions.iter().map(|mention| {
-                format!("{}:{} {} {}", name(from), mention.line, name(to), mention.path.join("::"))
+                format!(
+                    "{}:{} {} {}",
+                    name(from),
+                    mention.line,
+                    name(to),
+                    mention.path.join("::")
+                )
             }));
         }
         uses.sort();
@@ -460,13 +513,25 @@ mod tests {
     /// Checks the uses in `a.rs`, beside `b.rs` and a folder `c` with `c/d.rs`.
     fn check(a: &str, expected: &[&str]) {
         let files = [
-            ("src/lib.rs", "mod a;\nmod b;\nmod c;\npub use c::Deep as Renamed;\npub struct Top;"),
+            (
+                "src/lib.rs",
+                "mod a;\nmod b;\nmod c;\npub use c::Deep as Renamed;\npub struct Top;",
+            ),
             ("src/a.rs", a),
-            ("src/b.rs", "pub struct Thing;\npub fn run() {}\npub use crate::c::Deep;\nmade!(Made);"),
-            ("src/c/mod.rs", "mod d;\npub use self::d::*;\npub mod e { pub fn inner() {} }"),
+            (
+                "src/b.rs",
+                "pub struct Thing;\npub fn run() {}\npub use crate::c::Deep;\nmade!(Made);",
+            ),
+            (
+                "src/c/mod.rs",
+                "mod d;\npub use self::d::*;\npub mod e { pub fn inner() {} }",
+            ),
             ("src/c/d.rs", "pub struct Deep;"),
         ];
-        let found: Vec<_> = uses(&files).into_iter().filter(|line| line.starts_with("a.rs")).collect();
+        let found: Vec<_> = uses(&files)
+            .into_iter()
+            .filter(|line| line.starts_with("a.rs"))
+            .collect();
         assert_eq!(found, expected, "{a}");
     }
 
@@ -476,13 +541,19 @@ mod tests {
         check("use super::b::Thing;", &["a.rs:1 b.rs super::b::Thing"]);
         check("use crate::b;", &["a.rs:1 b.rs crate::b"]);
         check("use crate::b as other;", &["a.rs:1 b.rs crate::b"]);
-        check("use crate::b::{self, run};", &["a.rs:1 b.rs crate::b::run", "a.rs:1 b.rs crate::b::self"]);
+        check(
+            "use crate::b::{self, run};",
+            &["a.rs:1 b.rs crate::b::run", "a.rs:1 b.rs crate::b::self"],
+        );
         check(
             "use crate::{\n  b::run,\n  c::e::inner,\n};",
             &["a.rs:2 b.rs crate::b::run", "a.rs:3 c/mod.rs crate::c::e::inner"],
         );
         check("use crate::b::*;", &["a.rs:1 b.rs crate::b"]);
-        check("fn f() { use crate::b::run; run() }", &["a.rs:1 b.rs crate::b::run"]);
+        check(
+            "fn f() { use crate::b::run; run() }",
+            &["a.rs:1 b.rs crate::b::run"],
+        );
         check("use super::Top;", &["a.rs:1 lib.rs super::Top"]);
     }
 
@@ -520,7 +591,10 @@ mod tests {
 
     #[test]
     fn a_path_through_an_import_leads_to_what_was_imported() {
-        check("use crate::b;\nfn f() { b::run() }", &["a.rs:1 b.rs crate::b", "a.rs:2 b.rs b::run"]);
+        check(
+            "use crate::b;\nfn f() { b::run() }",
+            &["a.rs:1 b.rs crate::b", "a.rs:2 b.rs b::run"],
+        );
         check(
             "use crate::c as x;\nfn f() { x::e::inner() }",
             &["a.rs:1 c/mod.rs crate::c", "a.rs:2 c/mod.rs x::e::inner"],
@@ -533,7 +607,10 @@ mod tests {
         check("use crate::b::Deep;", &["a.rs:1 c/d.rs crate::b::Deep"]);
         check("use crate::c::Deep;", &["a.rs:1 c/d.rs crate::c::Deep"]);
         check("use crate::b::Made;", &["a.rs:1 b.rs crate::b::Made"]);
-        check("use crate::b::Thing::Variant;", &["a.rs:1 b.rs crate::b::Thing::Variant"]);
+        check(
+            "use crate::b::Thing::Variant;",
+            &["a.rs:1 b.rs crate::b::Thing::Variant"],
+        );
     }
 
     #[test]
@@ -565,13 +642,19 @@ mod tests {
             ("src/a/mod.rs", "mod b;\npub use b::Thing;\npub struct Error;"),
             ("src/a/b.rs", "use super::Error;\npub struct Thing;"),
         ]);
-        assert_eq!(found, ["a/b.rs:1 a/mod.rs super::Error", "a/mod.rs:2 a/b.rs b::Thing"]);
+        assert_eq!(
+            found,
+            ["a/b.rs:1 a/mod.rs super::Error", "a/mod.rs:2 a/b.rs b::Thing"]
+        );
     }
 
     #[test]
     fn a_module_can_be_a_file_a_folder_or_at_a_path() {
         let found = uses(&[
-            ("src/lib.rs", "mod a;\n#[path = \"other/place.rs\"]\nmod b;\nmod c { mod d; }"),
+            (
+                "src/lib.rs",
+                "mod a;\n#[path = \"other/place.rs\"]\nmod b;\nmod c { mod d; }",
+            ),
             ("src/a.rs", "mod e;"),
             ("src/a/e.rs", "use crate::b::x;"),
             ("src/other/place.rs", "mod f;"),
@@ -632,8 +715,11 @@ mod tests {
             ("src/d.rs", ""),
         ]);
         let tree = Tree::of("src/lib.rs", &|path| Some((*files.get(path)?).to_owned())).expect("a crate");
-        let found =
-            |line, name: &str| Place { path: "src/lib.rs".to_owned(), line, what: format!("mod {name}") };
+        let found = |line, name: &str| Place {
+            path: "src/lib.rs".to_owned(),
+            line,
+            what: format!("mod {name}"),
+        };
         assert_eq!(tree.undocumented, [found(1, "a"), found(8, "f")]);
     }
 }

@@ -59,12 +59,19 @@ pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Cond
 /// Sets a condition. Other conditions keep their values and places. The transition time is kept unless the status
 /// changes.
 pub fn set_condition(conditions: &mut Vec<Condition>, generation: i64, new: Condition, now: Timestamp) {
-    let new = Condition { observed_generation: generation, last_transition_time: time(now), ..new };
+    let new = Condition {
+        observed_generation: generation,
+        last_transition_time: time(now),
+        ..new
+    };
     match conditions.iter_mut().find(|condition| condition.kind == new.kind) {
         None => conditions.push(new),
         Some(old) if old.status == new.status => {
             let last_transition_time = std::mem::take(&mut old.last_transition_time);
-            *old = Condition { last_transition_time, ..new };
+            *old = Condition {
+                last_transition_time,
+                ..new
+            };
         }
         Some(old) => *old = new,
     }
@@ -82,20 +89,40 @@ mod tests {
     #[test]
     fn the_time_of_a_condition_is_that_of_its_last_change() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
-        let other =
-            Condition { last_transition_time: "then".into(), ..Condition::new("Other", true, "R", "") };
+        let other = Condition {
+            last_transition_time: "then".into(),
+            ..Condition::new("Other", true, "R", "")
+        };
         let mut conditions = vec![other.clone()];
-        set_condition(&mut conditions, 1, Condition::new(DISCOVERED, false, "NotDiscovered", "a"), at(0));
-        set_condition(&mut conditions, 2, Condition::new(DISCOVERED, false, "NotDiscovered", "b"), at(10));
+        set_condition(
+            &mut conditions,
+            1,
+            Condition::new(DISCOVERED, false, "NotDiscovered", "a"),
+            at(0),
+        );
+        set_condition(
+            &mut conditions,
+            2,
+            Condition::new(DISCOVERED, false, "NotDiscovered", "b"),
+            at(10),
+        );
         let expected = Condition {
             observed_generation: 2,
             last_transition_time: "1970-01-01T00:00:00Z".into(),
             ..Condition::new(DISCOVERED, false, "NotDiscovered", "b")
         };
         assert_eq!(conditions, [other.clone(), expected]);
-        set_condition(&mut conditions, 2, Condition::new(DISCOVERED, true, "Discovered", ""), at(20));
+        set_condition(
+            &mut conditions,
+            2,
+            Condition::new(DISCOVERED, true, "Discovered", ""),
+            at(20),
+        );
         let found = condition(&conditions, DISCOVERED).unwrap();
-        assert_eq!((found.is_true(), found.last_transition_time.as_str()), (true, "1970-01-01T00:00:20Z"));
+        assert_eq!(
+            (found.is_true(), found.last_transition_time.as_str()),
+            (true, "1970-01-01T00:00:20Z")
+        );
         assert_eq!(conditions[0], other);
     }
 }

@@ -150,8 +150,10 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     fn known_registration(&self) -> Result<Registration, ApiVersionError> {
         let extension = &self.metadata().name;
         let handlers = self.status().handlers;
-        let handlers: Result<Vec<Handler>, _> =
-            handlers.iter().map(|handler| handler.handler(extension)).collect();
+        let handlers: Result<Vec<Handler>, _> = handlers
+            .iter()
+            .map(|handler| handler.handler(extension))
+            .collect();
         Ok(self.registration(handlers?))
     }
 }

@@ -100,9 +100,10 @@ impl SecretRef {
     /// When the text is not `<namespace>/<name>` with valid names of Kubernetes. They become part of a request path.
     pub fn parse(text: &str) -> Result<Self, InjectError> {
         match text.split_once('/') {
-            Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-            }
+            Some((namespace, name)) if is_dns_label(namespace) && is_dns_subdomain(name) => Ok(Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
             _ => Err(InjectError::Name(text.to_owned())),
         }
     }
@@ -110,7 +111,11 @@ impl SecretRef {
     /// The Secret in an object's annotation; `None` without the annotation.
     #[must_use]
     pub fn of<K: ExtensionKind>(object: &K) -> Option<Result<Self, InjectError>> {
-        object.metadata().annotations.get(K::INJECT_ANNOTATION).map(|text| Self::parse(text))
+        object
+            .metadata()
+            .annotations
+            .get(K::INJECT_ANNOTATION)
+            .map(|text| Self::parse(text))
     }
 }
 
@@ -140,9 +145,9 @@ pub fn begin<K: ExtensionKind>(object: Option<&K>, ready: bool, mode: Mode, now:
     };
     match mode {
         Mode::ReadOnly if is_paused(object) => Step::Keep,
-        Mode::ReadOnly => {
-            usable(object).map_or_else(Step::Refuse, |registration| Step::Register(Box::new(registration)))
-        }
+        Mode::ReadOnly => usable(object).map_or_else(Step::Refuse, |registration| {
+            Step::Register(Box::new(registration))
+        }),
         Mode::ReadWrite => begin_read_write(object, now),
     }
 }
@@ -159,7 +164,12 @@ fn begin_read_write<K: ExtensionKind>(object: &K, now: Timestamp) -> Step {
     let said = condition(&before.conditions, PAUSED);
     if said.is_none_or(|said| said.is_true() != paused) {
         let mut status = before;
-        set_condition(&mut status.conditions, metadata.generation, paused_condition(paused), now);
+        set_condition(
+            &mut status.conditions,
+            metadata.generation,
+            paused_condition(paused),
+            now,
+        );
         return Step::Report(object.status_patch(&status));
     }
     if paused {
@@ -273,12 +283,20 @@ pub fn conclude<K: ExtensionKind>(object: &K, finding: &Finding, now: Timestamp)
             set(Condition::new(DISCOVERED, false, "NotDiscovered", &message));
         }
         Finding::NotInjected(error) if K::REPORTS_INJECTION => {
-            set(Condition::new(DISCOVERED, false, "CABundleNotInjected", &error.to_string()));
+            set(Condition::new(
+                DISCOVERED,
+                false,
+                "CABundleNotInjected",
+                &error.to_string(),
+            ));
         }
         Finding::NotInjected(_) => {}
     }
     let changed = status != before;
-    Conclusion { status: changed.then(|| object.status_patch(&status)), handlers }
+    Conclusion {
+        status: changed.then(|| object.status_patch(&status)),
+        handlers,
+    }
 }
 
 /// The message about skipped handlers.
@@ -287,7 +305,10 @@ fn skipped(discovered: &Discovered) -> String {
         return String::new();
     }
     let problems: Vec<String> = discovered.skipped.iter().map(ToString::to_string).collect();
-    beginning(&format!("Left out: {}", problems.join("; ")), CONDITION_MESSAGE_MAX)
+    beginning(
+        &format!("Left out: {}", problems.join("; ")),
+        CONDITION_MESSAGE_MAX,
+    )
 }
 
 /// An extension at warm-up: its registration, or the error and the last known registration.
@@ -295,13 +316,19 @@ fn skipped(discovered: &Discovered) -> String {
 pub fn candidate<K: ExtensionKind>(object: &K, found: Result<Registration, String>) -> Candidate {
     let known = !object.status().handlers.is_empty();
     let last_known = known.then(|| object.known_registration().ok()).flatten();
-    Candidate { name: object.metadata().name.clone(), found, last_known }
+    Candidate {
+        name: object.metadata().name.clone(),
+        found,
+        last_known,
+    }
 }
 
 /// Whether an object's CA bundle comes from this Secret, so that it has to be reconciled when the Secret changes.
 #[must_use]
 pub fn injects_from<K: ExtensionKind>(object: &K, namespace: &str, name: &str) -> bool {
-    let Some(Ok(secret)) = SecretRef::of(object) else { return false };
+    let Some(Ok(secret)) = SecretRef::of(object) else {
+        return false;
+    };
     secret.namespace == namespace && secret.name == name
 }
 

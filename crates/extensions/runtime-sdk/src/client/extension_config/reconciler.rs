@@ -149,7 +149,11 @@ impl WarmUpSettings {
     /// As in Cluster API: all extensions have to be registered within a minute, or the process has to end.
     #[must_use]
     pub fn all_or_nothing() -> Self {
-        Self { mode: WarmUp::AllOrNothing, patience: Duration::from_secs(60), ..Self::default() }
+        Self {
+            mode: WarmUp::AllOrNothing,
+            patience: Duration::from_secs(60),
+            ..Self::default()
+        }
     }
 }
 
@@ -180,7 +184,14 @@ impl<K: ExtensionKind> Reconciler<K> {
             plural: K::PLURAL.to_owned(),
         };
         let objects = Api::all_with(kube.clone(), &resource);
-        Self { objects, kube, client, mode, selected: ListParams::default(), kind: PhantomData }
+        Self {
+            objects,
+            kube,
+            client,
+            mode,
+            selected: ListParams::default(),
+            kind: PhantomData,
+        }
     }
 
     /// Warms up only with the objects that this label selector matches: another process takes care of the others.
@@ -206,7 +217,10 @@ impl<K: ExtensionKind> Reconciler<K> {
                 registry.add(*registration).map_err(ReconcilerError::Registry)?;
             }
             Step::Refuse(source) => {
-                return Err(ReconcilerError::Unusable { name: name.to_owned(), source });
+                return Err(ReconcilerError::Unusable {
+                    name: name.to_owned(),
+                    source,
+                });
             }
             Step::Report(status) => {
                 if let Some(object) = &object {
@@ -243,10 +257,15 @@ impl<K: ExtensionKind> Reconciler<K> {
             match candidates {
                 Ok(candidates) if over || candidates.iter().all(|candidate| candidate.found.is_ok()) => {
                     let registry = self.client.registry();
-                    return registry.warm_up(candidates, settings.mode).map_err(WarmUpError::Registry);
+                    return registry
+                        .warm_up(candidates, settings.mode)
+                        .map_err(WarmUpError::Registry);
                 }
                 Err(source) if over => {
-                    return Err(WarmUpError::List { kind: K::PLURAL, source: Box::new(source) });
+                    return Err(WarmUpError::List {
+                        kind: K::PLURAL,
+                        source: Box::new(source),
+                    });
                 }
                 Ok(candidates) => {
                     for Candidate { name, found, .. } in candidates {
@@ -277,7 +296,11 @@ impl<K: ExtensionKind> Reconciler<K> {
                 match understood::<K>(object) {
                     Ok(object) if object.metadata().deletion_timestamp.is_some() => None,
                     Ok(object) => Some(self.candidate(object, before, now).await),
-                    Err(error) => Some(Candidate { name, found: Err(chain(&error)), last_known: None }),
+                    Err(error) => Some(Candidate {
+                        name,
+                        found: Err(chain(&error)),
+                        last_known: None,
+                    }),
                 }
             })
             .buffer_unordered(at_once.max(1))
@@ -307,7 +330,10 @@ impl<K: ExtensionKind> Reconciler<K> {
         }
         let found = match self.mode {
             Mode::ReadOnly => usable(&object).map_err(|error| chain(&error)),
-            Mode::ReadWrite => self.find_out(object.clone(), now).await.map_err(|error| chain(&error)),
+            Mode::ReadWrite => self
+                .find_out(object.clone(), now)
+                .await
+                .map_err(|error| chain(&error)),
         };
         candidate(&object, found)
     }
@@ -331,7 +357,10 @@ impl<K: ExtensionKind> Reconciler<K> {
             _ => {}
         }
         let name = object.metadata().name.clone();
-        let discovered = self.client.discover(&name, &object.client_config(), K::UNKNOWN_HOOKS).await;
+        let discovered = self
+            .client
+            .discover(&name, &object.client_config(), K::UNKNOWN_HOOKS)
+            .await;
         let finding = match &discovered {
             Ok(discovered) => Finding::Discovered(discovered.clone()),
             Err(error) => Finding::NotDiscovered(chain(error)),
@@ -354,9 +383,14 @@ impl<K: ExtensionKind> Reconciler<K> {
         let read = secrets
             .get_opt(&secret.name)
             .await
-            .map_err(|source| ReconcilerError::Secret { secret: secret.clone(), source: Box::new(source) })?;
+            .map_err(|source| ReconcilerError::Secret {
+                secret: secret.clone(),
+                source: Box::new(source),
+            })?;
         let data = read.map(|secret| secret.data.unwrap_or_default());
-        let authority = data.as_ref().map(|data| data.get(CA_KEY).map(|bytes| bytes.0.as_slice()));
+        let authority = data
+            .as_ref()
+            .map(|data| data.get(CA_KEY).map(|bytes| bytes.0.as_slice()));
         Ok(inject(object, secret, authority))
     }
 
@@ -377,21 +411,33 @@ impl<K: ExtensionKind> Reconciler<K> {
             .objects
             .get_opt(name)
             .await
-            .map_err(|source| ReconcilerError::Read { name: name.to_owned(), source: Box::new(source) })?;
+            .map_err(|source| ReconcilerError::Read {
+                name: name.to_owned(),
+                source: Box::new(source),
+            })?;
         object.map(understood).transpose()
     }
 
     async fn patch(&self, object: &K, patch: Value) -> Result<K, ReconcilerError> {
         let name = &object.metadata().name;
-        let patched =
-            self.objects.patch(name, &PatchParams::default(), &Patch::Merge(of_version(object, patch))).await;
+        let patched = self
+            .objects
+            .patch(
+                name,
+                &PatchParams::default(),
+                &Patch::Merge(of_version(object, patch)),
+            )
+            .await;
         understood(patched.map_err(|source| patch_error(name, source))?)
     }
 
     async fn patch_status(&self, object: &K, patch: Value) -> Result<K, ReconcilerError> {
         let name = &object.metadata().name;
         let patch = Patch::Merge(of_version(object, patch));
-        let patched = self.objects.patch_status(name, &PatchParams::default(), &patch).await;
+        let patched = self
+            .objects
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await;
         understood(patched.map_err(|source| patch_error(name, source))?)
     }
 }
@@ -407,7 +453,10 @@ fn of_version<K: ExtensionKind>(object: &K, mut patch: Value) -> Value {
 }
 
 fn patch_error(name: &str, source: kube::Error) -> ReconcilerError {
-    ReconcilerError::Patch { name: name.to_owned(), source: Box::new(source) }
+    ReconcilerError::Patch {
+        name: name.to_owned(),
+        source: Box::new(source),
+    }
 }
 
 fn understood<K: ExtensionKind>(object: DynamicObject) -> Result<K, ReconcilerError> {
@@ -427,7 +476,9 @@ impl KubeNamespaces {
     /// A source that uses this client. The client needs permission to get namespaces.
     #[must_use]
     pub fn new(kube: kube::Client) -> Self {
-        Self { namespaces: Api::all(kube) }
+        Self {
+            namespaces: Api::all(kube),
+        }
     }
 }
 
@@ -437,9 +488,10 @@ impl Namespaces for KubeNamespaces {
             match self.namespaces.get_metadata_opt(namespace).await {
                 Ok(Some(found)) => Ok(found.metadata.labels.unwrap_or_default()),
                 Ok(None) => Err(NamespaceError::Absent(namespace.to_owned())),
-                Err(error) => {
-                    Err(NamespaceError::Read { namespace: namespace.to_owned(), source: Box::new(error) })
-                }
+                Err(error) => Err(NamespaceError::Read {
+                    namespace: namespace.to_owned(),
+                    source: Box::new(error),
+                }),
             }
         }
         .boxed()

@@ -81,9 +81,14 @@ pub struct LegacyCondition {
 /// The conditions of former versions, with the current value of `Discovered`.
 fn legacy(before: &[LegacyCondition], conditions: &[Condition]) -> Vec<LegacyCondition> {
     let mut legacy = before.to_vec();
-    let Some(discovered) = condition(conditions, DISCOVERED) else { return legacy };
+    let Some(discovered) = condition(conditions, DISCOVERED) else {
+        return legacy;
+    };
     let new = if discovered.is_true() {
-        LegacyCondition { status: discovered.status.clone(), ..LegacyCondition::default() }
+        LegacyCondition {
+            status: discovered.status.clone(),
+            ..LegacyCondition::default()
+        }
     } else {
         LegacyCondition {
             status: discovered.status.clone(),
@@ -131,7 +136,10 @@ impl ExtensionKind for ExtensionConfig {
     }
 
     fn status(&self) -> Status {
-        Status { conditions: self.status.conditions.clone(), handlers: self.status.handlers.clone() }
+        Status {
+            conditions: self.status.conditions.clone(),
+            handlers: self.status.handlers.clone(),
+        }
     }
 
     fn status_patch(&self, status: &Status) -> Value {

@@ -147,7 +147,10 @@ impl Https {
     }
 
     fn client(&self, call: &Outgoing, now: Instant) -> Result<HttpClient, TrustError> {
-        let key = (call.uri.host().unwrap_or_default().to_owned(), call.ca_bundle.clone());
+        let key = (
+            call.uri.host().unwrap_or_default().to_owned(),
+            call.ca_bundle.clone(),
+        );
         let mut state = self.state.lock();
         if let Some((since, client)) = state.clients.get(&key)
             && now.duration_since(*since) < self.settings.keep_for
@@ -156,8 +159,11 @@ impl Https {
         }
         let client = self.connect(&key.1, state.identity.as_ref())?;
         if state.clients.len() >= self.settings.hosts.max(1) {
-            let oldest =
-                state.clients.iter().min_by_key(|(_, (since, _))| *since).map(|(key, _)| key.clone());
+            let oldest = state
+                .clients
+                .iter()
+                .min_by_key(|(_, (since, _))| *since)
+                .map(|(key, _)| key.clone());
             oldest.map(|key| state.clients.remove(&key));
         }
         state.clients.insert(key, (now, client.clone()));
@@ -205,11 +211,17 @@ impl Https {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 Arc::new(roots)
             });
-            return if system.is_empty() { Err(TrustError::System) } else { Ok(system.clone()) };
+            return if system.is_empty() {
+                Err(TrustError::System)
+            } else {
+                Ok(system.clone())
+            };
         }
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(ca_bundle) {
-            roots.add(certificate.map_err(TrustError::Bundle)?).map_err(TrustError::Certificate)?;
+            roots
+                .add(certificate.map_err(TrustError::Bundle)?)
+                .map_err(TrustError::Certificate)?;
         }
         if roots.is_empty() {
             return Err(TrustError::Empty);
@@ -243,14 +255,20 @@ impl Https {
                     beginning.extend_from_slice(&data[..data.len().min(room)]);
                 }
             }
-            return Ok(Incoming { code, body: beginning.into() });
+            return Ok(Incoming {
+                code,
+                body: beginning.into(),
+            });
         }
         let limit = self.settings.response_limit;
         if body.size_hint().lower() > limit as u64 {
             return Err(TransportError::TooLarge { limit });
         }
         match Limited::new(body, limit).collect().await {
-            Ok(collected) => Ok(Incoming { code, body: collected.to_bytes() }),
+            Ok(collected) => Ok(Incoming {
+                code,
+                body: collected.to_bytes(),
+            }),
             Err(error) if error.is::<http_body_util::LengthLimitError>() => {
                 Err(TransportError::TooLarge { limit })
             }
@@ -263,8 +281,12 @@ impl Transport for Https {
     fn send(&self, call: Outgoing) -> BoxFuture<'_, Result<Incoming, TransportError>> {
         Box::pin(async move {
             let deadline = call.deadline;
-            let client = self.client(&call, Instant::now()).map_err(TransportError::Trust)?;
-            timeout_at(deadline, self.exchange(client, call)).await.unwrap_or(Err(TransportError::Timeout))
+            let client = self
+                .client(&call, Instant::now())
+                .map_err(TransportError::Trust)?;
+            timeout_at(deadline, self.exchange(client, call))
+                .await
+                .unwrap_or(Err(TransportError::Timeout))
         })
     }
 }
@@ -299,10 +321,16 @@ fn tls_within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error>
 fn of_tls(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. }) => {
-            format!("invalid peer certificate: expired at {} seconds since 1970", not_after.as_secs())
+            format!(
+                "invalid peer certificate: expired at {} seconds since 1970",
+                not_after.as_secs()
+            )
         }
         rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. }) => {
-            format!("invalid peer certificate: not valid before {} seconds since 1970", not_before.as_secs())
+            format!(
+                "invalid peer certificate: not valid before {} seconds since 1970",
+                not_before.as_secs()
+            )
         }
         other => other.to_string(),
     }

@@ -50,7 +50,9 @@ impl Identity {
             return Err(IdentityError::NoCertificate);
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(IdentityError::Key)?;
-        Ok(Self { inner: Arc::new(Pair { certificates, key }) })
+        Ok(Self {
+            inner: Arc::new(Pair { certificates, key }),
+        })
     }
 }
 
@@ -73,9 +75,12 @@ impl IdentityFiles {
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         let paths = [certificate.into(), key.into()];
-        let files =
-            WatchedFiles::new(paths, |contents: &[Vec<u8>]| Identity::from_pem(&contents[0], &contents[1]));
-        Self { files: Arc::new(files) }
+        let files = WatchedFiles::new(paths, |contents: &[Vec<u8>]| {
+            Identity::from_pem(&contents[0], &contents[1])
+        });
+        Self {
+            files: Arc::new(files),
+        }
     }
 
     /// Reads the files; returns the identity if it has changed.

@@ -23,7 +23,10 @@ pub(super) struct Resolver {
 
 impl Resolver {
     pub(super) fn new(known: BTreeMap<String, SocketAddr>) -> Self {
-        Self { known: Arc::new(known), system: GaiResolver::new() }
+        Self {
+            known: Arc::new(known),
+            system: GaiResolver::new(),
+        }
     }
 }
 

@@ -50,7 +50,10 @@ fn patched(current: [Value; 3], desired: [Value; 3]) -> [Value; 3] {
         ..CanUpdateMachineRequest::default()
     };
     let CanUpdateMachineResponse {
-        machine_patch, infrastructure_machine_patch, bootstrap_config_patch, ..
+        machine_patch,
+        infrastructure_machine_patch,
+        bootstrap_config_patch,
+        ..
     } = can_update_machine(&request);
     let current = &request.current;
     [
@@ -104,12 +107,20 @@ fn what_is_absent_null_or_empty_becomes_exactly_that() {
         (json!({ "clusterConfiguration": null }), tag.clone()),
         (tag.clone(), json!({ "clusterConfiguration": { "etcd": {} } })),
         (json!({ "clusterConfiguration": { "etcd": {} } }), tag.clone()),
-        (tag, json!({ "clusterConfiguration": { "etcd": { "local": { "imageTag": null } } } })),
-        (beside(json!({ "imageTag": "1", "dataDir": "/d" })), beside(json!({ "dataDir": "/d" }))),
+        (
+            tag,
+            json!({ "clusterConfiguration": { "etcd": { "local": { "imageTag": null } } } }),
+        ),
+        (
+            beside(json!({ "imageTag": "1", "dataDir": "/d" })),
+            beside(json!({ "dataDir": "/d" })),
+        ),
         (beside(json!({ "imageTag": "1" })), beside(json!({}))),
     ] {
-        let [_, _, found] =
-            patched([json!({}), json!({}), current.clone()], [json!({}), json!({}), desired.clone()]);
+        let [_, _, found] = patched(
+            [json!({}), json!({}), current.clone()],
+            [json!({}), json!({}), desired.clone()],
+        );
         assert_eq!(found, desired, "{current}");
     }
 }
@@ -118,13 +129,22 @@ fn what_is_absent_null_or_empty_becomes_exactly_that() {
 fn what_is_no_object_on_the_way_is_left_alone() {
     let current = json!({ "clusterConfiguration": "odd" });
     let desired = json!({ "clusterConfiguration": { "etcd": { "local": { "imageTag": "1" } } } });
-    let [_, _, found] = patched([json!({}), json!({}), current.clone()], [json!({}), json!({}), desired]);
+    let [_, _, found] = patched(
+        [json!({}), json!({}), current.clone()],
+        [json!({}), json!({}), desired],
+    );
     assert_eq!(found, current);
 }
 
 #[test]
 fn nothing_that_changes_has_no_patch() {
-    let same = || [json!({ "version": "v1.36.3" }), json!({ "image": "a" }), json!({ "files": [] })];
+    let same = || {
+        [
+            json!({ "version": "v1.36.3" }),
+            json!({ "image": "a" }),
+            json!({ "files": [] }),
+        ]
+    };
     let request = CanUpdateMachineRequest {
         current: objects(same()),
         desired: objects(same()),
@@ -154,12 +174,22 @@ fn other_machines_are_not_updated_and_none_is_where_that_is_off() {
     };
     let ours = request(simulated(json!({})));
     assert!(!can_update_machine(&ours).machine_patch.is_absent());
-    let foreign = request(object("infrastructure.cluster.x-k8s.io/v1beta2", "DevMachine", json!({})));
+    let foreign = request(object(
+        "infrastructure.cluster.x-k8s.io/v1beta2",
+        "DevMachine",
+        json!({}),
+    ));
     assert_eq!(can_update_machine(&foreign), CanUpdateMachineResponse::default());
     let off = Settings::from([("disableInPlaceUpdates".to_owned(), "true".to_owned())]);
-    let off = CanUpdateMachineRequest { settings: off, ..ours };
+    let off = CanUpdateMachineRequest {
+        settings: off,
+        ..ours
+    };
     assert_eq!(can_update_machine(&off), CanUpdateMachineResponse::default());
-    assert_eq!(can_update_machine(&CanUpdateMachineRequest::default()), CanUpdateMachineResponse::default());
+    assert_eq!(
+        can_update_machine(&CanUpdateMachineRequest::default()),
+        CanUpdateMachineResponse::default()
+    );
 }
 
 #[test]
@@ -181,10 +211,18 @@ fn a_bootstrap_config_of_another_provider_is_not_changed() {
 #[test]
 fn machine_sets_are_changed_in_their_templates() {
     let template = |kind: &str, api_version: &str, spec: Value| {
-        object(api_version, kind, json!({ "replicas": 3, "template": { "spec": spec } }))
+        object(
+            api_version,
+            kind,
+            json!({ "replicas": 3, "template": { "spec": spec } }),
+        )
     };
     let objects = |version: &str, image: &str, files: Value| CanUpdateMachineSetRequestObjects {
-        machine_set: template("MachineSet", "cluster.x-k8s.io/v1beta2", json!({ "version": version })),
+        machine_set: template(
+            "MachineSet",
+            "cluster.x-k8s.io/v1beta2",
+            json!({ "version": version }),
+        ),
         infrastructure_machine_template: template(
             "InMemoryMachineTemplate",
             "infrastructure.cluster.x-k8s.io/v1beta2",
@@ -225,8 +263,14 @@ fn machine_sets_are_changed_in_their_templates() {
         assert_eq!(apply(&before, &patch), after.to_value());
     }
     let off = Settings::from([("disableInPlaceUpdates".to_owned(), "true".to_owned())]);
-    let off = CanUpdateMachineSetRequest { settings: off, ..request };
-    assert_eq!(can_update_machine_set(&off), CanUpdateMachineSetResponse::default());
+    let off = CanUpdateMachineSetRequest {
+        settings: off,
+        ..request
+    };
+    assert_eq!(
+        can_update_machine_set(&off),
+        CanUpdateMachineSetResponse::default()
+    );
 }
 
 /// Specs with few field names, so that both sides often have the same ones: covered fields, other fields, and objects
@@ -291,8 +335,14 @@ fn without_tag(spec: &Value) -> Value {
     for depth in (1..=4).rev() {
         let path = &ETCD_IMAGE_TAG[..depth];
         let (last, parents) = path.split_last().unwrap();
-        let parent = if parents.is_empty() { String::new() } else { format!("/{}", parents.join("/")) };
-        let Some(Value::Object(parent)) = spec.pointer_mut(&parent) else { continue };
+        let parent = if parents.is_empty() {
+            String::new()
+        } else {
+            format!("/{}", parents.join("/"))
+        };
+        let Some(Value::Object(parent)) = spec.pointer_mut(&parent) else {
+            continue;
+        };
         let empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
         if depth == 4 || parent.get(*last).is_some_and(empty) {
             parent.remove(*last);

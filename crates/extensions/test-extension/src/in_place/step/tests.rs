@@ -10,7 +10,10 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn software(version: &str) -> Software {
-    Software { version: version.into(), ..Software::default() }
+    Software {
+        version: version.into(),
+        ..Software::default()
+    }
 }
 
 fn pace() -> Pace {
@@ -27,8 +30,10 @@ fn object(update: Option<Update>) -> InMemoryMachine {
 fn running(version: &str, update: Option<Update>) -> InMemoryMachine {
     let mut object = InMemoryMachine::default();
     object.metadata.name = Some("m".into());
-    let origin =
-        CreationRecord { software: Some(software(version)), ..CreationRecord::begun(MicroTime(at(-1000))) };
+    let origin = CreationRecord {
+        software: Some(software(version)),
+        ..CreationRecord::begun(MicroTime(at(-1000)))
+    };
     object.instance_mut().origin = Some(origin);
     object.instance_mut().update = update;
     object
@@ -46,7 +51,10 @@ fn update(version: &str) -> Update {
 }
 
 fn ended(update: Update) -> Update {
-    Update { ended: Some(MicroTime(at(60))), ..update }
+    Update {
+        ended: Some(MicroTime(at(60))),
+        ..update
+    }
 }
 
 fn waits(seconds: u16) -> UpdateMachineResponse {
@@ -54,7 +62,11 @@ fn waits(seconds: u16) -> UpdateMachineResponse {
 }
 
 fn fails(message: &str) -> UpdateMachineResponse {
-    UpdateMachineResponse { status: ResponseStatus::Failure, message: message.into(), ..Default::default() }
+    UpdateMachineResponse {
+        status: ResponseStatus::Failure,
+        message: message.into(),
+        ..Default::default()
+    }
 }
 
 fn next(object: &InMemoryMachine, preloaded: Option<UpdateMachineResponse>, seconds: i64) -> Step {
@@ -70,17 +82,27 @@ fn an_update_is_asked_for_once_and_waited_for() {
     assert_eq!(next(&object(None), None, 0), asks(update("v1.36.4")));
     let asked = object(Some(update("v1.36.4")));
     for (seconds, wait) in [(0, 10), (49, 10), (53, 7), (59, 1), (60, 1), (300, 1), (-5, 10)] {
-        assert_eq!(next(&asked, None, seconds), Step::Answer(waits(wait)), "{seconds}");
+        assert_eq!(
+            next(&asked, None, seconds),
+            Step::Answer(waits(wait)),
+            "{seconds}"
+        );
     }
     let done = running("v1.36.4", Some(ended(update("v1.36.4"))));
-    assert_eq!(next(&done, None, 70), Step::Answer(UpdateMachineResponse::default()));
+    assert_eq!(
+        next(&done, None, 70),
+        Step::Answer(UpdateMachineResponse::default())
+    );
 }
 
 #[test]
 fn what_runs_so_already_is_done() {
     let done = Step::Answer(UpdateMachineResponse::default());
     assert_eq!(next(&running("v1.36.4", None), None, 0), done);
-    assert_eq!(next(&running("v1.36.4", Some(ended(update("v1.36.2")))), None, 0), done);
+    assert_eq!(
+        next(&running("v1.36.4", Some(ended(update("v1.36.2")))), None, 0),
+        done
+    );
     // An update to another version is in progress.
     let other = running("v1.36.4", Some(update("v1.36.5")));
     assert_eq!(next(&other, None, 0), asks(update("v1.36.4")));
@@ -90,7 +112,10 @@ fn what_runs_so_already_is_done() {
 #[test]
 fn an_update_that_is_over_is_not_done_when_something_else_runs() {
     let lied = object(Some(ended(update("v1.36.4"))));
-    let again = Update { asked_at: MicroTime(at(80)), ..update("v1.36.4") };
+    let again = Update {
+        asked_at: MicroTime(at(80)),
+        ..update("v1.36.4")
+    };
     assert_eq!(next(&lied, None, 80), asks(again));
     let mut unknown = lied;
     unknown.instance_mut().origin = None;
@@ -100,25 +125,43 @@ fn an_update_that_is_over_is_not_done_when_something_else_runs() {
 #[test]
 fn another_target_is_another_update() {
     let asked = object(Some(update("v1.36.5")));
-    let another = Update { asked_at: MicroTime(at(7)), ..update("v1.36.4") };
+    let another = Update {
+        asked_at: MicroTime(at(7)),
+        ..update("v1.36.4")
+    };
     assert_eq!(next(&asked, None, 7), asks(another));
 }
 
 #[test]
 fn one_that_is_to_fail_takes_its_time_fails_and_is_begun_again_when_it_may_work() {
-    let failing = Update { failure: "no space".into(), ..update("v1.36.4") };
+    let failing = Update {
+        failure: "no space".into(),
+        ..update("v1.36.4")
+    };
     let preloaded = || Some(fails("no space"));
     assert_eq!(next(&object(None), preloaded(), 0), asks(failing.clone()));
     // An update in progress fails, too.
-    assert_eq!(next(&object(Some(update("v1.36.4"))), preloaded(), 0), asks(failing.clone()));
-    assert_eq!(next(&object(Some(failing.clone())), preloaded(), 55), Step::Answer(waits(5)));
+    assert_eq!(
+        next(&object(Some(update("v1.36.4"))), preloaded(), 0),
+        asks(failing.clone())
+    );
+    assert_eq!(
+        next(&object(Some(failing.clone())), preloaded(), 55),
+        Step::Answer(waits(5))
+    );
     let failed = object(Some(ended(failing)));
     for _ in 0..2 {
         assert_eq!(next(&failed, preloaded(), 70), Step::Answer(fails("no space")));
     }
-    let again = Update { asked_at: MicroTime(at(80)), ..update("v1.36.4") };
+    let again = Update {
+        asked_at: MicroTime(at(80)),
+        ..update("v1.36.4")
+    };
     assert_eq!(next(&failed, None, 80), asks(again));
-    let told = Update { failure: "a preloaded response makes it fail".into(), ..update("v1.36.4") };
+    let told = Update {
+        failure: "a preloaded response makes it fail".into(),
+        ..update("v1.36.4")
+    };
     assert_eq!(next(&object(None), Some(fails("")), 0), asks(told));
 }
 
@@ -139,7 +182,10 @@ fn the_duration_of_updates_has_the_format_of_start_ups() {
     };
     let pace = |duration: &str, jitter: &str| {
         let duration = GoDuration::parse(duration).expect("a duration");
-        Pace { duration, jitter: Fraction::parse(jitter).ok() }
+        Pace {
+            duration,
+            jitter: Fraction::parse(jitter).ok(),
+        }
     };
     assert_eq!(Pace::of(&Settings::new()), Ok(pace("10s", "")));
     assert_eq!(Pace::of(&settings("1m30s", "0.5")), Ok(pace("1m30s", "0.5")));

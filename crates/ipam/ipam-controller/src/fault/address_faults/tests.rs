@@ -9,7 +9,11 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn pool() -> PoolKey {
-    PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: "p".into() }
+    PoolKey {
+        kind: PoolKind::InClusterIPPool,
+        namespace: "ns".into(),
+        name: "p".into(),
+    }
 }
 
 fn block(last: u8) -> Block {
@@ -17,7 +21,10 @@ fn block(last: u8) -> Block {
 }
 
 fn id(name: &str) -> FaultId {
-    FaultId { namespace: "ns".to_owned(), name: name.to_owned() }
+    FaultId {
+        namespace: "ns".to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 fn claim(name: &str) -> Subject {
@@ -35,13 +42,22 @@ fn claim(name: &str) -> Subject {
 fn described(matches: &Value, effect: &Value, budget: &Value) -> Described {
     let spec = json!({ "match": matches, "effect": { "addresses": effect }, "budget": budget });
     let spec = serde_json::from_value(spec).expect("readable");
-    Described { fault: super::super::spec::read(&spec).expect("valid"), paused: false }
+    Described {
+        fault: super::super::spec::read(&spec).expect("valid"),
+        paused: false,
+    }
 }
 
 /// A board with one Fault that began at 100.
 fn address_faults(effect: &Value, budget: &Value) -> AddressFaults {
     let mut address_faults = AddressFaults::new(Seed::new("s"));
-    put(&mut address_faults, "f", described(&json!({}), effect, budget), History::default(), 100);
+    put(
+        &mut address_faults,
+        "f",
+        described(&json!({}), effect, budget),
+        History::default(),
+        100,
+    );
     address_faults
 }
 
@@ -58,14 +74,21 @@ fn put(
 
 /// The status of the Fault is written. Returns the claims for which that is news.
 fn record(address_faults: &mut AddressFaults, name: &str, second: i64) -> Vec<String> {
-    let seen = address_faults.observe(&id(name), at(second)).expect("it is known");
-    address_faults.recorded(&id(name), &seen.hits).iter().map(|owner| owner.name().to_owned()).collect()
+    let seen = address_faults
+        .observe(&id(name), at(second))
+        .expect("it is known");
+    address_faults
+        .recorded(&id(name), &seen.hits)
+        .iter()
+        .map(|owner| owner.name().to_owned())
+        .collect()
 }
 
 /// What the next process reads from the status of the Fault.
 fn read_back(address_faults: &AddressFaults, name: &str, second: i64) -> History {
-    let Observation { progress, hits, .. } =
-        address_faults.observe(&id(name), at(second)).expect("it is known");
+    let Observation { progress, hits, .. } = address_faults
+        .observe(&id(name), at(second))
+        .expect("it is known");
     let recorded = hits.into_iter().filter(|(_, hit)| hit.recorded);
     History {
         began: Some(progress.began),
@@ -81,7 +104,11 @@ fn ask(address_faults: &mut AddressFaults, name: &str, second: i64) -> Verdict {
 }
 
 fn held(why: Why, until: Option<i64>) -> Verdict {
-    Verdict::Held(Hold { fault: "f".into(), why, until: until.map(at) })
+    Verdict::Held(Hold {
+        fault: "f".into(),
+        why,
+        until: until.map(at),
+    })
 }
 
 #[test]
@@ -93,7 +120,10 @@ fn a_claim_notices_a_hit_only_after_the_status_lists_it() {
     assert_eq!(record(&mut address_faults, "f", 103), ["a"]);
     assert_eq!(record(&mut address_faults, "f", 103), [""; 0]);
     assert_eq!(ask(&mut address_faults, "a", 104), held(Why::Exhausted, None));
-    let seen = address_faults.observe(&id("f"), at(104)).expect("it is known").progress;
+    let seen = address_faults
+        .observe(&id("f"), at(104))
+        .expect("it is known")
+        .progress;
     assert_eq!((seen.matched, seen.hits, seen.last_hits.len()), (1, 1, 1));
     assert!(address_faults.remove(&id("f")));
     assert_eq!(ask(&mut address_faults, "a", 105), Verdict::Passes);
@@ -106,31 +136,62 @@ fn a_slow_claim_waits_from_its_creation_whatever_restarts() {
     assert_eq!(ask(&mut first, "a", 110), Verdict::Unrecorded);
     record(&mut first, "f", 110);
     let mut second = AddressFaults::new(Seed::new("s"));
-    put(&mut second, "f", described(&json!({}), &slow, &json!({})), read_back(&first, "f", 111), 120);
+    put(
+        &mut second,
+        "f",
+        described(&json!({}), &slow, &json!({})),
+        read_back(&first, "f", 111),
+        120,
+    );
     for address_faults in [&mut first, &mut second] {
         assert_eq!(ask(address_faults, "a", 129), held(Why::Slow, Some(130)));
         assert_eq!(ask(address_faults, "a", 130), Verdict::Passes);
         // A claim that is old enough is not hit.
         assert_eq!(ask(address_faults, "b", 130), Verdict::Passes);
-        assert_eq!(address_faults.observe(&id("f"), at(130)).expect("it is known").progress.matched, 1);
+        assert_eq!(
+            address_faults
+                .observe(&id("f"), at(130))
+                .expect("it is known")
+                .progress
+                .matched,
+            1
+        );
     }
 }
 
 #[test]
 fn a_conflict_keeps_its_address_from_all_and_its_claim_for_a_while() {
     let mut address_faults = address_faults(&json!({ "conflict": {} }), &json!({ "count": 1 }));
-    assert_eq!(address_faults.ask(&claim("a"), &pool(), None, at(101)), Verdict::Passes);
+    assert_eq!(
+        address_faults.ask(&claim("a"), &pool(), None, at(101)),
+        Verdict::Passes
+    );
     assert_eq!(ask(&mut address_faults, "a", 101), Verdict::Unrecorded);
-    assert_eq!(address_faults.quarantined(&pool(), at(101)), BTreeSet::from([block(1)]));
+    assert_eq!(
+        address_faults.quarantined(&pool(), at(101)),
+        BTreeSet::from([block(1)])
+    );
     record(&mut address_faults, "f", 101);
-    assert_eq!(ask(&mut address_faults, "a", 102), held(Why::Conflict(block(1)), Some(106)));
+    assert_eq!(
+        ask(&mut address_faults, "a", 102),
+        held(Why::Conflict(block(1)), Some(106))
+    );
     assert!(!address_faults.lets_pass(&claim("a"), &pool(), block(2), at(102)));
     assert!(address_faults.lets_pass(&claim("a"), &pool(), block(2), at(106)));
-    assert_eq!(address_faults.ask(&claim("a"), &pool(), Some(block(2)), at(106)), Verdict::Passes);
+    assert_eq!(
+        address_faults.ask(&claim("a"), &pool(), Some(block(2)), at(106)),
+        Verdict::Passes
+    );
     // The claim is gone, and the address stays with the Fault.
     address_faults.tick(&id("f"), at(107), |_, _| Presence::Gone);
-    assert_eq!(address_faults.quarantined(&pool(), at(107)), BTreeSet::from([block(1)]));
-    assert_eq!(address_faults.ask(&claim("b"), &pool(), Some(block(2)), at(107)), Verdict::Passes);
+    assert_eq!(
+        address_faults.quarantined(&pool(), at(107)),
+        BTreeSet::from([block(1)])
+    );
+    assert_eq!(
+        address_faults.ask(&claim("b"), &pool(), Some(block(2)), at(107)),
+        Verdict::Passes
+    );
     address_faults.remove(&id("f"));
     assert_eq!(address_faults.quarantined(&pool(), at(107)), BTreeSet::new());
 }
@@ -138,20 +199,31 @@ fn a_conflict_keeps_its_address_from_all_and_its_claim_for_a_while() {
 #[test]
 fn a_claim_with_a_wish_waits_until_the_conflict_is_gone() {
     let mut address_faults = address_faults(&json!({ "conflict": {} }), &json!({ "for": "60s" }));
-    let requesting = Subject { has_requested: true, ..claim("a") };
-    assert_eq!(address_faults.ask(&requesting, &pool(), Some(block(9)), at(101)), Verdict::Unrecorded);
+    let requesting = Subject {
+        has_requested: true,
+        ..claim("a")
+    };
+    assert_eq!(
+        address_faults.ask(&requesting, &pool(), Some(block(9)), at(101)),
+        Verdict::Unrecorded
+    );
     record(&mut address_faults, "f", 101);
     let answer = |address_faults: &mut AddressFaults, second| {
         address_faults.ask(&requesting, &pool(), None, at(second))
     };
-    assert_eq!(answer(&mut address_faults, 159), held(Why::Conflict(block(9)), None));
+    assert_eq!(
+        answer(&mut address_faults, 159),
+        held(Why::Conflict(block(9)), None)
+    );
     assert_eq!(answer(&mut address_faults, 160), Verdict::Passes);
 }
 
 #[test]
 fn an_address_is_released_late_and_at_once_when_the_fault_is_gone() {
-    let mut address_faults =
-        address_faults(&json!({ "lateRelease": { "duration": "30s" } }), &json!({ "count": 1 }));
+    let mut address_faults = address_faults(
+        &json!({ "lateRelease": { "duration": "30s" } }),
+        &json!({ "count": 1 }),
+    );
     assert_eq!(ask(&mut address_faults, "a", 101), Verdict::Passes);
     let release = |address_faults: &mut AddressFaults, name: &str, second| {
         address_faults.release(&claim(name), &pool(), Some(block(1)), at(110), at(second))
@@ -162,7 +234,13 @@ fn an_address_is_released_late_and_at_once_when_the_fault_is_gone() {
     assert_eq!(release(&mut address_faults, "b", 111), Release::Now);
     let late = BTreeMap::from([(Owner::new("ns", "a"), (Some(block(1)), at(140)))]);
     assert_eq!(address_faults.late(&pool(), at(139)), late);
-    assert_eq!(address_faults.observe(&id("f"), at(139)).expect("it is known").next, Some(at(140)));
+    assert_eq!(
+        address_faults
+            .observe(&id("f"), at(139))
+            .expect("it is known")
+            .next,
+        Some(at(140))
+    );
     assert!(address_faults.tick(&id("f"), at(140), |_, _| Presence::Gone));
     assert_eq!(address_faults.late(&pool(), at(140)), BTreeMap::new());
 }
@@ -178,14 +256,40 @@ fn a_claim_has_to_fit_the_pool_the_labels_and_the_namespace() {
         History::default(),
         100,
     );
-    let blue = Subject { labels: [("team".to_owned(), "blue".to_owned())].into(), ..claim("a") };
-    let other_pool = PoolKey { name: "q".into(), ..pool() };
-    let elsewhere = Subject { owner: Owner::new("other", "a"), ..blue.clone() };
-    for (subject, pool) in [(&claim("a"), &pool()), (&blue, &other_pool), (&elsewhere, &pool())] {
-        assert_eq!(address_faults.ask(subject, pool, Some(block(1)), at(101)), Verdict::Passes);
+    let blue = Subject {
+        labels: [("team".to_owned(), "blue".to_owned())].into(),
+        ..claim("a")
+    };
+    let other_pool = PoolKey {
+        name: "q".into(),
+        ..pool()
+    };
+    let elsewhere = Subject {
+        owner: Owner::new("other", "a"),
+        ..blue.clone()
+    };
+    for (subject, pool) in [
+        (&claim("a"), &pool()),
+        (&blue, &other_pool),
+        (&elsewhere, &pool()),
+    ] {
+        assert_eq!(
+            address_faults.ask(subject, pool, Some(block(1)), at(101)),
+            Verdict::Passes
+        );
     }
-    assert_eq!(address_faults.observe(&id("f"), at(101)).expect("it is known").progress.matched, 0);
-    assert_eq!(address_faults.ask(&blue, &pool(), Some(block(1)), at(101)), Verdict::Unrecorded);
+    assert_eq!(
+        address_faults
+            .observe(&id("f"), at(101))
+            .expect("it is known")
+            .progress
+            .matched,
+        0
+    );
+    assert_eq!(
+        address_faults.ask(&blue, &pool(), Some(block(1)), at(101)),
+        Verdict::Unrecorded
+    );
 }
 
 #[test]
@@ -199,14 +303,27 @@ fn skip_and_count_say_which_claims_are_hit_also_after_a_restart() {
     );
     record(&mut first, "f", 101);
     let mut second = AddressFaults::new(Seed::new("s"));
-    put(&mut second, "f", described(&json!({}), &effect, &budget), read_back(&first, "f", 102), 110);
+    put(
+        &mut second,
+        "f",
+        described(&json!({}), &effect, &budget),
+        read_back(&first, "f", 102),
+        110,
+    );
     for address_faults in [&mut first, &mut second] {
-        let told = |name: &str| Subject { was_told: true, ..claim(name) };
+        let told = |name: &str| Subject {
+            was_told: true,
+            ..claim(name)
+        };
         let passes =
             ["a", "b", "c"].map(|name| address_faults.lets_pass(&told(name), &pool(), block(1), at(111)));
         assert_eq!(passes, [true, false, true]);
         assert_eq!(
-            address_faults.observe(&id("f"), at(111)).expect("it is known").progress.phase,
+            address_faults
+                .observe(&id("f"), at(111))
+                .expect("it is known")
+                .progress
+                .phase,
             FaultPhase::Exhausted
         );
     }
@@ -221,12 +338,24 @@ fn each_window_decides_again_and_what_is_between_them_is_healed() {
     assert_eq!(ask(&mut address_faults, "a", 109), held(Why::Exhausted, None));
     // Also before anybody has noticed that the window is over.
     assert_eq!(ask(&mut address_faults, "a", 110), Verdict::Passes);
-    assert_eq!(address_faults.observe(&id("f"), at(110)).expect("it is known").next, Some(at(160)));
+    assert_eq!(
+        address_faults
+            .observe(&id("f"), at(110))
+            .expect("it is known")
+            .next,
+        Some(at(160))
+    );
     assert!(address_faults.tick(&id("f"), at(110), |_, _| Presence::Waiting));
     assert!(address_faults.tick(&id("f"), at(160), |_, _| Presence::Waiting));
     assert_eq!(ask(&mut address_faults, "b", 161), Verdict::Unrecorded);
-    let seen = address_faults.observe(&id("f"), at(161)).expect("it is known").progress;
-    assert_eq!((seen.windows, seen.hits, seen.phase), (2, 2, FaultPhase::Exhausted));
+    let seen = address_faults
+        .observe(&id("f"), at(161))
+        .expect("it is known")
+        .progress;
+    assert_eq!(
+        (seen.windows, seen.hits, seen.phase),
+        (2, 2, FaultPhase::Exhausted)
+    );
 }
 
 #[test]
@@ -240,11 +369,21 @@ fn a_fault_that_cannot_hit_any_more_begins_no_window_so_that_a_restart_does_not_
         ask(&mut first, "a", 101);
         record(&mut first, "f", 101);
         let mut second = AddressFaults::new(Seed::new("s"));
-        put(&mut second, "f", described(&json!({}), &effect, &budget), read_back(&first, "f", 102), 162);
+        put(
+            &mut second,
+            "f",
+            described(&json!({}), &effect, &budget),
+            read_back(&first, "f", 102),
+            162,
+        );
         first.tick(&id("f"), at(162), |_, _| Presence::Waiting);
         for address_faults in [&mut first, &mut second] {
             let seen = address_faults.observe(&id("f"), at(162)).expect("it is known");
-            assert_eq!((seen.progress.windows, seen.hits, seen.next), (1, BTreeMap::new(), None), "{budget}");
+            assert_eq!(
+                (seen.progress.windows, seen.hits, seen.next),
+                (1, BTreeMap::new(), None),
+                "{budget}"
+            );
             assert!(!address_faults.tick(&id("f"), at(163), |_, _| Presence::Waiting));
             assert_eq!(ask(address_faults, "a", 163), Verdict::Passes);
         }
@@ -256,21 +395,41 @@ fn a_paused_fault_holds_the_claims_for_which_its_list_has_no_room_also_after_a_r
     let effect = json!({ "exhausted": {} });
     let mut first = address_faults(&effect, &json!({}));
     let names: Vec<_> = (0..=AFFECTED_MAX).map(|index| format!("c-{index:03}")).collect();
-    assert!(names.iter().all(|name| ask(&mut first, name, 101) == Verdict::Unrecorded));
+    assert!(
+        names
+            .iter()
+            .all(|name| ask(&mut first, name, 101) == Verdict::Unrecorded)
+    );
     record(&mut first, "f", 101);
     let history = read_back(&first, "f", 102);
     assert_eq!(history.claims.len(), AFFECTED_MAX);
     let mut second = AddressFaults::new(Seed::new("s"));
-    let paused = Described { paused: true, ..described(&json!({}), &effect, &json!({})) };
+    let paused = Described {
+        paused: true,
+        ..described(&json!({}), &effect, &json!({}))
+    };
     put(&mut second, "f", paused, history.clone(), 110);
-    let last = Subject { was_told: true, ..claim(&names[AFFECTED_MAX]) };
+    let last = Subject {
+        was_told: true,
+        ..claim(&names[AFFECTED_MAX])
+    };
     assert!(!second.lets_pass(&last, &pool(), block(1), at(111)));
-    assert_eq!(second.ask(&last, &pool(), Some(block(1)), at(111)), Verdict::Unrecorded);
+    assert_eq!(
+        second.ask(&last, &pool(), Some(block(1)), at(111)),
+        Verdict::Unrecorded
+    );
     record(&mut second, "f", 111);
-    assert_eq!(second.ask(&last, &pool(), Some(block(1)), at(112)), held(Why::Exhausted, None));
+    assert_eq!(
+        second.ask(&last, &pool(), Some(block(1)), at(112)),
+        held(Why::Exhausted, None)
+    );
     assert_eq!(ask(&mut second, "new", 112), Verdict::Passes);
     let Progress { matched, hits, .. } = second.observe(&id("f"), at(112)).expect("it is known").progress;
-    assert_eq!((matched, hits), (history.matched, history.hits), "nothing is counted twice");
+    assert_eq!(
+        (matched, hits),
+        (history.matched, history.hits),
+        "nothing is counted twice"
+    );
 }
 
 #[test]
@@ -279,7 +438,10 @@ fn a_paused_fault_decides_about_nothing_new() {
     ask(&mut address_faults, "a", 101);
     record(&mut address_faults, "f", 101);
     assert_eq!(ask(&mut address_faults, "c", 101), Verdict::Unrecorded);
-    let paused = Described { paused: true, ..described(&json!({}), &json!({ "exhausted": {} }), &json!({})) };
+    let paused = Described {
+        paused: true,
+        ..described(&json!({}), &json!({ "exhausted": {} }), &json!({}))
+    };
     assert!(put(&mut address_faults, "f", paused, History::default(), 102));
     // What it decided before is written with the pause.
     assert_eq!(ask(&mut address_faults, "c", 103), Verdict::Unrecorded);
@@ -287,15 +449,20 @@ fn a_paused_fault_decides_about_nothing_new() {
     let is_held = held(Why::Exhausted, None);
     let answers = ["a", "b", "c"].map(|name| ask(&mut address_faults, name, 103));
     assert_eq!(answers, [is_held.clone(), Verdict::Passes, is_held]);
-    let Progress { matched, hits, .. } =
-        address_faults.observe(&id("f"), at(103)).expect("it is known").progress;
+    let Progress { matched, hits, .. } = address_faults
+        .observe(&id("f"), at(103))
+        .expect("it is known")
+        .progress;
     assert_eq!((matched, hits), (2, 2));
 }
 
 /// A claim `c` of a namespace, and the pool that it uses.
 fn of_namespace(number: usize) -> (Subject, PoolKey) {
     let namespace = format!("ns-{number}");
-    let subject = Subject { owner: Owner::new(&namespace, "c"), ..claim("c") };
+    let subject = Subject {
+        owner: Owner::new(&namespace, "c"),
+        ..claim("c")
+    };
     (subject, PoolKey { namespace, ..pool() })
 }
 
@@ -312,7 +479,10 @@ fn looked_at(namespaces: usize) -> usize {
                 _ => json!({ "duration": "1h" }),
             };
             let described = described(&json!({}), &json!({ effect: settings }), &json!({}));
-            let id = FaultId { namespace: pool.namespace.clone(), name: effect.to_owned() };
+            let id = FaultId {
+                namespace: pool.namespace.clone(),
+                name: effect.to_owned(),
+            };
             address_faults.put(&id, described, History::default(), at(100));
         }
         address_faults.ask(&subject, &pool, Some(block(1)), at(101));
@@ -332,7 +502,10 @@ fn looked_at(namespaces: usize) -> usize {
 fn what_a_pool_asks_costs_the_same_however_many_namespaces_have_faults() {
     let few = looked_at(50);
     let many = looked_at(200);
-    assert!(many < 6 * few, "{few} Faults are looked at for 50 pools, and {many} for 200");
+    assert!(
+        many < 6 * few,
+        "{few} Faults are looked at for 50 pools, and {many} for 200"
+    );
 }
 
 proptest::proptest! {
@@ -394,10 +567,19 @@ fn the_first_fault_by_name_that_hits_decides() {
     );
     assert_eq!(ask(&mut address_faults, "a", 101), Verdict::Unrecorded);
     record(&mut address_faults, "g", 101);
-    let hold = Hold { fault: "g".into(), why: Why::Slow, until: Some(at(3700)) };
+    let hold = Hold {
+        fault: "g".into(),
+        why: Why::Slow,
+        until: Some(at(3700)),
+    };
     assert_eq!(ask(&mut address_faults, "a", 102), Verdict::Held(hold));
-    let matched =
-        |name: &str| address_faults.observe(&id(name), at(102)).expect("it is known").progress.matched;
+    let matched = |name: &str| {
+        address_faults
+            .observe(&id(name), at(102))
+            .expect("it is known")
+            .progress
+            .matched
+    };
     assert_eq!([matched("f"), matched("g"), matched("h")], [1, 1, 0]);
 }
 
@@ -419,8 +601,15 @@ fn a_draw_depends_on_the_names_alone() {
 fn a_fault_of_conflicts_keeps_at_most_a_hundred_addresses() {
     let mut address_faults = address_faults(&json!({ "conflict": {} }), &json!({}));
     let claims = (0..=AFFECTED_MAX).map(|index| claim(&format!("c-{index}")));
-    let verdicts: Vec<_> =
-        claims.map(|claim| address_faults.ask(&claim, &pool(), Some(block(1)), at(101))).collect();
-    assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Unrecorded).count(), AFFECTED_MAX);
+    let verdicts: Vec<_> = claims
+        .map(|claim| address_faults.ask(&claim, &pool(), Some(block(1)), at(101)))
+        .collect();
+    assert_eq!(
+        verdicts
+            .iter()
+            .filter(|verdict| **verdict == Verdict::Unrecorded)
+            .count(),
+        AFFECTED_MAX
+    );
     assert_eq!(verdicts.last(), Some(&Verdict::Passes));
 }

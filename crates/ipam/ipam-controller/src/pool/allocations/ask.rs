@@ -6,11 +6,11 @@ use nephele_api::ipam::conditions as reasons;
 use nephele_ipam::Owner;
 use tokio::time::Instant;
 
-use super::entry::{ClaimState, Decision, Entry, Queued, Request};
-use super::{Allocations, Block, LATE_MAX, PoolRanges};
-use crate::address::Record;
-use crate::fault::Hold;
-use crate::pool::ranges::Grant;
+use super::{
+    Allocations, Block, LATE_MAX, PoolRanges,
+    entry::{ClaimState, Decision, Entry, Queued, Request},
+};
+use crate::{address::Record, fault::Hold, pool::ranges::Grant};
 
 /// The answer of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,10 @@ impl Allocations {
             return Answer::Bound;
         }
         if let Some((reason, message)) = &self.closed {
-            return Answer::Unavailable { reason, message: message.clone() };
+            return Answer::Unavailable {
+                reason,
+                message: message.clone(),
+            };
         }
         if !self.built || self.stale {
             return self.enqueue(request, now, false);
@@ -83,12 +86,17 @@ impl Allocations {
             Some(ClaimState::Decided(decision)) if decision.written => return self.granted(decision),
             Some(ClaimState::Decided(_)) => return Answer::Queued,
             Some(ClaimState::Blocked { queued, message, .. }) if is_same(queued, &request) => {
-                return Answer::Refused { message: message.clone() };
+                return Answer::Refused {
+                    message: message.clone(),
+                };
             }
             _ => {}
         }
         if self.ranges.is_none() {
-            return Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() };
+            return Answer::Unavailable {
+                reason: reasons::POOL_NOT_READY,
+                message: self.fault.clone(),
+            };
         }
         let exhausted = !self.has_free() && request.wanted.is_none();
         self.enqueue(request, now, exhausted)
@@ -98,8 +106,9 @@ impl Allocations {
     pub(crate) fn is_undecided(&self, request: &Request) -> bool {
         let is_serving = self.built && !self.stale && self.closed.is_none() && self.ranges.is_some();
         let entry = self.entries.get(&request.owner);
-        let has_decision =
-            entry.and_then(Entry::decision).is_some_and(|decision| decision.request.uid == request.uid);
+        let has_decision = entry
+            .and_then(Entry::decision)
+            .is_some_and(|decision| decision.request.uid == request.uid);
         is_serving && entry.is_none_or(|entry| entry.record().is_none()) && !has_decision
     }
 
@@ -109,7 +118,9 @@ impl Allocations {
         if self.entries.get(&request.owner).is_some_and(has_block) {
             return None;
         }
-        self.ranges.as_ref().and_then(|ranges| ranges.next(&request.owner, request.wanted))
+        self.ranges
+            .as_ref()
+            .and_then(|ranges| ranges.next(&request.owner, request.wanted))
     }
 
     /// Puts a request into the queue, at its earlier position if it had one.
@@ -117,7 +128,10 @@ impl Allocations {
         let queued = self.queued(request, now);
         self.change(&queued.request.owner.clone(), |entry| {
             if !matches!(entry.claim, ClaimState::Decided(_)) {
-                entry.claim = ClaimState::Waiting { queued: Box::new(queued), told };
+                entry.claim = ClaimState::Waiting {
+                    queued: Box::new(queued),
+                    told,
+                };
             }
         });
         if told { Answer::Exhausted } else { Answer::Queued }
@@ -125,7 +139,10 @@ impl Allocations {
 
     /// The request, with the time at which its claim first asked.
     fn queued(&self, request: Request, now: Instant) -> Queued {
-        let known = self.entries.get(&request.owner).and_then(|entry| entry.claim.queued());
+        let known = self
+            .entries
+            .get(&request.owner)
+            .and_then(|entry| entry.claim.queued());
         let same = known.filter(|known| known.request.uid == request.uid);
         let first_asked = same.map_or(now, |known| known.first_asked);
         Queued { request, first_asked }
@@ -135,7 +152,11 @@ impl Allocations {
     /// known whether its IPAddress was created.
     fn set_aside_former(&mut self, request: &Request) {
         let is_former = |decision: &Decision| decision.request.uid != request.uid;
-        let former = self.entries.get(&request.owner).and_then(Entry::decision).is_some_and(is_former);
+        let former = self
+            .entries
+            .get(&request.owner)
+            .and_then(Entry::decision)
+            .is_some_and(is_former);
         if !former {
             return;
         }
@@ -150,40 +171,73 @@ impl Allocations {
     }
 
     pub(super) fn answer_for_record(&self, request: &Request, record: &Record) -> Answer {
-        if self.entries.get(&request.owner).is_some_and(|entry| is_settled(entry, request)) {
+        if self
+            .entries
+            .get(&request.owner)
+            .is_some_and(|entry| is_settled(entry, request))
+        {
             return Answer::Bound;
         }
         let refused = |message: String| Answer::Refused { message };
         if record.deleted_at.is_some() {
-            return refused(format!("IPAddress {} of a former claim is still being released", request.owner));
+            return refused(format!(
+                "IPAddress {} of a former claim is still being released",
+                request.owner
+            ));
         }
         let Some(block) = record.block else {
-            return refused(format!("IPAddress {} exists and its address cannot be read", request.owner));
+            return refused(format!(
+                "IPAddress {} exists and its address cannot be read",
+                request.owner
+            ));
         };
-        match self.ranges.as_ref().and_then(|ranges| ranges.rival(&request.owner, block)) {
+        match self
+            .ranges
+            .as_ref()
+            .and_then(|ranges| ranges.rival(&request.owner, block))
+        {
             Some(rival) => {
                 // The reader of a claim may not know the claims of other namespaces.
                 let is_known = rival.namespace() == request.owner.namespace();
-                let by = if is_known { format!("by {rival}") } else { "in another namespace".to_owned() };
+                let by = if is_known {
+                    format!("by {rival}")
+                } else {
+                    "in another namespace".to_owned()
+                };
                 let owner = &request.owner;
                 let address = block.address();
-                refused(format!("IPAddress {owner} exists and its address {address} is in use {by}"))
+                refused(format!(
+                    "IPAddress {owner} exists and its address {address} is in use {by}"
+                ))
             }
             None => Answer::TakeOver,
         }
     }
 
     fn granted(&self, decision: &Decision) -> Answer {
-        let grant = self.ranges.as_ref().map(|ranges: &PoolRanges| ranges.grant(decision.block));
+        let grant = self
+            .ranges
+            .as_ref()
+            .map(|ranges: &PoolRanges| ranges.grant(decision.block));
         match grant {
-            Some(grant) => Answer::Granted { grant, first_asked: decision.first_asked },
-            None => Answer::Unavailable { reason: reasons::POOL_NOT_READY, message: self.fault.clone() },
+            Some(grant) => Answer::Granted {
+                grant,
+                first_asked: decision.first_asked,
+            },
+            None => Answer::Unavailable {
+                reason: reasons::POOL_NOT_READY,
+                message: self.fault.clone(),
+            },
         }
     }
 
     /// The claim does not want an address for now: it is paused, is being deleted or is gone.
     pub(crate) fn withdraw(&mut self, owner: &Owner) {
-        if self.entries.get(owner).is_some_and(|entry| entry.claim.queued().is_some()) {
+        if self
+            .entries
+            .get(owner)
+            .is_some_and(|entry| entry.claim.queued().is_some())
+        {
             self.change(owner, |entry| drop(mem::take(&mut entry.claim)));
         }
     }
@@ -211,8 +265,9 @@ impl Allocations {
         }
         self.change(owner, |entry| {
             let own = entry.take_decision(|decision| *decision.request.uid == *uid);
-            let (dropped, kept) =
-                mem::take(&mut entry.late).into_iter().partition(|late| *late.request.uid == *uid);
+            let (dropped, kept) = mem::take(&mut entry.late)
+                .into_iter()
+                .partition(|late| *late.request.uid == *uid);
             entry.late = kept;
             let dropped: Vec<Decision> = dropped;
             for decision in own.into_iter().chain(dropped) {
@@ -262,14 +317,18 @@ impl Allocations {
             });
         }
         let waits = self.decisions().filter(|(_, decision)| decision.given_up);
-        waits.flat_map(|(_, decision)| decision.unanswered.iter().copied()).min()
+        waits
+            .flat_map(|(_, decision)| decision.unanswered.iter().copied())
+            .min()
     }
 
     /// Forgets the expired decisions for this claim, after the management API was asked whether their IPAddress exists.
     pub(crate) fn forget_expired(&mut self, owner: &Owner, uid: &str) {
         if self.entries.contains_key(owner) {
             self.change(owner, |entry| {
-                entry.late.retain(|late| *late.request.uid != *uid || !late.is_expired());
+                entry
+                    .late
+                    .retain(|late| *late.request.uid != *uid || !late.is_expired());
             });
         }
     }
@@ -279,7 +338,10 @@ impl Allocations {
             return;
         }
         self.change(owner, |entry| {
-            for decision in entry.decisions_mut().filter(|decision| *decision.request.uid == *uid) {
+            for decision in entry
+                .decisions_mut()
+                .filter(|decision| *decision.request.uid == *uid)
+            {
                 change(decision);
             }
         });

@@ -5,11 +5,12 @@ use std::mem;
 use nephele_api::ipam::v1alpha2::{PENDING_MAX, PendingAllocation};
 use nephele_ipam::Owner;
 
-use super::ask::Answer;
-use super::entry::{ClaimState, Decision, Entry, Request};
-use super::{Allocations, Block};
-use crate::pool::PoolKey;
-use crate::pool::ranges::Refusal;
+use super::{
+    Allocations, Block,
+    ask::Answer,
+    entry::{ClaimState, Decision, Entry, Request},
+};
+use crate::pool::{PoolKey, ranges::Refusal};
 
 /// Whether no Fault keeps an address from the claim of a request.
 pub(crate) type LetsPass<'a> = &'a dyn Fn(&Request, Block) -> bool;
@@ -30,10 +31,14 @@ impl Allocations {
         let room = room.min(PENDING_MAX.saturating_sub(self.index.decisions));
         let mut chosen = self.choose_taking_over(room);
         while chosen < room {
-            let Some((.., owner)) = self.index.queue.first().cloned() else { break };
+            let Some((.., owner)) = self.index.queue.first().cloned() else {
+                break;
+            };
             let entry = self.entries.get(&owner);
             let has_address = entry.is_some_and(|entry| entry.address.is_some());
-            let request = entry.and_then(|entry| entry.claim.queued()).map(|queued| &queued.request);
+            let request = entry
+                .and_then(|entry| entry.claim.queued())
+                .map(|queued| &queued.request);
             let (wanted, is_held) = match request {
                 Some(request) if wants(request) => {
                     let is_held = |lets_pass: LetsPass<'_>| {
@@ -80,7 +85,11 @@ impl Allocations {
     fn block(&mut self, owner: &Owner, on: Option<Block>, message: String) {
         self.change(owner, |entry| {
             if let Some(queued) = mem::take(&mut entry.claim).into_queued() {
-                entry.claim = ClaimState::Blocked { queued: Box::new(queued), on, message };
+                entry.claim = ClaimState::Blocked {
+                    queued: Box::new(queued),
+                    on,
+                    message,
+                };
             }
         });
         self.wake(owner);
@@ -88,7 +97,12 @@ impl Allocations {
 
     /// Wakes the claims that have not reported yet that no address is free. They keep their positions.
     fn tell_exhausted(&mut self) {
-        let untold: Vec<Owner> = self.index.untold.iter().map(|(.., owner)| owner.clone()).collect();
+        let untold: Vec<Owner> = self
+            .index
+            .untold
+            .iter()
+            .map(|(.., owner)| owner.clone())
+            .collect();
         for owner in untold {
             self.change(&owner, |entry| {
                 if let ClaimState::Waiting { told, .. } = &mut entry.claim {
@@ -103,8 +117,12 @@ impl Allocations {
     fn choose_taking_over(&mut self, room: usize) -> usize {
         let mut chosen = 0;
         while chosen < room {
-            let Some(owner) = self.index.taking_over.first().cloned() else { break };
-            let Some(entry) = self.entries.get(&owner) else { break };
+            let Some(owner) = self.index.taking_over.first().cloned() else {
+                break;
+            };
+            let Some(entry) = self.entries.get(&owner) else {
+                break;
+            };
             let answer = entry
                 .claim
                 .queued()
@@ -152,7 +170,12 @@ impl Allocations {
             .index
             .decided
             .iter()
-            .filter(|owner| self.entries.get(owner).and_then(Entry::decision).is_some_and(is_chosen))
+            .filter(|owner| {
+                self.entries
+                    .get(owner)
+                    .and_then(Entry::decision)
+                    .is_some_and(is_chosen)
+            })
             .cloned()
             .collect();
         for owner in chosen {

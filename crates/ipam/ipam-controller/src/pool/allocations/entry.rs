@@ -6,8 +6,10 @@ use jiff::Timestamp;
 use nephele_ipam::Owner;
 use tokio::time::Instant;
 
-use crate::address::{Finalizers, Record};
-use crate::pool::ranges::Block;
+use crate::{
+    address::{Finalizers, Record},
+    pool::ranges::Block,
+};
 
 /// A claim's request for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +105,10 @@ impl Decision {
     }
 
     pub(super) fn queued(self) -> Queued {
-        Queued { request: self.request, first_asked: self.first_asked }
+        Queued {
+            request: self.request,
+            first_asked: self.first_asked,
+        }
     }
 }
 
@@ -116,7 +121,11 @@ pub(super) enum ClaimState {
     /// In the queue. `told` says whether the claim knows that no address is free.
     Waiting { queued: Box<Queued>, told: bool },
     /// Waits for one address: until `on` is free, or, without `on`, until the spec of the pool changes.
-    Blocked { queued: Box<Queued>, on: Option<Block>, message: String },
+    Blocked {
+        queued: Box<Queued>,
+        on: Option<Block>,
+        message: String,
+    },
     /// Wants to take over the IPAddress of its name. That needs a decision like an allocation, so that no other process
     /// decides on the address at the same time.
     TakingOver(Box<Queued>),
@@ -147,7 +156,10 @@ impl ClaimState {
     }
 
     pub(super) fn waiting(queued: Queued) -> Self {
-        Self::Waiting { queued: Box::new(queued), told: false }
+        Self::Waiting {
+            queued: Box::new(queued),
+            told: false,
+        }
     }
 }
 
@@ -168,12 +180,18 @@ impl Ownership {
     }
 
     pub(super) fn suspected(self) -> Self {
-        Self::Suspect { was_orphan: self.is_orphan() }
+        Self::Suspect {
+            was_orphan: self.is_orphan(),
+        }
     }
 
     /// The ownership to assume until the claim was read.
     pub(super) fn believed(self) -> Self {
-        if self.is_orphan() { Self::Orphan } else { Self::Owned }
+        if self.is_orphan() {
+            Self::Orphan
+        } else {
+            Self::Owned
+        }
     }
 }
 
@@ -237,7 +255,10 @@ impl Entry {
 
     /// Keeps a decision whose IPAddress may still be created.
     pub(super) fn keep_late(&mut self, decision: Decision) {
-        let known = self.late.iter_mut().find(|late| late.is(&decision.request.uid, decision.block));
+        let known = self
+            .late
+            .iter_mut()
+            .find(|late| late.is(&decision.request.uid, decision.block));
         match known {
             Some(known) => {
                 known.unanswered.extend(decision.unanswered);
@@ -272,7 +293,9 @@ impl Entry {
         }
         let uid = self.claim.queued().map(|queued| &queued.request.uid);
         let is_next = |late: &Decision| !late.given_up && uid.is_none_or(|uid| *uid == late.request.uid);
-        let Some(index) = self.late.iter().rposition(is_next) else { return false };
+        let Some(index) = self.late.iter().rposition(is_next) else {
+            return false;
+        };
         self.claim = ClaimState::Decided(Box::new(self.late.remove(index)));
         true
     }
@@ -293,7 +316,9 @@ impl Entry {
             suspect: address.is_some_and(|address| matches!(address.ownership, Ownership::Suspect { .. })),
             orphan: address.is_some_and(|address| address.ownership.is_orphan()),
             unpublished: address.is_some_and(|address| address.unpublished),
-            held: record.filter(|record| record.is_held_back()).and_then(|record| record.deleted_at),
+            held: record
+                .filter(|record| record.is_held_back())
+                .and_then(|record| record.deleted_at),
             ..Keys::default()
         };
         let blocks = record.and_then(|record| record.block).into_iter();

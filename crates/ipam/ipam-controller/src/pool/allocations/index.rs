@@ -121,11 +121,21 @@ impl Index {
     /// The claims that wait for this block or for one that overlaps it.
     pub(super) fn blocked_on(&self, block: Block) -> Vec<Owner> {
         match block {
-            Block::Address(_) => self.blocked.get(&Some(block)).into_iter().flatten().cloned().collect(),
+            Block::Address(_) => self
+                .blocked
+                .get(&Some(block))
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
             Block::Prefix(_) => {
-                let overlapping =
-                    self.blocked.iter().filter(|(on, _)| on.is_some_and(|on| on.overlaps(block)));
-                overlapping.flat_map(|(_, owners)| owners.iter().cloned()).collect()
+                let overlapping = self
+                    .blocked
+                    .iter()
+                    .filter(|(on, _)| on.is_some_and(|on| on.overlaps(block)));
+                overlapping
+                    .flat_map(|(_, owners)| owners.iter().cloned())
+                    .collect()
             }
         }
     }

@@ -1,21 +1,26 @@
 //! Rebuilds the allocations: from a list of IPAddresses and the pending decisions, and when the spec of the pool
 //! changes.
 
-use std::collections::BTreeMap;
-use std::mem;
+use std::{collections::BTreeMap, mem};
 
 use jiff::Timestamp;
 use nephele_api::ipam::v1alpha2::{PENDING_MAX, PendingAllocation};
 use nephele_ipam::Owner;
 use tokio::time::Instant;
 
-use super::entry::{ClaimState, Decision, Entry, Queued, Request};
-use super::index::Index;
-use super::{Allocations, LATE_MAX, Meanwhile};
-use crate::address::Record;
-use crate::pool::PoolKey;
-use crate::pool::kinds::PoolSpec;
-use crate::pool::ranges::{Block, PoolRanges};
+use super::{
+    Allocations, LATE_MAX, Meanwhile,
+    entry::{ClaimState, Decision, Entry, Queued, Request},
+    index::Index,
+};
+use crate::{
+    address::Record,
+    pool::{
+        PoolKey,
+        kinds::PoolSpec,
+        ranges::{Block, PoolRanges},
+    },
+};
 
 /// While there are this many decisions, those of another process that have become IPAddresses are forgotten rather than
 /// kept until none of its requests can take effect any more: new claims need half of the room in the pool's status.
@@ -77,7 +82,9 @@ impl Allocations {
         for pending in pending {
             let namespace = pending.namespace.as_deref().unwrap_or(&pool.namespace);
             let owner = Owner::new(namespace, &pending.name);
-            let Some(block) = Block::read(pool.kind, &pending.address, pending.prefix) else { continue };
+            let Some(block) = Block::read(pool.kind, &pending.address, pending.prefix) else {
+                continue;
+            };
             let known = before.take(&owner, &pending.uid, block);
             // For decisions that this process wrote itself, its memory is newer than the status.
             let open =
@@ -96,12 +103,21 @@ impl Allocations {
 
     /// Forgets everything except the claims that wait. Claims with a decision wait again, at their position.
     fn forget(&mut self) -> Before {
-        let mut before = Before { built: self.built, ..Before::default() };
+        let mut before = Before {
+            built: self.built,
+            ..Before::default()
+        };
         let entries = mem::take(&mut self.entries);
         self.index = Index::default();
         self.contested.clear();
         self.ranges = None;
-        for (owner, Entry { address, claim, late, .. }) in entries {
+        for (
+            owner,
+            Entry {
+                address, claim, late, ..
+            },
+        ) in entries
+        {
             if let Some(address) = address.filter(|address| address.unpublished) {
                 before.unpublished.push((owner.clone(), address.record.uid));
             }
@@ -109,7 +125,10 @@ impl Allocations {
             let queued = match claim {
                 ClaimState::Decided(decision) => {
                     let request = decision.request.clone();
-                    let queued = Queued { request, first_asked: decision.first_asked };
+                    let queued = Queued {
+                        request,
+                        first_asked: decision.first_asked,
+                    };
                     decisions.push(*decision);
                     Some(queued)
                 }
@@ -177,10 +196,16 @@ impl Allocations {
         is_here: impl Fn(&Owner, &str) -> bool,
     ) {
         let is_suspect = |owner: &Owner, record: &Record| {
-            let known = record.claim_uid.as_deref().is_some_and(|uid| is_known(owner, uid));
+            let known = record
+                .claim_uid
+                .as_deref()
+                .is_some_and(|uid| is_known(owner, uid));
             record.is_managed() && record.deleted_at.is_none() && !known
         };
-        let records = self.entries.iter().filter_map(|(owner, entry)| Some((owner, entry.record()?)));
+        let records = self
+            .entries
+            .iter()
+            .filter_map(|(owner, entry)| Some((owner, entry.record()?)));
         let suspects: Vec<Owner> = records
             .filter(|(owner, record)| is_suspect(owner, record))
             .map(|(owner, _)| owner.clone())
@@ -212,7 +237,9 @@ impl Allocations {
         for owner in owners {
             let mut uids: Vec<Box<str>> = self.change(&owner, |entry| {
                 entry.abandoned = false;
-                let open = entry.decisions().filter(|decision| !decision.given_up || decision.is_expired());
+                let open = entry
+                    .decisions()
+                    .filter(|decision| !decision.given_up || decision.is_expired());
                 open.map(|decision| decision.request.uid.clone()).collect()
             });
             uids.sort();
@@ -264,7 +291,11 @@ impl Allocations {
             }
         }
         self.ranges = Some(ranges);
-        let contested = self.entries.keys().filter(|owner| self.has_earlier_rival(owner)).cloned();
+        let contested = self
+            .entries
+            .keys()
+            .filter(|owner| self.has_earlier_rival(owner))
+            .cloned();
         self.contested = contested.collect();
     }
 
@@ -279,8 +310,12 @@ impl Allocations {
     /// Empties the queue. The claims are reconciled, and report why they cannot be served.
     fn send_away(&mut self) {
         let waits = |entry: &Entry| entry.claim.queued().is_some();
-        let waiting: Vec<Owner> =
-            self.entries.iter().filter(|(_, entry)| waits(entry)).map(|(owner, _)| owner.clone()).collect();
+        let waiting: Vec<Owner> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| waits(entry))
+            .map(|(owner, _)| owner.clone())
+            .collect();
         for owner in waiting {
             self.withdraw(&owner);
             self.wake(&owner);
@@ -297,7 +332,14 @@ fn listed_decision(owner: &Owner, uid: &str, block: Block, ours: bool, now: Inst
         wanted: None,
         published: false,
     };
-    let mut decision = Decision::new(Queued { request, first_asked: now }, block, false);
+    let mut decision = Decision::new(
+        Queued {
+            request,
+            first_asked: now,
+        },
+        block,
+        false,
+    );
     decision.foreign = !ours;
     // The process that made the decision may have just sent the request to create the IPAddress.
     decision.unanswered.push(now + LATE_MAX);

@@ -4,8 +4,10 @@ use std::mem;
 
 use nephele_ipam::Owner;
 
-use super::Allocations;
-use super::entry::{ClaimState, KnownAddress, Ownership};
+use super::{
+    Allocations,
+    entry::{ClaimState, KnownAddress, Ownership},
+};
 use crate::address::Record;
 
 impl Allocations {
@@ -29,7 +31,11 @@ impl Allocations {
         let known = self.record(owner).is_some_and(|record| *record.uid == *uid);
         let awaited = self.gone.remove(uid);
         if let Some(meanwhile) = &mut self.meanwhile {
-            if meanwhile.shown.get(owner).is_some_and(|record| *record.uid == *uid) {
+            if meanwhile
+                .shown
+                .get(owner)
+                .is_some_and(|record| *record.uid == *uid)
+            {
                 meanwhile.shown.remove(owner);
             }
             meanwhile.gone.insert(uid.into());
@@ -69,7 +75,11 @@ impl Allocations {
             return;
         }
         self.change(owner, |entry| {
-            if let Some(address) = entry.address.as_mut().filter(|address| *address.record.uid == *uid) {
+            if let Some(address) = entry
+                .address
+                .as_mut()
+                .filter(|address| *address.record.uid == *uid)
+            {
                 address.unpublished = true;
             }
         });
@@ -104,7 +114,10 @@ impl Allocations {
 
     pub(super) fn insert(&mut self, owner: &Owner, record: Record) {
         let asks_again = self.change(owner, |entry| {
-            let known = entry.address.take().filter(|known| known.record.uid == record.uid);
+            let known = entry
+                .address
+                .take()
+                .filter(|known| known.record.uid == record.uid);
             let is_new = known.is_none();
             let mut unpublished = known.is_some_and(|known| known.unpublished);
             let mut ownership = Ownership::Owned;
@@ -112,8 +125,9 @@ impl Allocations {
                 ownership = Ownership::Owned.suspected();
             }
             // From now on the IPAddress takes the address that a decision had reserved.
-            let (created, kept) =
-                mem::take(&mut entry.late).into_iter().partition(|late| late.matches(&record));
+            let (created, kept) = mem::take(&mut entry.late)
+                .into_iter()
+                .partition(|late| late.matches(&record));
             entry.late = kept;
             let created: Vec<_> = created;
             for late in created {
@@ -139,7 +153,11 @@ impl Allocations {
                 ClaimState::TakingOver(queued) => entry.claim = ClaimState::TakingOver(queued),
                 ClaimState::Waiting { .. } | ClaimState::Blocked { .. } => asks_again = true,
             }
-            entry.address = Some(KnownAddress { record, unpublished, ownership });
+            entry.address = Some(KnownAddress {
+                record,
+                unpublished,
+                ownership,
+            });
             asks_again
         });
         if asks_again {

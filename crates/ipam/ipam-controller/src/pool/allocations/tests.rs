@@ -1,17 +1,23 @@
 use std::net::IpAddr;
 
-use nephele_api::ipam::PoolKind;
-use nephele_api::ipam::v1alpha2::{InClusterIPPoolSpec, PENDING_MAX, PendingAllocation};
-
+use nephele_api::ipam::{
+    PoolKind,
+    v1alpha2::{InClusterIPPoolSpec, PENDING_MAX, PendingAllocation},
+};
 use tokio::time::Instant;
 
 use super::*;
-use crate::address::Finalizers;
-use crate::pool::PoolKey;
-use crate::pool::kinds::PoolSpec;
+use crate::{
+    address::Finalizers,
+    pool::{PoolKey, kinds::PoolSpec},
+};
 
 fn key() -> PoolKey {
-    PoolKey { kind: PoolKind::InClusterIPPool, namespace: "ns".into(), name: "pool".into() }
+    PoolKey {
+        kind: PoolKind::InClusterIPPool,
+        namespace: "ns".into(),
+        name: "pool".into(),
+    }
 }
 
 fn spec(addresses: &str) -> PoolSpec {
@@ -37,7 +43,10 @@ fn request(name: &str, created: i64) -> Request {
 }
 
 fn wanting(name: &str, created: i64, address: &str) -> Request {
-    Request { wanted: Some(ip(address)), ..request(name, created) }
+    Request {
+        wanted: Some(ip(address)),
+        ..request(name, created)
+    }
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -59,7 +68,10 @@ fn record(name: &str, address: &str, version: u64) -> Record {
 /// A pool that was built from this list at version 100.
 fn built(addresses: &str, listed: &[(&str, &str)]) -> Allocations {
     let mut pool = Allocations::default();
-    let listed = listed.iter().map(|(name, address)| (owner(name), record(name, address, 50))).collect();
+    let listed = listed
+        .iter()
+        .map(|(name, address)| (owner(name), record(name, address, 50)))
+        .collect();
     pool.begin_rebuild();
     pool.rebuild(listed, 100, &[], &key(), true, Instant::now());
     pool.specify(&spec(addresses));
@@ -96,11 +108,16 @@ fn decide(pool: &mut Allocations) -> Vec<Owner> {
 }
 
 fn pending(pool: &Allocations) -> Vec<(String, String)> {
-    pool.pending(&key()).into_iter().map(|pending| (pending.name, pending.address)).collect()
+    pool.pending(&key())
+        .into_iter()
+        .map(|pending| (pending.name, pending.address))
+        .collect()
 }
 
 fn refused(message: &str) -> Answer {
-    Answer::Refused { message: message.into() }
+    Answer::Refused {
+        message: message.into(),
+    }
 }
 
 mod model;
@@ -127,7 +144,10 @@ fn what_could_not_be_written_is_free_again_and_asked_for_still() {
     choose(&mut pool);
     pool.unchoose();
     pool.check();
-    assert_eq!((pending(&pool), pool.counts().free, pool.waiting()), (vec![], 2, 1));
+    assert_eq!(
+        (pending(&pool), pool.counts().free, pool.waiting()),
+        (vec![], 2, 1)
+    );
     assert_eq!(decide(&mut pool), [owner("a")]);
     assert_eq!(granted(&mut pool, "a").as_deref(), Some("10.0.0.10"));
 }
@@ -141,7 +161,12 @@ fn a_decision_is_pending_until_its_ip_address_is_seen() {
     pool.applied(&owner("a"), record("a", "10.0.0.10", 101));
     assert_eq!(pending(&pool), []);
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Bound);
-    let counts = IPAddressCounts { total: 11, free: 10, used: 1, out_of_range: 0 };
+    let counts = IPAddressCounts {
+        total: 11,
+        free: 10,
+        used: 1,
+        out_of_range: 0,
+    };
     assert_eq!(pool.counts(), counts);
 }
 
@@ -188,7 +213,10 @@ fn a_wanted_address_is_waited_for_without_holding_up_others() {
     decide(&mut pool);
     let [taken, outside, other] = all(&mut pool);
     assert_eq!(taken, refused("address 10.0.0.12 is in use by ns/x"));
-    assert_eq!(outside, refused("address 10.0.9.9 cannot be allocated from the pool"));
+    assert_eq!(
+        outside,
+        refused("address 10.0.9.9 cannot be allocated from the pool")
+    );
     assert!(matches!(other, Answer::Granted { grant, .. } if grant.address == ip("10.0.0.15")));
     pool.deleted(&owner("x"), "uid-of-address-x");
     assert_eq!(decide(&mut pool), [owner("a")]);
@@ -217,7 +245,12 @@ fn old_news_of_the_watch_change_nothing() {
 
 #[test]
 fn what_happens_while_a_list_is_read_counts_more_than_the_list() {
-    let all = [("a", "10.0.0.10"), ("b", "10.0.0.11"), ("d", "10.0.0.13"), ("e", "10.0.0.14")];
+    let all = [
+        ("a", "10.0.0.10"),
+        ("b", "10.0.0.11"),
+        ("d", "10.0.0.13"),
+        ("e", "10.0.0.14"),
+    ];
     let mut pool = built("10.0.0.10-10.0.0.20", &all);
     pool.begin_rebuild();
     pool.released(&owner("a"), "uid-of-address-a");
@@ -251,7 +284,14 @@ fn what_another_process_decided_on_is_kept_and_told_only_when_it_is_written_agai
         assert_eq!(ask(&mut pool, request(name, created)), Answer::Queued);
     }
     pool.begin_rebuild();
-    pool.rebuild(vec![], 100, &[left("a", "uid-of-a", "10.0.0.10")], &key(), false, Instant::now());
+    pool.rebuild(
+        vec![],
+        100,
+        &[left("a", "uid-of-a", "10.0.0.10")],
+        &key(),
+        false,
+        Instant::now(),
+    );
     pool.specify(&spec("10.0.0.10-10.0.0.20"));
     assert!(pool.has_unwritten(|_, _| false));
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Queued);
@@ -263,14 +303,29 @@ fn what_another_process_decided_on_is_kept_and_told_only_when_it_is_written_agai
 #[test]
 fn what_another_process_decided_on_is_seen_through_by_an_ip_address_that_lost_its_claim() {
     // The IPAddress is held back, or its reference to the claim was removed by force.
-    let disowned = Record { claim_uid: None, ..record("gone", "10.0.0.10", 50) };
-    let by_hand = Record { owned_by_pool: false, ..disowned.clone() };
-    for (listed, still_pending) in [(disowned, vec![]), (by_hand, vec![("gone".into(), "10.0.0.10".into())])]
-    {
+    let disowned = Record {
+        claim_uid: None,
+        ..record("gone", "10.0.0.10", 50)
+    };
+    let by_hand = Record {
+        owned_by_pool: false,
+        ..disowned.clone()
+    };
+    for (listed, still_pending) in [
+        (disowned, vec![]),
+        (by_hand, vec![("gone".into(), "10.0.0.10".into())]),
+    ] {
         let mut pool = Allocations::default();
         pool.begin_rebuild();
         let left = [left("gone", "uid-of-gone", "10.0.0.10")];
-        pool.rebuild(vec![(owner("gone"), listed)], 100, &left, &key(), false, Instant::now());
+        pool.rebuild(
+            vec![(owner("gone"), listed)],
+            100,
+            &left,
+            &key(),
+            false,
+            Instant::now(),
+        );
         pool.specify(&spec("10.0.0.10-10.0.0.20"));
         pool.check();
         // Another request for the IPAddress may be on its way for some time.
@@ -285,11 +340,25 @@ fn what_another_process_decided_on_is_seen_through_by_an_ip_address_that_lost_it
 #[test]
 fn an_ip_address_that_cannot_be_read_or_exists_twice_is_told_and_stops_no_claim() {
     let mut pool = built("10.0.0.10-10.0.0.20", &[("a", "10.0.0.10"), ("b", "10.0.0.10")]);
-    pool.applied(&owner("m"), Record { block: None, ..record("m", "10.0.0.1", 101) });
+    pool.applied(
+        &owner("m"),
+        Record {
+            block: None,
+            ..record("m", "10.0.0.1", 101)
+        },
+    );
     pool.check();
     let troubles = pool.troubles();
-    assert_eq!((troubles.malformed.count, troubles.contested.first), (1, vec!["ns/b".to_owned()]));
-    let counts = IPAddressCounts { total: 11, free: 10, used: 3, out_of_range: 0 };
+    assert_eq!(
+        (troubles.malformed.count, troubles.contested.first),
+        (1, vec!["ns/b".to_owned()])
+    );
+    let counts = IPAddressCounts {
+        total: 11,
+        free: 10,
+        used: 3,
+        out_of_range: 0,
+    };
     assert_eq!(pool.counts(), counts);
     ask(&mut pool, request("c", 1));
     decide(&mut pool);
@@ -315,8 +384,16 @@ fn an_ip_address_made_by_hand_is_taken_over_unless_another_owner_has_its_address
     assert_eq!(choose(&mut pool), 1);
     // The address is pending, so no other process can decide on it before the IPAddress is taken over.
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.11".into())]);
-    let counts = IPAddressCounts { total: 11, free: 9, used: 3, out_of_range: 0 };
-    assert_eq!((ask(&mut pool, request("a", 1)), pool.counts()), (Answer::Queued, counts));
+    let counts = IPAddressCounts {
+        total: 11,
+        free: 9,
+        used: 3,
+        out_of_range: 0,
+    };
+    assert_eq!(
+        (ask(&mut pool, request("a", 1)), pool.counts()),
+        (Answer::Queued, counts)
+    );
     pool.persisted();
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::TakeOver);
     pool.applied(&owner("a"), record("a", "10.0.0.11", 102));
@@ -331,7 +408,10 @@ fn a_pool_that_is_closed_answers_at_once_and_keeps_none_waiting() {
     assert_eq!(ask(&mut pool, request("b", 1)), Answer::Queued);
     pool.close(Some(("Paused", "paused".into())));
     assert_eq!(pool.take_woken(), [owner("b")]);
-    let closed = Answer::Unavailable { reason: "Paused", message: "paused".into() };
+    let closed = Answer::Unavailable {
+        reason: "Paused",
+        message: "paused".into(),
+    };
     assert_eq!(ask(&mut pool, request("b", 1)), closed);
     // A bound IPAddress stays bound.
     assert_eq!(ask(&mut pool, request("a", 1)), Answer::Bound);
@@ -354,7 +434,10 @@ fn a_batch_is_bounded_and_so_is_what_is_pending() {
         pool.persisted();
         total += chosen;
     }
-    assert_eq!((total, pool.pending(&key()).len(), pool.waiting()), (PENDING_MAX, PENDING_MAX, 10));
+    assert_eq!(
+        (total, pool.pending(&key()).len(), pool.waiting()),
+        (PENDING_MAX, PENDING_MAX, 10)
+    );
 }
 
 #[test]
@@ -417,7 +500,12 @@ fn a_decision_outlives_a_late_ip_address_of_a_former_claim() {
     pool.check();
     // The reconcile of the claim may still create its IPAddress as soon as the late one is gone.
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.10".into())]);
-    let counts = IPAddressCounts { total: 3, free: 1, used: 2, out_of_range: 0 };
+    let counts = IPAddressCounts {
+        total: 3,
+        free: 1,
+        used: 2,
+        out_of_range: 0,
+    };
     assert_eq!(pool.counts(), counts);
     ask(&mut pool, request("b", 2));
     decide(&mut pool);
@@ -455,7 +543,10 @@ fn a_decision_of_another_process_outlives_a_late_ip_address_too() {
     assert_eq!(pool.take_abandoned(64), [(owner("a"), "uid-of-a".into())]);
     pool.drop_decision(&owner("a"), "uid-of-a");
     // The other process may have sent its request just before this process read its decision.
-    assert_eq!((pool.expire(now), pending(&pool).len(), pool.counts().free), (Some(now + LATE_MAX), 2, 0));
+    assert_eq!(
+        (pool.expire(now), pending(&pool).len(), pool.counts().free),
+        (Some(now + LATE_MAX), 2, 0)
+    );
     now += LATE_MAX;
     // The request may have arrived at the last moment: the management API is asked once more.
     assert_eq!((pool.expire(now), pending(&pool).len()), (None, 2));
@@ -471,20 +562,35 @@ fn a_late_ip_address_is_taken_over_only_once_that_is_decided_on() {
     ask(&mut pool, request("a", 1));
     decide(&mut pool);
     pool.applied(&owner("a"), late("a", "10.0.0.12"));
-    let unpublished = || Request { published: false, ..request("a", 1) };
+    let unpublished = || Request {
+        published: false,
+        ..request("a", 1)
+    };
     assert_eq!(ask(&mut pool, unpublished()), Answer::Queued);
     assert_eq!(choose(&mut pool), 1);
     let both = [("a".into(), "10.0.0.12".into()), ("a".into(), "10.0.0.10".into())];
-    assert_eq!((ask(&mut pool, unpublished()), pending(&pool)), (Answer::Queued, both.to_vec()));
+    assert_eq!(
+        (ask(&mut pool, unpublished()), pending(&pool)),
+        (Answer::Queued, both.to_vec())
+    );
     pool.persisted();
     assert_eq!(ask(&mut pool, unpublished()), Answer::TakeOver);
-    let taken_over = Record { claim_uid: Some("uid-of-a".into()), version: 102, ..late("a", "10.0.0.12") };
+    let taken_over = Record {
+        claim_uid: Some("uid-of-a".into()),
+        version: 102,
+        ..late("a", "10.0.0.12")
+    };
     pool.applied(&owner("a"), taken_over);
     // The first decision stays pending until the claim's status names the IPAddress that was taken over.
     assert_eq!(pending(&pool), [("a".into(), "10.0.0.10".into())]);
     pool.published(&owner("a"));
     pool.check();
-    let counts = IPAddressCounts { total: 3, free: 2, used: 1, out_of_range: 0 };
+    let counts = IPAddressCounts {
+        total: 3,
+        free: 2,
+        used: 1,
+        out_of_range: 0,
+    };
     assert_eq!((pending(&pool), pool.counts()), (vec![], counts));
 }
 
@@ -501,7 +607,10 @@ fn a_decision_for_a_claim_that_is_gone_does_not_keep_the_next_of_its_name_waitin
     // Both claims have the same name, so only one of them can have an IPAddress.
     assert_eq!(granted(&mut pool, "a").as_deref(), Some("10.0.0.10"));
     let uids = |pool: &Allocations| -> Vec<_> {
-        pool.pending(&key()).into_iter().map(|pending| pending.uid).collect()
+        pool.pending(&key())
+            .into_iter()
+            .map(|pending| pending.uid)
+            .collect()
     };
     assert_eq!(uids(&pool), ["uid-of-a", "uid-of-a-former-claim"]);
     pool.drop_decision(&owner("a"), "uid-of-a-former-claim");
@@ -528,7 +637,13 @@ fn the_address_of_a_refused_ip_address_stays_reserved_while_an_earlier_request_h
     // The first request takes effect after all. Its claim may be gone, so the IPAddress is a suspect.
     pool.applied(&a, record("a", "10.0.0.10", 101));
     pool.check();
-    assert_eq!((pool.take_suspects(64), pool.is_unpublished(&a, "uid-of-address-a")), (vec![a], true));
+    assert_eq!(
+        (
+            pool.take_suspects(64),
+            pool.is_unpublished(&a, "uid-of-address-a")
+        ),
+        (vec![a], true)
+    );
     assert_eq!(pool.troubles().contested.count, 0);
 }
 
@@ -567,7 +682,10 @@ fn an_ip_address_that_another_process_creates_a_second_time_is_taken_back() {
     // The claim is deleted, and its IPAddress with it. Then the first of two requests to create it takes effect.
     pool.released(&owner("a"), "uid-of-address-a");
     pool.deleted(&owner("a"), "uid-of-address-a");
-    let second = Record { uid: "uid-of-second-address-a".into(), ..record("a", "10.0.0.10", 103) };
+    let second = Record {
+        uid: "uid-of-second-address-a".into(),
+        ..record("a", "10.0.0.10", 103)
+    };
     pool.applied(&owner("a"), second);
     pool.check();
     assert_eq!(pool.take_suspects(64), [owner("a")]);
@@ -578,9 +696,14 @@ fn an_ip_address_that_another_process_creates_a_second_time_is_taken_back() {
 fn decisions_that_have_become_ip_addresses_leave_room_for_new_claims() {
     let names: Vec<_> = (0..PENDING_MAX).map(|n| format!("c{n}")).collect();
     let address = |n: usize| format!("10.0.{}.{}", n / 256, n % 256);
-    let listed = names.iter().enumerate().map(|(n, name)| (owner(name), record(name, &address(n), 50)));
-    let pending =
-        names.iter().enumerate().map(|(n, name)| left(name, &format!("uid-of-{name}"), &address(n)));
+    let listed = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| (owner(name), record(name, &address(n), 50)));
+    let pending = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| left(name, &format!("uid-of-{name}"), &address(n)));
     let listed = listed.collect();
     let pending = pending.collect::<Vec<_>>();
     let mut pool = Allocations::default();

@@ -5,12 +5,20 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn names(count: usize, first: &[&str]) -> Names {
-    Names { count, first: first.iter().map(|name| (*name).to_owned()).collect() }
+    Names {
+        count,
+        first: first.iter().map(|name| (*name).to_owned()).collect(),
+    }
 }
 
 fn report(free: i64, troubles: Troubles) -> Report {
     Report {
-        counts: IPAddressCounts { total: 10, free, used: 10 - free, out_of_range: 0 },
+        counts: IPAddressCounts {
+            total: 10,
+            free,
+            used: 10 - free,
+            out_of_range: 0,
+        },
         pending: Vec::new(),
         deleting: false,
         troubles,
@@ -32,16 +40,31 @@ fn expect(status: &str, reason: &str, message: &str) -> (String, String, String)
 #[test]
 fn a_pool_says_what_is_wrong_with_it() {
     assert_eq!(said(report(4, Troubles::default())), expect("True", "Ready", ""));
-    let waiting = Troubles { waiting: 2, ..Troubles::default() };
+    let waiting = Troubles {
+        waiting: 2,
+        ..Troubles::default()
+    };
     assert_eq!(said(report(0, Troubles::default())), expect("True", "Ready", ""));
     assert_eq!(
         said(report(0, waiting)),
         expect("False", "PoolExhausted", "No address is free, and 2 claims wait")
     );
-    let fault = Troubles { fault: "spec.prefix: bad".into(), ..Troubles::default() };
-    assert_eq!(said(report(0, fault)), expect("False", "InvalidConfiguration", "spec.prefix: bad"));
-    let deleting = Report { deleting: true, ..report(9, Troubles::default()) };
-    assert_eq!(said(deleting), expect("False", "Deleting", "Waiting for 1 address to be released"));
+    let fault = Troubles {
+        fault: "spec.prefix: bad".into(),
+        ..Troubles::default()
+    };
+    assert_eq!(
+        said(report(0, fault)),
+        expect("False", "InvalidConfiguration", "spec.prefix: bad")
+    );
+    let deleting = Report {
+        deleting: true,
+        ..report(9, Troubles::default())
+    };
+    assert_eq!(
+        said(deleting),
+        expect("False", "Deleting", "Waiting for 1 address to be released")
+    );
     let troubles = Troubles {
         malformed: names(1, &["ns/bad"]),
         contested: names(5, &["ns/a", "ns/b", "ns/c"]),
@@ -61,7 +84,12 @@ fn a_pool_says_what_is_wrong_with_it() {
 
 #[test]
 fn the_same_again_changes_nothing() {
-    let first = status(PoolStatus::default(), report(4, Troubles::default()), Some(3), at(1));
+    let first = status(
+        PoolStatus::default(),
+        report(4, Troubles::default()),
+        Some(3),
+        at(1),
+    );
     let second = status(first.clone(), report(4, Troubles::default()), Some(3), at(9));
     assert_eq!(first, second);
 }
@@ -72,9 +100,17 @@ fn the_condition_lasts_as_long_as_the_overlap() {
         overlaps: Some(others.iter().map(|other| (*other).to_owned()).collect()),
         ..report(4, Troubles::default())
     };
-    let told = status(PoolStatus::default(), overlapping(&["InClusterIPPool ns/b"]), None, at(1));
+    let told = status(
+        PoolStatus::default(),
+        overlapping(&["InClusterIPPool ns/b"]),
+        None,
+        at(1),
+    );
     let condition = conditions::find(&told.conditions, OVERLAPPING).expect("told");
-    assert_eq!(condition.message, "has addresses in common with InClusterIPPool ns/b");
+    assert_eq!(
+        condition.message,
+        "has addresses in common with InClusterIPPool ns/b"
+    );
     let over = status(told, overlapping(&[]), None, at(2));
     assert_eq!(conditions::find(&over.conditions, OVERLAPPING), None);
 }

@@ -1,7 +1,6 @@
 //! Leftovers of claims: decisions that no claim completes, IPAddresses that are held back, and orphans.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,10 +12,10 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::PoolTask;
-use crate::address::{Record, ReleaseResult, address_of_claim, create, is_answered, release_address};
-use crate::pool::allocations::Allocations;
-use crate::pool::kinds::PoolObject;
-use crate::pool::{Block, PoolKey, remaining};
+use crate::{
+    address::{Record, ReleaseResult, address_of_claim, create, is_answered, release_address},
+    pool::{Block, PoolKey, allocations::Allocations, kinds::PoolObject, remaining},
+};
 
 /// Until when Faults hold addresses back, by the names of the claims that had them.
 type Late = BTreeMap<Owner, (Option<Block>, jiff::Timestamp)>;
@@ -36,8 +35,11 @@ impl<K: PoolObject> PoolTask<K> {
         if self.pool.facts().paused {
             return;
         }
-        let done =
-            [self.complete_abandoned().await, self.release_held().await, self.look_for_orphans().await];
+        let done = [
+            self.complete_abandoned().await,
+            self.release_held().await,
+            self.look_for_orphans().await,
+        ];
         if done.contains(&false) {
             self.leftovers_retry_at = Some(Instant::now() + RETRY_AFTER);
         }
@@ -51,9 +53,15 @@ impl<K: PoolObject> PoolTask<K> {
         let late = self.late();
         let allocations = self.pool.allocations.lock();
         let left = if late.is_empty() {
-            allocations.held().next().map(|(since, _)| self.hold_left(since))?
+            allocations
+                .held()
+                .next()
+                .map(|(since, _)| self.hold_left(since))?
         } else {
-            let left = |(since, owner)| self.hold_left(since).max(self.late_left(&late, owner, &allocations));
+            let left = |(since, owner)| {
+                self.hold_left(since)
+                    .max(self.late_left(&late, owner, &allocations))
+            };
             allocations.held().map(left).min()?
         };
         // An IPAddress that is due and still exists could not be released, and waits for the next attempt.
@@ -63,7 +71,11 @@ impl<K: PoolObject> PoolTask<K> {
     fn hold_left(&self, since: jiff::Timestamp) -> Duration {
         let facts = self.pool.facts();
         // No claim will get the addresses of a pool that is being deleted, so nothing is held back.
-        let seconds = if facts.deleting { 0 } else { facts.grace_period_seconds };
+        let seconds = if facts.deleting {
+            0
+        } else {
+            facts.grace_period_seconds
+        };
         remaining(since, seconds, self.context.now())
     }
 
@@ -79,14 +91,18 @@ impl<K: PoolObject> PoolTask<K> {
         let its = late
             .get(owner)
             .filter(|(block, _)| *block == allocations.record(owner).and_then(|record| record.block));
-        its.map_or(Duration::ZERO, |(_, until)| remaining(*until, 0, self.context.now()))
+        its.map_or(Duration::ZERO, |(_, until)| {
+            remaining(*until, 0, self.context.now())
+        })
     }
 
     async fn release_held(&self) -> bool {
         let late = self.late();
         let due: Vec<(Owner, Record)> = {
             let allocations = self.pool.allocations.lock();
-            let due = allocations.held().take_while(|(since, _)| self.hold_left(*since).is_zero());
+            let due = allocations
+                .held()
+                .take_while(|(since, _)| self.hold_left(*since).is_zero());
             let due = due
                 .filter(|(_, owner)| late.is_empty() || self.late_left(&late, owner, &allocations).is_zero());
             due.take(LOOKED_AT_MAX)
@@ -134,7 +150,10 @@ impl<K: PoolObject> PoolTask<K> {
 
     async fn complete(&self, owner: &Owner, uid: &str) -> Result<(), kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
-        let claim = claims.get_opt(owner.name()).await?.filter(|claim| claim.uid().as_deref() == Some(uid));
+        let claim = claims
+            .get_opt(owner.name())
+            .await?
+            .filter(|claim| claim.uid().as_deref() == Some(uid));
         let grant = self.pool.allocations.lock().decided(owner, uid);
         let (Some(claim), Some(grant)) = (&claim, grant) else {
             // A process that is about to create the IPAddress finds no claim either, and deletes it again.
@@ -220,7 +239,9 @@ impl<K: PoolObject> PoolTask<K> {
     /// Whether no claim has the IPAddress or could take it over.
     async fn is_orphan(&self, owner: &Owner, record: &Record) -> Result<bool, kube::Error> {
         let claims = Api::<IPAddressClaim>::namespaced(self.context.client.clone(), owner.namespace());
-        let Some(claim) = claims.get_opt(owner.name()).await? else { return Ok(true) };
+        let Some(claim) = claims.get_opt(owner.name()).await? else {
+            return Ok(true);
+        };
         if claim.uid().as_deref() == record.claim_uid.as_deref() {
             return Ok(false);
         }
@@ -244,7 +265,11 @@ impl<K: PoolObject> PoolTask<K> {
             ..ObjectMeta::default()
         };
         self.context.events.publish(Event {
-            regarding: IPAddress { metadata: meta, ..IPAddress::default() }.object_ref(&()),
+            regarding: IPAddress {
+                metadata: meta,
+                ..IPAddress::default()
+            }
+            .object_ref(&()),
             severity: Severity::Warning,
             reason: "Orphaned",
             action: "Release",

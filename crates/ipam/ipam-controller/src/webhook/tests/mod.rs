@@ -58,13 +58,27 @@ where
     };
     let change = match ask {
         Ask::Create(pool) => Change::Create(read(pool)),
-        Ask::Update(old, new) => Change::Update { old: read(old), new: read(new) },
+        Ask::Update(old, new) => Change::Update {
+            old: read(old),
+            new: read(new),
+        },
         Ask::Delete(pool) => Change::Delete(read(pool)),
     };
     let namespace = kind.is_namespaced().then(|| NAMESPACE.to_owned());
     // As when a namespace is deleted: an API server does not name the object then.
-    let name = if matches!(change, Change::Delete(_)) { "" } else { "pool" }.to_owned();
-    let request = AdmissionRequest { name, namespace, user: "alice".to_owned(), dry_run: false, change };
+    let name = if matches!(change, Change::Delete(_)) {
+        ""
+    } else {
+        "pool"
+    }
+    .to_owned();
+    let request = AdmissionRequest {
+        name,
+        namespace,
+        user: "alice".to_owned(),
+        dry_run: false,
+        change,
+    };
     let in_use = in_use(&api.client(), kind, &request);
     let answer = decide(kind, request, &in_use).await;
     answer.map_err(|denial| (denial.code(), denial.message().to_owned()))
@@ -89,7 +103,12 @@ async fn existing(api: &ManagementApi, kind: PoolKind, resource: &ApiResource) -
         false => json!({ "addresses": ["10.0.0.10-10.0.0.20"], "prefix": 24 }),
     };
     let pool = DynamicObject::new("pool", resource).data(json!({ "spec": spec }));
-    pools.create(&PostParams::default(), &pool).await.expect("created").uid().expect("a uid")
+    pools
+        .create(&PostParams::default(), &pool)
+        .await
+        .expect("created")
+        .uid()
+        .expect("a uid")
 }
 
 /// Creates an IPAddress of the pool, as another program would.
@@ -105,16 +124,24 @@ async fn use_address(api: &ManagementApi, namespace: &str, kind: PoolKind, addre
     }))
     .expect("an address");
     let addresses: Api<IPAddress> = Api::namespaced(api.client(), namespace);
-    addresses.create(&PostParams::default(), &object).await.expect("created");
+    addresses
+        .create(&PostParams::default(), &object)
+        .await
+        .expect("created");
 }
 
 async fn free_all(api: &ManagementApi, namespace: &str) {
     let addresses: Api<IPAddress> = Api::namespaced(api.client(), namespace);
-    addresses.delete_collection(&DeleteParams::default(), &ListParams::default()).await.expect("deleted");
+    addresses
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .expect("deleted");
 }
 
 fn kinds(prefixes: bool) -> impl Iterator<Item = PoolKind> {
-    PoolKind::ALL.into_iter().filter(move |kind| kind.has_prefixes() == prefixes)
+    PoolKind::ALL
+        .into_iter()
+        .filter(move |kind| kind.has_prefixes() == prefixes)
 }
 
 const ALLOWED: Answer = Ok(Vec::new());
@@ -134,7 +161,11 @@ async fn a_pool_is_deleted_only_when_nothing_is_in_use_unless_an_annotation_says
         let delete = |annotations: Value| Ask::Delete(pool(&spec, &annotations));
         assert_eq!(ask(&api, kind, delete(json!({}))).await, ALLOWED, "{kind}");
         use_address(&api, NAMESPACE, kind, address, 64).await;
-        assert_eq!(ask(&api, kind, delete(json!({}))).await, refused, "W1, X13 {kind}");
+        assert_eq!(
+            ask(&api, kind, delete(json!({}))).await,
+            refused,
+            "W1, X13 {kind}"
+        );
         for annotation in [
             "ipam.cluster.x-k8s.io/skip-validate-delete-webhook",
             "clusterctl.cluster.x-k8s.io/delete-for-move",
@@ -142,23 +173,46 @@ async fn a_pool_is_deleted_only_when_nothing_is_in_use_unless_an_annotation_says
             let asked = ask(&api, kind, delete(json!({ annotation: "" }))).await;
             assert_eq!(asked, ALLOWED, "W3, X14, E12 {kind} {annotation}");
         }
-        assert_eq!(ask(&api, kind, delete(json!({ "other": "" }))).await, refused, "{kind}");
+        assert_eq!(
+            ask(&api, kind, delete(json!({ "other": "" }))).await,
+            refused,
+            "{kind}"
+        );
         free_all(&api, NAMESPACE).await;
-        assert_eq!(ask(&api, kind, delete(json!({}))).await, ALLOWED, "W1, X13 {kind}");
+        assert_eq!(
+            ask(&api, kind, delete(json!({}))).await,
+            ALLOWED,
+            "W1, X13 {kind}"
+        );
         // An IPAddress of a pool of the same name but of another kind.
         for other in PoolKind::ALL.into_iter().filter(|other| *other != kind) {
-            let other_address = if other.has_prefixes() { "fd00::" } else { "10.0.0.10" };
+            let other_address = if other.has_prefixes() {
+                "fd00::"
+            } else {
+                "10.0.0.10"
+            };
             use_address(&api, NAMESPACE, other, other_address, 64).await;
-            assert_eq!(ask(&api, kind, delete(json!({}))).await, ALLOWED, "{kind} {other}");
+            assert_eq!(
+                ask(&api, kind, delete(json!({}))).await,
+                ALLOWED,
+                "{kind} {other}"
+            );
             free_all(&api, NAMESPACE).await;
         }
         // An IPAddress of a pool of the same name and kind in another namespace.
         let elsewhere =
             serde_json::from_value(json!({ "metadata": { "name": "elsewhere" } })).expect("a namespace");
         let namespaces: Api<Namespace> = Api::all(api.client());
-        namespaces.create(&PostParams::default(), &elsewhere).await.expect("created");
+        namespaces
+            .create(&PostParams::default(), &elsewhere)
+            .await
+            .expect("created");
         use_address(&api, "elsewhere", kind, address, 64).await;
-        let expected = if kind.is_namespaced() { ALLOWED } else { refused.clone() };
+        let expected = if kind.is_namespaced() {
+            ALLOWED
+        } else {
+            refused.clone()
+        };
         assert_eq!(ask(&api, kind, delete(json!({}))).await, expected, "{kind}");
     }
 }
@@ -176,7 +230,10 @@ fn paths_are_those_of_the_in_cluster_provider() {
         "/validate-ipam-cluster-x-k8s-io-v1alpha2-inclusterippool",
         "/validate-ipam-cluster-x-k8s-io-v1alpha2-inclusterprefixpool",
     ];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let client = runtime.block_on(async { ManagementApi::start().client() });
     let webhook = register(Webhook::new(), &client);
     assert_eq!(webhook.paths().collect::<Vec<_>>(), api_paths);
@@ -186,8 +243,14 @@ fn paths_are_those_of_the_in_cluster_provider() {
 fn an_absent_or_zero_length_is_the_default() {
     for (spec, expected) in [
         (json!({}), json!({ "allocationPrefixLength": 64 })),
-        (json!({ "allocationPrefixLength": 0 }), json!({ "allocationPrefixLength": 64 })),
-        (json!({ "allocationPrefixLength": 56 }), json!({ "allocationPrefixLength": 56 })),
+        (
+            json!({ "allocationPrefixLength": 0 }),
+            json!({ "allocationPrefixLength": 64 }),
+        ),
+        (
+            json!({ "allocationPrefixLength": 56 }),
+            json!({ "allocationPrefixLength": 56 }),
+        ),
     ] {
         let mut object = json!({ "spec": spec });
         fill_in_length(&mut object);
@@ -208,10 +271,24 @@ async fn a_pool_that_is_gone_may_be_deleted() {
     let change = Change::Delete(serde_json::from_value::<InClusterIPPool>(gone).expect("a pool"));
     let name = "pool".to_owned();
     let namespace = Some(NAMESPACE.to_owned());
-    let request = AdmissionRequest { name, namespace, user: String::new(), dry_run: false, change };
+    let request = AdmissionRequest {
+        name,
+        namespace,
+        user: String::new(),
+        dry_run: false,
+        change,
+    };
     let in_use = in_use(&api.client(), kind, &request);
-    assert!(matches!(in_use.any(Some("gone")).await, Err(LookError::OtherPool)));
-    assert_eq!(decide(kind, request, &in_use).await.map_err(|denial| denial.code()), Ok(vec![]));
+    assert!(matches!(
+        in_use.any(Some("gone")).await,
+        Err(LookError::OtherPool)
+    ));
+    assert_eq!(
+        decide(kind, request, &in_use)
+            .await
+            .map_err(|denial| denial.code()),
+        Ok(vec![])
+    );
 }
 
 /// An unknown caller costs one request and learns nothing, whatever is in use.
@@ -239,9 +316,18 @@ async fn a_review_that_does_not_know_the_pool_is_answered_without_a_list() {
     ] {
         let resource = resource.clone();
         let namespace = Some(NAMESPACE.to_owned());
-        let in_use = InUse { client: client.clone(), kind, resource, namespace, name: name.to_owned() };
+        let in_use = InUse {
+            client: client.clone(),
+            kind,
+            resource,
+            namespace,
+            name: name.to_owned(),
+        };
         assert_eq!(in_use.any(uid).await.map_err(drop), expected, "{name} {uid:?}");
-        let lists = take(&mut *asked.lock()).iter().filter(|path| path.ends_with("/ipaddresses")).count();
+        let lists = take(&mut *asked.lock())
+            .iter()
+            .filter(|path| path.ends_with("/ipaddresses"))
+            .count();
         assert_eq!(lists, usize::from(expected.is_ok()), "{name} {uid:?}");
     }
 }

@@ -20,16 +20,36 @@ fn plain(spec: &Value) -> Value {
 #[tokio::test]
 async fn bad_pools_are_refused_with_their_field() {
     let rows = [
-        ("X1", json!({}), "spec.prefixes: Invalid value: []: prefixes is required"),
+        (
+            "X1",
+            json!({}),
+            "spec.prefixes: Invalid value: []: prefixes is required",
+        ),
         (
             "X2",
             spec(&["fd00::1"], &json!({})),
             r#"spec.prefixes: Invalid value: "fd00::1": provided entry is not a valid IPv6 CIDR"#,
         ),
-        ("X3", spec(&["fd00::1/64"], &json!({})), "CIDR must be network-aligned"),
-        ("X4", spec(&["fd00::/65"], &json!({})), "CIDR prefix length must be <= allocationPrefixLength (64)"),
-        ("X5", spec(&["10.0.0.0/24"], &json!({})), "only IPv6 prefixes are supported"),
-        ("X6", spec(&["fd00::/64"], &json!({ "gateway": "10.0.0.1" })), "provided gateway must be IPv6"),
+        (
+            "X3",
+            spec(&["fd00::1/64"], &json!({})),
+            "CIDR must be network-aligned",
+        ),
+        (
+            "X4",
+            spec(&["fd00::/65"], &json!({})),
+            "CIDR prefix length must be <= allocationPrefixLength (64)",
+        ),
+        (
+            "X5",
+            spec(&["10.0.0.0/24"], &json!({})),
+            "only IPv6 prefixes are supported",
+        ),
+        (
+            "X6",
+            spec(&["fd00::/64"], &json!({ "gateway": "10.0.0.1" })),
+            "provided gateway must be IPv6",
+        ),
         (
             "X7",
             spec(&["fd00::/64"], &json!({ "excludedPrefixes": ["10.0.0.1"] })),
@@ -61,11 +81,19 @@ async fn good_pools_are_taken() {
     let api = ManagementApi::start();
     for kind in kinds(true) {
         let two = spec(&["fd00::/64", "fd01::/64"], &json!({}));
-        assert_eq!(ask(&api, kind, Ask::Create(plain(&two))).await, ALLOWED, "X8 {kind}");
+        assert_eq!(
+            ask(&api, kind, Ask::Create(plain(&two))).await,
+            ALLOWED,
+            "X8 {kind}"
+        );
         for length in [56, 96, 128, 64] {
             let spec = spec(&["fd00::/48"], &json!({ "allocationPrefixLength": length }));
             let asked = ask(&api, kind, Ask::Create(plain(&spec))).await;
-            let warnings = if length == 128 { vec![LIKE_AN_ADDRESS.to_owned()] } else { Vec::new() };
+            let warnings = if length == 128 {
+                vec![LIKE_AN_ADDRESS.to_owned()]
+            } else {
+                Vec::new()
+            };
             assert_eq!(asked, Ok(warnings), "X9-12 {kind} {length}");
         }
     }
@@ -74,12 +102,27 @@ async fn good_pools_are_taken() {
 #[tokio::test]
 async fn allocated_prefixes_stay_allocatable() {
     let refused = |base: &str| -> Answer {
-        Err((400, format!("existing allocations become non-allocatable: [{base}]")))
+        Err((
+            400,
+            format!("existing allocations become non-allocatable: [{base}]"),
+        ))
     };
     for kind in kinds(true) {
         let rows = [
-            ("X15", "fd00::", "fd00::/62", spec(&["fd00:0:0:1::/64"], &json!({})), refused("fd00::")),
-            ("X16", "fd10::", "fd10::/62", spec(&["fd10:0:0:1::/64"], &json!({})), refused("fd10::")),
+            (
+                "X15",
+                "fd00::",
+                "fd00::/62",
+                spec(&["fd00:0:0:1::/64"], &json!({})),
+                refused("fd00::"),
+            ),
+            (
+                "X16",
+                "fd10::",
+                "fd10::/62",
+                spec(&["fd10:0:0:1::/64"], &json!({})),
+                refused("fd10::"),
+            ),
             (
                 "X17",
                 "fd20::",
@@ -102,7 +145,11 @@ async fn allocated_prefixes_stay_allocatable() {
             let api = ManagementApi::start();
             use_address(&api, NAMESPACE, kind, used, 64).await;
             let old = plain(&spec(&[old], &json!({})));
-            assert_eq!(ask(&api, kind, Ask::Update(old, plain(&new))).await, expected, "{row} {kind}");
+            assert_eq!(
+                ask(&api, kind, Ask::Update(old, plain(&new))).await,
+                expected,
+                "{row} {kind}"
+            );
         }
     }
 }
@@ -110,14 +157,27 @@ async fn allocated_prefixes_stay_allocatable() {
 #[tokio::test]
 async fn the_length_is_set_once() {
     let api = ManagementApi::start();
-    let of_length = |length: i32| plain(&spec(&["fd00::/48"], &json!({ "allocationPrefixLength": length })));
+    let of_length = |length: i32| {
+        plain(&spec(
+            &["fd00::/48"],
+            &json!({ "allocationPrefixLength": length }),
+        ))
+    };
     for kind in kinds(true) {
         let asked = ask(&api, kind, Ask::Update(of_length(56), of_length(64))).await;
-        assert_eq!(asked, Err((400, "spec.allocationPrefixLength is immutable".to_owned())), "X18 {kind}");
+        assert_eq!(
+            asked,
+            Err((400, "spec.allocationPrefixLength is immutable".to_owned())),
+            "X18 {kind}"
+        );
         // A missing length, zero and the default are the same.
         let unset = plain(&spec(&["fd00::/48"], &json!({})));
         for same in [of_length(0), of_length(64)] {
-            assert_eq!(ask(&api, kind, Ask::Update(unset.clone(), same)).await, ALLOWED, "{kind}");
+            assert_eq!(
+                ask(&api, kind, Ask::Update(unset.clone(), same)).await,
+                ALLOWED,
+                "{kind}"
+            );
         }
     }
 }
@@ -133,8 +193,16 @@ async fn prefixes_of_single_addresses_are_warned_of() {
         let update = |prefix: &str, old: &Value, new: &Value| {
             Ask::Update(plain(&spec(&[prefix], old)), plain(&spec(&[prefix], new)))
         };
-        assert_eq!(ask(&api, kind, create("fd40::/64", &with_gateway)).await, both, "X20 {kind}");
-        assert_eq!(ask(&api, kind, update("fd40::/64", &single, &with_gateway)).await, both, "X21 {kind}");
+        assert_eq!(
+            ask(&api, kind, create("fd40::/64", &with_gateway)).await,
+            both,
+            "X20 {kind}"
+        );
+        assert_eq!(
+            ask(&api, kind, update("fd40::/64", &single, &with_gateway)).await,
+            both,
+            "X21 {kind}"
+        );
         assert_eq!(
             ask(&api, kind, create("fd50::/64", &json!({ "gateway": "fd51::1" }))).await,
             ALLOWED,
@@ -143,7 +211,11 @@ async fn prefixes_of_single_addresses_are_warned_of() {
         let added = update("fd50::/64", &json!({}), &json!({ "gateway": "fd51::1" }));
         assert_eq!(ask(&api, kind, added).await, ALLOWED, "X23 {kind}");
         let first: Answer = Ok(vec![LIKE_AN_ADDRESS.to_owned()]);
-        assert_eq!(ask(&api, kind, create("fd60::/64", &single)).await, first, "X24 {kind}");
+        assert_eq!(
+            ask(&api, kind, create("fd60::/64", &single)).await,
+            first,
+            "X24 {kind}"
+        );
     }
 }
 

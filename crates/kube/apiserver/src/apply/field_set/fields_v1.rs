@@ -4,8 +4,7 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::super::path_element::PathElement;
-use super::{FieldSet, Node};
+use super::{super::path_element::PathElement, FieldSet, Node};
 use crate::depth::DEPTH_MAX;
 
 const SELF: &str = ".";
@@ -53,7 +52,10 @@ impl FieldSet {
 fn read_node(value: &Value, levels: usize) -> Result<Node, FieldsError> {
     let levels = levels.checked_sub(1).ok_or(FieldsError::TooDeep)?;
     let map = value.as_object().ok_or(FieldsError::NoObject)?;
-    let mut node = Node { contained: map.contains_key(SELF), below: FieldSet::default() };
+    let mut node = Node {
+        contained: map.contains_key(SELF),
+        below: FieldSet::default(),
+    };
     for (name, value) in map.iter().filter(|(name, _)| *name != SELF) {
         match PathElement::read(name) {
             None => return Err(FieldsError::Step(name.chars().take(64).collect())),

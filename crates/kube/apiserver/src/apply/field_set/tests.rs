@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::path_element::PathElement;
-use super::*;
+use super::{super::path_element::PathElement, *};
 
 /// Steps of all kinds, few enough that sets overlap.
 fn step() -> impl Strategy<Value = PathElement> {
@@ -58,10 +57,18 @@ fn malformed_set_is_refused() {
     let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({ "f:a": inner }));
     assert!(FieldSet::read(&deep(99)).is_ok());
     assert_eq!(FieldSet::read(&deep(100)), Err(FieldsError::TooDeep));
-    for value in [json!([]), json!(null), json!({"f:a": 1}), json!({"f:a": {"f:b": []}})] {
+    for value in [
+        json!([]),
+        json!(null),
+        json!({"f:a": 1}),
+        json!({"f:a": {"f:b": []}}),
+    ] {
         assert_eq!(FieldSet::read(&value), Err(FieldsError::NoObject), "{value}");
     }
-    assert_eq!(FieldSet::read(&json!({"a": {}})), Err(FieldsError::Step("a".to_owned())));
+    assert_eq!(
+        FieldSet::read(&json!({"a": {}})),
+        Err(FieldsError::Step("a".to_owned()))
+    );
 }
 
 #[test]

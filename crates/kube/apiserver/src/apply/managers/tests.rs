@@ -1,7 +1,6 @@
 use serde_json::json;
 
-use super::super::path_element::PathElement;
-use super::*;
+use super::{super::path_element::PathElement, *};
 
 fn entry(manager: &str, operation: &str, time: Option<&str>) -> Value {
     let mut entry = json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
@@ -13,7 +12,12 @@ fn entry(manager: &str, operation: &str, time: Option<&str>) -> Value {
 }
 
 fn names(value: &Value) -> Vec<&str> {
-    value.as_array().unwrap().iter().map(|entry| entry["manager"].as_str().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["manager"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -46,7 +50,10 @@ fn time_is_read_with_any_offset_and_written_in_utc() {
     let written = Managers::read(&sent).unwrap().write().unwrap();
     assert_eq!(written[0]["time"], "2020-01-01T00:00:00Z");
     assert!(are_same_but_for_times(&sent, &json!([entry("a", "Apply", None)])));
-    assert!(!are_same_but_for_times(&sent, &json!([entry("b", "Apply", None)])));
+    assert!(!are_same_but_for_times(
+        &sent,
+        &json!([entry("b", "Apply", None)])
+    ));
 }
 
 #[test]
@@ -54,7 +61,13 @@ fn empty_lists_and_entries_are_a_reset() {
     for value in [json!([]), json!([{}]), json!([{"manager": null}])] {
         assert!(is_reset(&value), "{value}");
     }
-    for value in [json!(null), json!([{}, {}]), json!([entry("a", "Apply", None)]), json!({}), json!([[]])] {
+    for value in [
+        json!(null),
+        json!([{}, {}]),
+        json!([entry("a", "Apply", None)]),
+        json!({}),
+        json!([[]]),
+    ] {
         assert!(!is_reset(&value), "{value}");
     }
 }
@@ -77,18 +90,45 @@ fn oldest_updates_are_joined() {
     for index in 0..12 {
         let id = ManagerId::new(Operation::Update, &format!("m{index:02}"), "v1", "");
         let fields = field(format!("f{index}"));
-        managers.put(id, Managed { api_version: "v1".to_owned(), time: time(index), fields });
+        managers.put(
+            id,
+            Managed {
+                api_version: "v1".to_owned(),
+                time: time(index),
+                fields,
+            },
+        );
     }
     managers.join_old_updates();
     let written = managers.write().unwrap();
-    let expected = ["ancient-changes", "m03", "m04", "m05", "m06", "m07", "m08", "m09", "m10", "m11"];
+    let expected = [
+        "ancient-changes",
+        "m03",
+        "m04",
+        "m05",
+        "m06",
+        "m07",
+        "m08",
+        "m09",
+        "m10",
+        "m11",
+    ];
     assert_eq!(names(&written), expected);
-    assert_eq!(written[0]["fieldsV1"], json!({"f:f0": {}, "f:f1": {}, "f:f2": {}}));
+    assert_eq!(
+        written[0]["fieldsV1"],
+        json!({"f:f0": {}, "f:f1": {}, "f:f2": {}})
+    );
     assert_eq!(written[0]["time"], "1970-01-01T00:00:02Z");
     // One more: the bucket takes the oldest of the others.
     let id = ManagerId::new(Operation::Update, "m12", "v1", "");
-    managers
-        .put(id, Managed { api_version: "v1".to_owned(), time: time(12), fields: field("f12".to_owned()) });
+    managers.put(
+        id,
+        Managed {
+            api_version: "v1".to_owned(),
+            time: time(12),
+            fields: field("f12".to_owned()),
+        },
+    );
     managers.join_old_updates();
     assert_eq!(names(&managers.write().unwrap())[..2], ["ancient-changes", "m04"]);
     assert_eq!(managers.0.len(), 10);

@@ -1,5 +1,4 @@
-use proptest::prelude::*;
-use proptest::sample::Index;
+use proptest::{prelude::*, sample::Index};
 use serde_json::json;
 
 use super::*;
@@ -9,10 +8,21 @@ fn operations_apply_whole_or_not_at_all() {
     let current = json!({"a": 1});
     let patched = json_patch(&current, br#"[{"op": "add", "path": "/b", "value": 2}]"#).unwrap();
     assert_eq!(patched, json!({"a": 1, "b": 2}));
-    let failed = json_patch(&current, br#"[{"op": "remove", "path": "/a"}, {"op": "remove", "path": "/c"}]"#);
-    let PatchError::DoesNotApply(failed) = failed.unwrap_err() else { panic!("it is the second that fails") };
-    assert_eq!(failed.to_string(), "operation '/1' failed at path '/c': path is invalid");
-    assert!(matches!(json_patch(&current, b"{"), Err(PatchError::Malformed(_))));
+    let failed = json_patch(
+        &current,
+        br#"[{"op": "remove", "path": "/a"}, {"op": "remove", "path": "/c"}]"#,
+    );
+    let PatchError::DoesNotApply(failed) = failed.unwrap_err() else {
+        panic!("it is the second that fails")
+    };
+    assert_eq!(
+        failed.to_string(),
+        "operation '/1' failed at path '/c': path is invalid"
+    );
+    assert!(matches!(
+        json_patch(&current, b"{"),
+        Err(PatchError::Malformed(_))
+    ));
 }
 
 #[test]
@@ -46,17 +56,26 @@ type Path = Vec<String>;
 fn places(value: &Value, here: &Path, all: &mut Vec<Path>) {
     all.push(here.clone());
     let mut child = |name: String, value: &Value| {
-        places(value, &[here.as_slice(), std::slice::from_ref(&name)].concat(), all);
+        places(
+            value,
+            &[here.as_slice(), std::slice::from_ref(&name)].concat(),
+            all,
+        );
     };
     match value {
         Value::Object(map) => map.iter().for_each(|(name, value)| child(name.clone(), value)),
-        Value::Array(list) => list.iter().enumerate().for_each(|(at, value)| child(at.to_string(), value)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(at, value)| child(at.to_string(), value)),
         _ => {}
     }
 }
 
 fn read(value: &Value, path: &[String]) -> Option<Value> {
-    let Some((first, rest)) = path.split_first() else { return Some(value.clone()) };
+    let Some((first, rest)) = path.split_first() else {
+        return Some(value.clone());
+    };
     match value {
         Value::Object(map) => read(map.get(first)?, rest),
         Value::Array(list) => read(list.get(first.parse::<usize>().ok()?)?, rest),
@@ -65,15 +84,25 @@ fn read(value: &Value, path: &[String]) -> Option<Value> {
 }
 
 fn put(value: Value, path: &[String], new: Value) -> Option<Value> {
-    let Some((first, rest)) = path.split_first() else { return Some(new) };
+    let Some((first, rest)) = path.split_first() else {
+        return Some(new);
+    };
     match value {
         Value::Object(mut map) => {
-            let inner = if rest.is_empty() { new } else { put(map.remove(first)?, rest, new)? };
+            let inner = if rest.is_empty() {
+                new
+            } else {
+                put(map.remove(first)?, rest, new)?
+            };
             map.insert(first.clone(), inner);
             Some(Value::Object(map))
         }
         Value::Array(mut list) => {
-            let at = if first == "-" { list.len() } else { first.parse().ok()? };
+            let at = if first == "-" {
+                list.len()
+            } else {
+                first.parse().ok()?
+            };
             if rest.is_empty() {
                 let tail = list.split_off_checked(at)?;
                 list.push(new);
@@ -133,7 +162,11 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
         let mut path = pick(index);
         match read(value, &path) {
             Some(Value::Array(list)) => {
-                path.push(if name.len() > 1 { "-".to_owned() } else { list.len().to_string() });
+                path.push(if name.len() > 1 {
+                    "-".to_owned()
+                } else {
+                    list.len().to_string()
+                });
             }
             Some(Value::Object(_)) => path.push(name.to_owned()),
             _ => {}
@@ -141,7 +174,9 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
         path
     };
     let pointer = |path: &Path| {
-        path.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect::<String>()
+        path.iter()
+            .map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")))
+            .collect::<String>()
     };
     match step {
         Step::Add(index, name, new) => {
@@ -151,13 +186,23 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
         }
         Step::Remove(index) => {
             let path = pick(index);
-            (json!({"op": "remove", "path": pointer(&path)}), take(value.clone(), &path))
+            (
+                json!({"op": "remove", "path": pointer(&path)}),
+                take(value.clone(), &path),
+            )
         }
         Step::Replace(index, new) => {
             let path = pick(index);
             let operation = json!({"op": "replace", "path": pointer(&path), "value": new});
-            let without = if path.is_empty() { Some(Value::Null) } else { take(value.clone(), &path) };
-            (operation, without.and_then(|without| put(without, &path, new.clone())))
+            let without = if path.is_empty() {
+                Some(Value::Null)
+            } else {
+                take(value.clone(), &path)
+            };
+            (
+                operation,
+                without.and_then(|without| put(without, &path, new.clone())),
+            )
         }
         Step::Move(from, index, name) => {
             let from = pick(from);
@@ -172,7 +217,10 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
             let from = pick(from);
             let path = within(index, name);
             let operation = json!({"op": "copy", "from": pointer(&from), "path": pointer(&path)});
-            (operation, read(value, &from).and_then(|copied| put(value.clone(), &path, copied)))
+            (
+                operation,
+                read(value, &from).and_then(|copied| put(value.clone(), &path, copied)),
+            )
         }
         Step::Test(index) => {
             let path = pick(index);
@@ -187,8 +235,11 @@ fn model(value: &Value, step: &Step) -> (Value, Option<Value>) {
 }
 
 fn tree() -> impl Strategy<Value = Value> {
-    let leaf =
-        prop_oneof![Just(json!(null)), any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from)];
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (0..3).prop_map(Value::from)
+    ];
     leaf.prop_recursive(4, 20, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

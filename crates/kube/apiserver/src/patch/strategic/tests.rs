@@ -11,7 +11,12 @@ fn patches_merge_as_they_do_on_a_real_server() {
     for case in cases {
         let text = |field: &str| case[field].as_str().unwrap();
         let merged = strategic_merge(&case["current"], &case["patch"], text("group"), text("kind"));
-        assert_eq!(merged.ok(), case.get("expected").map(without_nulls), "{}", text("name"));
+        assert_eq!(
+            merged.ok(),
+            case.get("expected").map(without_nulls),
+            "{}",
+            text("name")
+        );
     }
 }
 
@@ -20,7 +25,11 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let fields = map.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(fields.map(|(field, value)| (field.clone(), without_nulls(value))).collect())
+            Value::Object(
+                fields
+                    .map(|(field, value)| (field.clone(), without_nulls(value)))
+                    .collect(),
+            )
         }
         Value::Array(items) => items.iter().map(without_nulls).collect(),
         other => other.clone(),
@@ -29,8 +38,12 @@ fn without_nulls(value: &Value) -> Value {
 
 #[test]
 fn custom_kinds_are_refused() {
-    let refused =
-        strategic_merge(&json!({}), &json!({}), "infrastructure.cluster.x-k8s.io", "InMemoryMachine");
+    let refused = strategic_merge(
+        &json!({}),
+        &json!({}),
+        "infrastructure.cluster.x-k8s.io",
+        "InMemoryMachine",
+    );
     assert!(matches!(refused, Err(PatchError::Unsupported(kind)) if kind == "InMemoryMachine"));
 }
 
@@ -49,7 +62,10 @@ fn broken_patches_are_malformed() {
     let current = json!({"metadata": {"finalizers": ["a"]}, "spec": {"containers": [{"name": "a"}]}});
     for patch in patches {
         let error = strategic_merge(&current, &patch, "", "Pod").expect_err("it is broken");
-        assert!(matches!(error, PatchError::Malformed(_) | PatchError::Directive(_)), "{patch}: {error}");
+        assert!(
+            matches!(error, PatchError::Malformed(_) | PatchError::Directive(_)),
+            "{patch}: {error}"
+        );
     }
 }
 
@@ -76,7 +92,10 @@ fn tree() -> impl Strategy<Value = Value> {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             proptest::collection::vec((name, inner), 0..4).prop_map(|fields| Value::Object(
-                fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect()
+                fields
+                    .into_iter()
+                    .map(|(field, value)| (field.to_owned(), value))
+                    .collect()
             ))
         ]
     })
@@ -85,7 +104,10 @@ fn tree() -> impl Strategy<Value = Value> {
 fn containers() -> impl Strategy<Value = Vec<Value>> {
     let names = prop::sample::subsequence(vec!["a", "b", "c", "d", "e"], 0..=5).prop_shuffle();
     (names, any::<u8>()).prop_map(|(names, image)| {
-        names.into_iter().map(|name| json!({"name": name, "image": format!("i{image}")})).collect()
+        names
+            .into_iter()
+            .map(|name| json!({"name": name, "image": format!("i{image}")}))
+            .collect()
     })
 }
 

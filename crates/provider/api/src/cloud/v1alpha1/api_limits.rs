@@ -4,8 +4,7 @@ use nephele_model::GoDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
-use crate::start_up::DURATION_PATTERN;
+use crate::{schema, start_up::DURATION_PATTERN};
 
 /// How often the API of a cloud may be called, and how soon reads show what was created. Changes take effect at once.
 /// Times are real ones and do not follow the cloud's clock.

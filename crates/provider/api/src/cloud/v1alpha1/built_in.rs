@@ -20,9 +20,15 @@ pub(crate) fn built_in_instance_types() -> Vec<InstanceType> {
         plain("medium", 4, "8Gi", "0.1", "0.03"),
         plain("large", 8, "16Gi", "0.2", "0.06"),
         plain("xlarge", 16, "64Gi", "0.5", "0.15"),
-        InstanceType { architecture: "arm64".to_owned(), ..plain("medium-arm64", 4, "8Gi", "0.08", "0.024") },
         InstanceType {
-            gpu: Some(Gpu { count: 1, resource: String::new() }),
+            architecture: "arm64".to_owned(),
+            ..plain("medium-arm64", 4, "8Gi", "0.08", "0.024")
+        },
+        InstanceType {
+            gpu: Some(Gpu {
+                count: 1,
+                resource: String::new(),
+            }),
             ..plain("large-gpu", 8, "32Gi", "1.5", "0.45")
         },
     ]

@@ -5,8 +5,7 @@ use nephele_model::{ClockRate, GoDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
-use crate::start_up::DURATION_PATTERN;
+use crate::{schema, start_up::DURATION_PATTERN};
 
 /// A decimal number from 0.01 to 1000, with up to six decimal places.
 pub(super) const RATE_PATTERN: &str =

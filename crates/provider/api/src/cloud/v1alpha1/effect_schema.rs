@@ -1,13 +1,17 @@
 //! The schema of the field `effect` of Faults. What reads the field is [`nephele_model::FaultEffect`].
 
-use nephele_model::effect::{ConditionStatus, ERROR_CODES, REQUEST_VERBS};
-use nephele_model::{BootstrapPhase, EtcdAlarm, FailureReason, Stage};
+use nephele_model::{
+    BootstrapPhase, EtcdAlarm, FailureReason, Stage,
+    effect::{ConditionStatus, ERROR_CODES, REQUEST_VERBS},
+};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::simulated_cloud::{NAME_PATTERN, PLACE_PATTERN};
-use crate::schema;
-use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
+use crate::{
+    schema,
+    start_up::{DURATION_PATTERN, JITTER_PATTERN},
+};
 
 /// The end of the name of a Node.
 const NAME_SUFFIX_PATTERN: &str = "^[-a-z0-9]*[a-z0-9]$";

@@ -6,10 +6,14 @@ use nephele_model::{Caller, FaultEffect, Fraction, GoDuration, LabelSelector, Ma
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::effect_schema;
-use super::simulated_cloud::{LeakedInstance, LeakedLoadBalancer, NAME_PATTERN};
-use crate::schema::{self, FAILURE_DOMAIN_NAME_MAX};
-use crate::start_up::{DURATION_PATTERN, JITTER_PATTERN};
+use super::{
+    effect_schema,
+    simulated_cloud::{LeakedInstance, LeakedLoadBalancer, NAME_PATTERN},
+};
+use crate::{
+    schema::{self, FAILURE_DOMAIN_NAME_MAX},
+    start_up::{DURATION_PATTERN, JITTER_PATTERN},
+};
 
 /// The phases of a fault.
 pub(super) const PHASES: [&str; 5] = ["Active", "Waiting", "Exhausted", "Expired", "Invalid"];

@@ -5,8 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::schema;
-use crate::start_up::DURATION_PATTERN;
+use crate::{schema, start_up::DURATION_PATTERN};
 
 /// How long the parts of a machine's life take. A part that is left out takes no time. Each duration is drawn once, and
 /// is at most 24h.
@@ -117,8 +116,10 @@ fn distribution(_: &mut SchemaGenerator) -> Schema {
 /// Durations that are all required, by name, with a description of each.
 fn parameters(description: &str, fields: &[(&str, &str)]) -> Value {
     let required: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-    let properties: Map<String, Value> =
-        fields.iter().map(|(name, about)| ((*name).to_owned(), duration(Some(about)))).collect();
+    let properties: Map<String, Value> = fields
+        .iter()
+        .map(|(name, about)| ((*name).to_owned(), duration(Some(about))))
+        .collect();
     json!({ "description": description, "type": "object", "required": required, "properties": properties })
 }
 

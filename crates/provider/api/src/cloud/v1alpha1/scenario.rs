@@ -6,11 +6,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::clock::{CloudClock, RATE_PATTERN};
-use super::fault::FaultSpec;
-use super::simulated_cloud::{NAME_PATTERN, PLACE_PATTERN};
-use crate::schema;
-use crate::start_up::DURATION_PATTERN;
+use super::{
+    clock::{CloudClock, RATE_PATTERN},
+    fault::FaultSpec,
+    simulated_cloud::{NAME_PATTERN, PLACE_PATTERN},
+};
+use crate::{schema, start_up::DURATION_PATTERN};
 
 /// The phases of a scenario.
 pub const SCENARIO_PHASES: [&str; 4] = ["Pending", "Running", "Passed", "Failed"];
@@ -29,7 +30,12 @@ pub const MACHINE_PHASES: [&str; 9] = [
     "Unknown",
 ];
 /// The kinds whose replicas a step can set.
-pub const SCALED_KINDS: [&str; 4] = ["MachineDeployment", "KubeadmControlPlane", "MachinePool", "Cluster"];
+pub const SCALED_KINDS: [&str; 4] = [
+    "MachineDeployment",
+    "KubeadmControlPlane",
+    "MachinePool",
+    "Cluster",
+];
 /// The most steps of a scenario, with those of each branch and each round.
 pub const STEPS_MAX: usize = 100;
 /// The most steps of a branch or a round.
@@ -259,8 +265,15 @@ const ACTIONS: [&str; 12] = [
 
 /// The rule that exactly one action or one of these other fields is set.
 fn exactly_one(others: &[&str], message: &str) -> Value {
-    let fields: Vec<_> = ACTIONS.iter().chain(others).map(|field| format!("has(self.{field})")).collect();
-    schema::rule(&format!("[{}].filter(set, set).size() == 1", fields.join(", ")), message)
+    let fields: Vec<_> = ACTIONS
+        .iter()
+        .chain(others)
+        .map(|field| format!("has(self.{field})"))
+        .collect();
+    schema::rule(
+        &format!("[{}].filter(set, set).size() == 1", fields.join(", ")),
+        message,
+    )
 }
 
 const ONE_LOOP: &str = "!has(self.repeat) || !has(self.forEach)";
@@ -291,15 +304,27 @@ fn inner_steps(generator: &mut SchemaGenerator) -> Schema {
 
 /// Lets texts of a schema have variables. Texts that a rule reads as durations cannot have any: the rule would fail.
 fn take_variables(schema: &mut Value) {
-    let Some(fields) = schema.as_object_mut() else { return };
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
     if let Some(pattern) = fields.get_mut("pattern").filter(|pattern| pattern.is_string()) {
         let plain = pattern.as_str().unwrap_or_default();
-        let rare: String = RARE_AROUND_VARIABLES.into_iter().filter(|rare| plain.contains(*rare)).collect();
+        let rare: String = RARE_AROUND_VARIABLES
+            .into_iter()
+            .filter(|rare| plain.contains(*rare))
+            .collect();
         let around = format!("[{AROUND_VARIABLES}{rare}]*");
         *pattern = format!("{plain}|^{around}({VARIABLE_PATTERN}{around})+$").into();
     }
-    let rules = fields.get("x-kubernetes-validations").map(Value::to_string).unwrap_or_default();
-    for (name, property) in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
+    let rules = fields
+        .get("x-kubernetes-validations")
+        .map(Value::to_string)
+        .unwrap_or_default();
+    for (name, property) in fields
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
     {
         if !rules.contains(&format!("duration(self.{name})")) {
             take_variables(property);

@@ -1,7 +1,6 @@
 //! `SimulatedCloud`.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
@@ -9,11 +8,13 @@ use nephele_model::{Amount, Caller, Market};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::api_limits::CloudApi;
-use super::built_in::built_in_instance_types;
-use super::clock::{CloudClock, CloudClockStatus};
-use super::fault::AFFECTED_MAX;
-use super::latency::CloudLatency;
+use super::{
+    api_limits::CloudApi,
+    built_in::built_in_instance_types,
+    clock::{CloudClock, CloudClockStatus},
+    fault::AFFECTED_MAX,
+    latency::CloudLatency,
+};
 use crate::schema;
 
 /// A name that is the value of a label of Nodes, and of a failure domain.
@@ -231,9 +232,10 @@ pub struct InstanceType {
 fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
     let price = Option::<Amount>::deserialize(deserializer)?;
     match &price {
-        Some(high) if high.millionths() >= PRICE_END => {
-            Err(de::Error::custom(format_args!("{:?} is not below 1000000", high.as_str())))
-        }
+        Some(high) if high.millionths() >= PRICE_END => Err(de::Error::custom(format_args!(
+            "{:?} is not below 1000000",
+            high.as_str()
+        ))),
         _ => Ok(price),
     }
 }
@@ -523,7 +525,9 @@ pub struct LimitUsage {
 impl SimulatedCloudSpec {
     /// All zones, each with its region.
     pub fn zones(&self) -> impl Iterator<Item = (&Region, &Zone)> {
-        self.regions.iter().flat_map(|region| region.zones.iter().map(move |zone| (region, zone)))
+        self.regions
+            .iter()
+            .flat_map(|region| region.zones.iter().map(move |zone| (region, zone)))
     }
 
     /// The instance types of the cloud: those in the spec, or else the built-in ones.
@@ -541,8 +545,19 @@ impl InstanceType {
     /// The capacity for pods of a machine of this type, as quantities by resource name.
     #[must_use]
     pub fn capacity(&self) -> BTreeMap<String, String> {
-        let Self { cpu, memory, ephemeral_storage, pods, gpu, .. } = self;
-        let storage = if ephemeral_storage.is_empty() { "40Gi" } else { ephemeral_storage };
+        let Self {
+            cpu,
+            memory,
+            ephemeral_storage,
+            pods,
+            gpu,
+            ..
+        } = self;
+        let storage = if ephemeral_storage.is_empty() {
+            "40Gi"
+        } else {
+            ephemeral_storage
+        };
         let mut capacity = BTreeMap::from([
             ("cpu".to_owned(), cpu.to_string()),
             ("memory".to_owned(), memory.clone()),
@@ -550,7 +565,11 @@ impl InstanceType {
             ("pods".to_owned(), pods.unwrap_or(110).to_string()),
         ]);
         if let Some(Gpu { count, resource }) = gpu {
-            let resource = if resource.is_empty() { "nvidia.com/gpu" } else { resource };
+            let resource = if resource.is_empty() {
+                "nvidia.com/gpu"
+            } else {
+                resource
+            };
             capacity.insert(resource.to_owned(), count.to_string());
         }
         capacity
@@ -559,7 +578,11 @@ impl InstanceType {
     /// Its processor architecture.
     #[must_use]
     pub fn architecture(&self) -> &str {
-        if self.architecture.is_empty() { "amd64" } else { &self.architecture }
+        if self.architecture.is_empty() {
+            "amd64"
+        } else {
+            &self.architecture
+        }
     }
 }
 
@@ -567,6 +590,10 @@ impl Image {
     /// Its operating system.
     #[must_use]
     pub fn operating_system(&self) -> &str {
-        if self.operating_system.is_empty() { "linux" } else { &self.operating_system }
+        if self.operating_system.is_empty() {
+            "linux"
+        } else {
+            &self.operating_system
+        }
     }
 }

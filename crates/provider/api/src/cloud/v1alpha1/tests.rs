@@ -50,19 +50,33 @@ fn a_cloud_reads_back_as_it_was_written() {
         },
     });
     let cloud: SimulatedCloud = serde_json::from_value(written.clone()).expect("readable");
-    let zones: Vec<_> =
-        cloud.spec.zones().map(|(region, zone)| (&*region.name, &*zone.name, zone.control_plane)).collect();
-    assert_eq!(zones, [("sim-1", "sim-1a", None), ("sim-1", "sim-1b", Some(false))]);
+    let zones: Vec<_> = cloud
+        .spec
+        .zones()
+        .map(|(region, zone)| (&*region.name, &*zone.name, zone.control_plane))
+        .collect();
+    assert_eq!(
+        zones,
+        [("sim-1", "sim-1a", None), ("sim-1", "sim-1b", Some(false))]
+    );
     assert_eq!(serde_json::to_value(&cloud).expect("JSON"), written);
 }
 
 #[test]
 fn a_type_offers_what_it_says_and_the_usual_of_the_rest() {
-    let plain = InstanceType { name: "m".into(), cpu: 2, memory: "8Gi".into(), ..InstanceType::default() };
+    let plain = InstanceType {
+        name: "m".into(),
+        cpu: 2,
+        memory: "8Gi".into(),
+        ..InstanceType::default()
+    };
     let rich = InstanceType {
         ephemeral_storage: "100Gi".into(),
         pods: Some(29),
-        gpu: Some(Gpu { count: 4, resource: String::new() }),
+        gpu: Some(Gpu {
+            count: 4,
+            resource: String::new(),
+        }),
         architecture: "arm64".into(),
         ..plain.clone()
     };
@@ -83,11 +97,20 @@ fn a_type_offers_what_it_says_and_the_usual_of_the_rest() {
 #[test]
 fn a_cloud_without_types_has_those_built_in() {
     let names = |spec: &SimulatedCloudSpec| -> Vec<String> {
-        spec.instance_types().iter().map(|known| known.name.clone()).collect()
+        spec.instance_types()
+            .iter()
+            .map(|known| known.name.clone())
+            .collect()
     };
     let mut spec = SimulatedCloudSpec::default();
-    assert_eq!(names(&spec), ["small", "medium", "large", "xlarge", "medium-arm64", "large-gpu"]);
-    spec.instance_types = vec![InstanceType { name: "own".into(), ..InstanceType::default() }];
+    assert_eq!(
+        names(&spec),
+        ["small", "medium", "large", "xlarge", "medium-arm64", "large-gpu"]
+    );
+    spec.instance_types = vec![InstanceType {
+        name: "own".into(),
+        ..InstanceType::default()
+    }];
     assert_eq!(names(&spec), ["own"]);
 }
 
@@ -118,7 +141,9 @@ fn a_scenario_reads_back_as_it_was_written() {
 fn texts_of_steps_in_rounds_can_have_variables() {
     let definitions = serde_json::to_value(crate::crds()).expect("JSON");
     let definitions = definitions.as_array().expect("a list");
-    let scenario = definitions.iter().find(|definition| definition["spec"]["names"]["kind"] == "Scenario");
+    let scenario = definitions
+        .iter()
+        .find(|definition| definition["spec"]["names"]["kind"] == "Scenario");
     let root = &scenario.expect("one of ours")["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let schema = |path: &str| root.pointer(path).unwrap_or_else(|| panic!("no {path}")).clone();
     let pattern = |path: &str| schema(path)["pattern"].as_str().unwrap_or("none").to_owned();
@@ -142,7 +167,11 @@ fn texts_of_steps_in_rounds_can_have_variables() {
         ] {
             let plain = pattern(&format!("{outer}{text}"));
             assert_ne!(plain, "none", "{text}");
-            assert_eq!(pattern(&format!("{inner}{text}")), format!("{plain}{variable}"), "{text}");
+            assert_eq!(
+                pattern(&format!("{inner}{text}")),
+                format!("{plain}{variable}"),
+                "{text}"
+            );
         }
         // A rule reads it as a duration.
         let up = "/properties/fault/properties/spec/properties/effect/properties/flap/properties/up";

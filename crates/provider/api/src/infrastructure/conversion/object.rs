@@ -40,7 +40,10 @@ impl<Spec: DeserializeOwned, Status: DeserializeOwned> Kept<Spec, Status> {
 impl<Spec: Serialize, Status: Serialize> Kept<Spec, Status> {
     fn put(self, metadata: &mut ObjectMeta) {
         let text = serde_json::to_string(&self).expect("a spec and a status are JSON");
-        metadata.annotations.get_or_insert_default().insert(CONVERSION_DATA.to_owned(), text);
+        metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(CONVERSION_DATA.to_owned(), text);
     }
 }
 
@@ -64,10 +67,19 @@ where
     let other_spec = spec.with(kept_spec);
     let other_status = status.as_ref().map(|status| status.with(kept_status));
     let spec = (other_spec.plainly() != spec).then_some(spec);
-    let status = status
-        .filter(|status| other_status.as_ref().is_none_or(|other_status| other_status.plainly() != *status));
+    let status = status.filter(|status| {
+        other_status
+            .as_ref()
+            .is_none_or(|other_status| other_status.plainly() != *status)
+    });
     if spec.is_some() || status.is_some() {
-        Kept { api_version: from, kind: kind.to_owned(), spec, status }.put(&mut metadata);
+        Kept {
+            api_version: from,
+            kind: kind.to_owned(),
+            spec,
+            status,
+        }
+        .put(&mut metadata);
     }
     (metadata, other_spec, other_status)
 }

@@ -20,7 +20,8 @@ pub(super) trait Part: PartialEq + Sized {
 
     /// The other form: the kept one if it still converts to this one.
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        kept.filter(|kept| kept.plainly() == *self).unwrap_or_else(|| self.plainly())
+        kept.filter(|kept| kept.plainly() == *self)
+            .unwrap_or_else(|| self.plainly())
     }
 }
 
@@ -55,8 +56,15 @@ impl Part for BTreeMap<String, v1beta1::FailureDomain> {
 
     fn plainly(&self) -> Self::Other {
         let one = |(name, domain): (&String, &v1beta1::FailureDomain)| {
-            let v1beta1::FailureDomain { control_plane, attributes } = domain.clone();
-            v1beta2::FailureDomain { name: name.clone(), control_plane, attributes }
+            let v1beta1::FailureDomain {
+                control_plane,
+                attributes,
+            } = domain.clone();
+            v1beta2::FailureDomain {
+                name: name.clone(),
+                control_plane,
+                attributes,
+            }
         };
         self.iter().map(one).collect()
     }
@@ -67,8 +75,18 @@ impl Part for Vec<v1beta2::FailureDomain> {
 
     fn plainly(&self) -> Self::Other {
         let one = |domain: &v1beta2::FailureDomain| {
-            let v1beta2::FailureDomain { name, control_plane, attributes } = domain.clone();
-            (name, v1beta1::FailureDomain { control_plane, attributes })
+            let v1beta2::FailureDomain {
+                name,
+                control_plane,
+                attributes,
+            } = domain.clone();
+            (
+                name,
+                v1beta1::FailureDomain {
+                    control_plane,
+                    attributes,
+                },
+            )
         };
         self.iter().map(one).collect()
     }
@@ -79,7 +97,9 @@ impl Part for Option<bool> {
     type Other = Option<v1beta2::Initialization>;
 
     fn plainly(&self) -> Self::Other {
-        self.map(|ready| v1beta2::Initialization { provisioned: Some(ready) })
+        self.map(|ready| v1beta2::Initialization {
+            provisioned: Some(ready),
+        })
     }
 }
 
@@ -111,7 +131,12 @@ impl Part for Vec<NewCondition> {
     fn plainly(&self) -> Self::Other {
         let old = self.iter().filter(|condition| is_good_news(condition));
         let old = old.map(|condition| old_form(condition, self)).collect();
-        (old, (!self.is_empty()).then(|| V1Beta2Conditions { conditions: self.clone() }))
+        (
+            old,
+            (!self.is_empty()).then(|| V1Beta2Conditions {
+                conditions: self.clone(),
+            }),
+        )
     }
 }
 
@@ -122,8 +147,14 @@ fn is_good_news(condition: &NewCondition) -> bool {
 }
 
 fn old_form(condition: &NewCondition, all: &[NewCondition]) -> v1beta1::Condition {
-    let NewCondition { type_, status, reason, message, last_transition_time, observed_generation: _ } =
-        condition.clone();
+    let NewCondition {
+        type_,
+        status,
+        reason,
+        message,
+        last_transition_time,
+        observed_generation: _,
+    } = condition.clone();
     v1beta1::Condition {
         severity: severity_of(condition, all).to_owned(),
         type_,
@@ -150,7 +181,11 @@ fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
         reasons::IPAM_NOT_INSTALLED,
         reasons::STARTUP_FAILED,
     ];
-    const PASSING: [&str; 3] = [reasons::NOT_PROVISIONED, reasons::DELETING, reasons::DELETION_COMPLETED];
+    const PASSING: [&str; 3] = [
+        reasons::NOT_PROVISIONED,
+        reasons::DELETING,
+        reasons::DELETION_COMPLETED,
+    ];
     let by_reason = |condition: &NewCondition| match condition.reason.as_str() {
         reason if ERRORS.contains(&reason) => severity::ERROR,
         reason if PASSING.contains(&reason) || reason.starts_with("WaitingFor") => severity::INFO,
@@ -163,8 +198,9 @@ fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
         .filter(|other| other.type_ != types::READY && other.status == FALSE && is_good_news(other))
         .map(by_reason)
         .collect();
-    let worst =
-        [severity::ERROR, severity::WARNING, severity::INFO].into_iter().find(|bad| others.contains(bad));
+    let worst = [severity::ERROR, severity::WARNING, severity::INFO]
+        .into_iter()
+        .find(|bad| others.contains(bad));
     match worst {
         Some(worst) if condition.type_ == types::READY => worst,
         _ => by_reason(condition),
@@ -174,12 +210,22 @@ fn severity_of(condition: &NewCondition, all: &[NewCondition]) -> &'static str {
 /// Converts a condition from its old form as Cluster API does (`util/conditions/getter.go`), but with a time that does
 /// not change.
 fn new_form(condition: &v1beta1::Condition) -> NewCondition {
-    let v1beta1::Condition { type_, status, severity: _, last_transition_time, reason, message } =
-        condition.clone();
+    let v1beta1::Condition {
+        type_,
+        status,
+        severity: _,
+        last_transition_time,
+        reason,
+        message,
+    } = condition.clone();
     NewCondition {
         type_,
         status,
-        reason: if reason.is_empty() { "NoReasonReported".to_owned() } else { reason },
+        reason: if reason.is_empty() {
+            "NoReasonReported".to_owned()
+        } else {
+            reason
+        },
         message,
         observed_generation: None,
         last_transition_time: last_transition_time.unwrap_or(Time(Timestamp::UNIX_EPOCH)),
@@ -194,8 +240,16 @@ impl Part for v1beta1::InMemoryClusterSpec {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { control_plane_endpoint, network, cloud_ref, failure_domains, origin } = self;
-        let kept = kept.map(|kept| (kept.control_plane_endpoint, kept.failure_domains)).unzip();
+        let Self {
+            control_plane_endpoint,
+            network,
+            cloud_ref,
+            failure_domains,
+            origin,
+        } = self;
+        let kept = kept
+            .map(|kept| (kept.control_plane_endpoint, kept.failure_domains))
+            .unzip();
         v1beta2::InMemoryClusterSpec {
             control_plane_endpoint: control_plane_endpoint.with(kept.0),
             network: network.clone(),
@@ -214,8 +268,16 @@ impl Part for v1beta2::InMemoryClusterSpec {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { control_plane_endpoint, network, cloud_ref, failure_domains, origin } = self;
-        let kept = kept.map(|kept| (kept.control_plane_endpoint, kept.failure_domains)).unzip();
+        let Self {
+            control_plane_endpoint,
+            network,
+            cloud_ref,
+            failure_domains,
+            origin,
+        } = self;
+        let kept = kept
+            .map(|kept| (kept.control_plane_endpoint, kept.failure_domains))
+            .unzip();
         v1beta1::InMemoryClusterSpec {
             control_plane_endpoint: control_plane_endpoint.with(kept.0),
             network: network.clone(),
@@ -239,7 +301,10 @@ macro_rules! cluster_template {
             fn with(&self, kept: Option<Self::Other>) -> Self::Other {
                 let $from::InMemoryClusterTemplateResource { metadata, spec } = &self.template;
                 let spec = spec.with(kept.map(|kept| kept.template.spec));
-                let template = $to::InMemoryClusterTemplateResource { metadata: metadata.clone(), spec };
+                let template = $to::InMemoryClusterTemplateResource {
+                    metadata: metadata.clone(),
+                    spec,
+                };
                 $to::InMemoryClusterTemplateSpec { template }
             }
         }
@@ -267,7 +332,9 @@ impl Part for v1beta1::InMemoryClusterStatus {
             conditions,
             v1beta2,
         } = self.clone();
-        let kept = kept.map(|kept| (kept.initialization, (kept.failure_domains, kept.conditions))).unzip();
+        let kept = kept
+            .map(|kept| (kept.initialization, (kept.failure_domains, kept.conditions)))
+            .unzip();
         let kept_lists = kept.1.unzip();
         v1beta2::InMemoryClusterStatus {
             initialization: ready.with(kept.0),
@@ -287,11 +354,20 @@ impl Part for v1beta2::InMemoryClusterStatus {
     }
 
     fn with(&self, kept: Option<Self::Other>) -> Self::Other {
-        let Self { initialization, network, load_balancer, failure_domains, conditions } = self.clone();
+        let Self {
+            initialization,
+            network,
+            load_balancer,
+            failure_domains,
+            conditions,
+        } = self.clone();
         let old = kept.clone();
-        let (failure_reason, failure_message) =
-            old.map(|old| (old.failure_reason, old.failure_message)).unwrap_or_default();
-        let kept_conditions = kept.as_ref().map(|kept| (kept.conditions.clone(), kept.v1beta2.clone()));
+        let (failure_reason, failure_message) = old
+            .map(|old| (old.failure_reason, old.failure_message))
+            .unwrap_or_default();
+        let kept_conditions = kept
+            .as_ref()
+            .map(|kept| (kept.conditions.clone(), kept.v1beta2.clone()));
         let (conditions, v1beta2) = conditions.with(kept_conditions);
         v1beta1::InMemoryClusterStatus {
             ready: initialization.with(kept.as_ref().map(|kept| kept.ready)),
@@ -386,7 +462,12 @@ impl Part for PoolReady {
 
     fn plainly(&self) -> Self::Other {
         let provisioned = self.0.filter(|ready| *ready);
-        (self.0, provisioned.map(|ready| v1beta2::Initialization { provisioned: Some(ready) }))
+        (
+            self.0,
+            provisioned.map(|ready| v1beta2::Initialization {
+                provisioned: Some(ready),
+            }),
+        )
     }
 }
 
@@ -416,7 +497,9 @@ impl Part for v1beta1::InMemoryMachinePoolStatus {
             conditions,
             v1beta2,
         } = self.clone();
-        let kept = kept.map(|kept| ((kept.ready, kept.initialization), kept.conditions)).unzip();
+        let kept = kept
+            .map(|kept| ((kept.ready, kept.initialization), kept.conditions))
+            .unzip();
         let (ready, initialization) = PoolReady(ready).with(kept.0);
         v1beta2::InMemoryMachinePoolStatus {
             ready,

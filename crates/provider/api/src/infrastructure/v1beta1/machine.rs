@@ -7,9 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, V1Beta2Conditions};
-use crate::infrastructure::v1beta2::instance::InstanceRecord;
-use crate::infrastructure::v1beta2::{Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus};
-use crate::schema;
+use crate::{
+    infrastructure::v1beta2::{
+        Behaviour, MachineAddress, MachineNetwork, MachineNetworkStatus, instance::InstanceRecord,
+    },
+    schema,
+};
 
 /// The desired state of a simulated machine.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

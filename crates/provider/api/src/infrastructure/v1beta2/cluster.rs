@@ -1,16 +1,15 @@
 //! `InMemoryCluster`.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::creation_record::ClusterCreationRecord;
 use super::{
-    ClusterNetwork, ClusterNetworkStatus, Initialization, LoadBalancerStatus, PoolReference, is_default,
+    ClusterNetwork, ClusterNetworkStatus, Initialization, LoadBalancerStatus, PoolReference,
+    creation_record::ClusterCreationRecord, is_default,
 };
 use crate::{host_port, schema};
 
@@ -175,13 +174,20 @@ impl InMemoryCluster {
     /// Whether the first provisioning is done.
     #[must_use]
     pub fn is_provisioned(&self) -> bool {
-        let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());
+        let initialization = self
+            .status
+            .as_ref()
+            .and_then(|status| status.initialization.as_ref());
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
     }
 
     /// The pool for the address of its load balancer.
     #[must_use]
     pub fn control_plane_address_pool(&self) -> Option<&PoolReference> {
-        self.spec.network.as_ref()?.control_plane_address_from_pool.as_ref()
+        self.spec
+            .network
+            .as_ref()?
+            .control_plane_address_from_pool
+            .as_ref()
     }
 }

@@ -8,9 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kubeadm::Kubeadm;
-use super::update::Software;
-use super::{InMemoryCluster, MachineAddress};
+use super::{InMemoryCluster, MachineAddress, kubeadm::Kubeadm, update::Software};
 use crate::schema;
 
 /// How a cluster was created.
@@ -133,15 +131,21 @@ impl InMemoryCluster {
     /// When the cluster was created for the first time, if the object records it.
     #[must_use]
     pub fn first_created(&self) -> Option<jiff::Timestamp> {
-        let origin =
-            self.spec.origin.as_ref().filter(|origin| Some(&origin.cluster) == self.metadata.name.as_ref());
+        let origin = self
+            .spec
+            .origin
+            .as_ref()
+            .filter(|origin| Some(&origin.cluster) == self.metadata.name.as_ref());
         origin.map(|origin| origin.created.0)
     }
 
     /// Records when the cluster was created for the first time.
     pub fn set_first_created(&mut self, at: jiff::Timestamp) {
         let cluster = self.metadata.name.clone().unwrap_or_default();
-        self.spec.origin = Some(ClusterCreationRecord { cluster, created: Time(at) });
+        self.spec.origin = Some(ClusterCreationRecord {
+            cluster,
+            created: Time(at),
+        });
     }
 }
 
@@ -159,7 +163,10 @@ mod tests {
         assert_eq!(cluster.first_created(), Some(created));
         assert_eq!(
             cluster.spec.origin,
-            Some(ClusterCreationRecord { cluster: "c".into(), created: Time(created) })
+            Some(ClusterCreationRecord {
+                cluster: "c".into(),
+                created: Time(created)
+            })
         );
         cluster.metadata.name = Some("copy".into());
         assert_eq!(cluster.first_created(), None);

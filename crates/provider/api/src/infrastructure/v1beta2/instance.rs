@@ -9,11 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::InMemoryMachine;
-use super::creation_record::CreationRecord;
-use super::deletion::Deletion;
-use super::termination::Termination;
-use super::update::Update;
+use super::{
+    InMemoryMachine, creation_record::CreationRecord, deletion::Deletion, termination::Termination,
+    update::Update,
+};
 use crate::schema;
 
 /// The provider's record of a simulated instance.
@@ -88,7 +87,9 @@ impl InMemoryMachine {
     /// Whether the instance is gone for good.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.recorded().and_then(|known| known.deletion.as_ref()?.ended.clone()).is_some()
+        self.recorded()
+            .and_then(|known| known.deletion.as_ref()?.ended.clone())
+            .is_some()
     }
 
     /// Whether the instance was deregistered from the load balancer because it is to be deleted.
@@ -106,8 +107,10 @@ impl InMemoryMachine {
     /// The mutable record of the machine's instance. It begins empty where there is none, or only a copy of another machine's.
     pub fn instance_mut(&mut self) -> &mut InstanceRecord {
         let machine = self.metadata.name.clone().unwrap_or_default();
-        let known =
-            self.instance().unwrap_or_else(|| InstanceRecord { machine, ..InstanceRecord::default() });
+        let known = self.instance().unwrap_or_else(|| InstanceRecord {
+            machine,
+            ..InstanceRecord::default()
+        });
         self.spec.instance.insert(Box::new(known))
     }
 }
@@ -124,10 +127,16 @@ mod tests {
         let time = MicroTime("2026-01-02T03:04:05.678Z".parse().expect("a time"));
         object.instance_mut().termination = Some(Termination { time });
         let record = object.instance().expect("it is kept");
-        assert_eq!((record.machine.as_str(), &record.termination), ("m", &object.termination()));
+        assert_eq!(
+            (record.machine.as_str(), &record.termination),
+            ("m", &object.termination())
+        );
         object.metadata.name = Some("copy".into());
         assert_eq!((object.instance(), object.termination()), (None, None));
-        let fresh = InstanceRecord { machine: "copy".into(), ..InstanceRecord::default() };
+        let fresh = InstanceRecord {
+            machine: "copy".into(),
+            ..InstanceRecord::default()
+        };
         assert_eq!(*object.instance_mut(), fresh);
     }
 }

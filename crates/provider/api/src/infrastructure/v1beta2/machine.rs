@@ -6,8 +6,9 @@ use nephele_model::{Fraction, GoDuration, Market};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::instance::InstanceRecord;
-use super::{Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, is_default};
+use super::{
+    Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, instance::InstanceRecord, is_default,
+};
 use crate::schema;
 
 /// The desired state of a simulated machine.
@@ -201,13 +202,20 @@ impl InMemoryMachine {
     /// Whether the first provisioning is done.
     #[must_use]
     pub fn is_provisioned(&self) -> bool {
-        let initialization = self.status.as_ref().and_then(|status| status.initialization.as_ref());
+        let initialization = self
+            .status
+            .as_ref()
+            .and_then(|status| status.initialization.as_ref());
         initialization.and_then(|initialization| initialization.provisioned) == Some(true)
     }
 
     /// The pools for its addresses.
     #[must_use]
     pub fn address_pools(&self) -> &[PoolReference] {
-        self.spec.network.as_ref().map(|network| network.addresses_from_pools.as_slice()).unwrap_or_default()
+        self.spec
+            .network
+            .as_ref()
+            .map(|network| network.addresses_from_pools.as_slice())
+            .unwrap_or_default()
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Condition};
 use kube::CustomResource;
 use nephele_model::Market;
 use schemars::JsonSchema;
@@ -100,8 +99,21 @@ pub struct PoolMachine {
 
 impl From<PoolMachine> for InMemoryMachineSpec {
     fn from(machine: PoolMachine) -> Self {
-        let PoolMachine { instance_type, market, image, network, behaviour } = machine;
-        Self { instance_type, market, image, network, behaviour, ..Self::default() }
+        let PoolMachine {
+            instance_type,
+            market,
+            image,
+            network,
+            behaviour,
+        } = machine;
+        Self {
+            instance_type,
+            market,
+            image,
+            network,
+            behaviour,
+            ..Self::default()
+        }
     }
 }
 

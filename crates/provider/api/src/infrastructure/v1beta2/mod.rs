@@ -18,11 +18,6 @@ pub mod update;
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::schema;
-
 pub use cluster::{
     CloudReference, ControlPlaneEndpoint, FailureDomain, InMemoryCluster, InMemoryClusterSpec,
     InMemoryClusterStatus,
@@ -49,6 +44,10 @@ pub use machine_template::{
 pub use network::{
     ClaimedAddress, ClusterNetwork, ClusterNetworkStatus, MachineNetwork, MachineNetworkStatus, PoolReference,
 };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
 
 /// This version's name.
 pub const VERSION: &str = "v1beta2";

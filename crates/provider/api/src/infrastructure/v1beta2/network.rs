@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::ObjectReference;
-use crate::schema;
+use crate::{core::ObjectReference, schema};
 
 /// The networking of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,8 +43,16 @@ pub struct PoolReference {
 
 impl From<&PoolReference> for ObjectReference {
     fn from(pool: &PoolReference) -> Self {
-        let PoolReference { api_group, kind, name } = pool.clone();
-        Self { api_group, kind, name }
+        let PoolReference {
+            api_group,
+            kind,
+            name,
+        } = pool.clone();
+        Self {
+            api_group,
+            kind,
+            name,
+        }
     }
 }
 

@@ -49,7 +49,9 @@ fn is_label_value(text: &str) -> bool {
 
 /// FNV-1a of 32 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>).
 fn fnv1a_32(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// Four bytes in the alphabet of RFC 4648, section 5, without padding.

@@ -5,8 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::InMemoryMachine;
-use super::pool_machine::annotation;
+use super::{InMemoryMachine, pool_machine::annotation};
 use crate::schema;
 
 /// On an `InMemoryMachine`, with any value: requests the termination of its instance. It has no effect before there is

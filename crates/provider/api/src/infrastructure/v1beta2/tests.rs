@@ -7,7 +7,10 @@ use super::*;
 fn what_is_not_known_is_not_written() {
     let cluster = InMemoryCluster {
         spec: InMemoryClusterSpec {
-            control_plane_endpoint: Some(ControlPlaneEndpoint { host: "lb.example".into(), port: 0 }),
+            control_plane_endpoint: Some(ControlPlaneEndpoint {
+                host: "lb.example".into(),
+                port: 0,
+            }),
             ..InMemoryClusterSpec::default()
         },
         status: Some(InMemoryClusterStatus::default()),
@@ -34,7 +37,10 @@ fn what_is_not_known_is_not_written() {
         })
     );
     let template = InMemoryMachineTemplate::default();
-    assert_eq!(serde_json::to_value(&template.spec).expect("JSON"), json!({ "template": { "spec": {} } }));
+    assert_eq!(
+        serde_json::to_value(&template.spec).expect("JSON"),
+        json!({ "template": { "spec": {} } })
+    );
 }
 
 #[test]

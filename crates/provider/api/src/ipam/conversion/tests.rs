@@ -73,8 +73,15 @@ fn a_range_or_a_subnet_becomes_one_entry_of_the_addresses() {
     for kind in KINDS {
         for (row, old, new) in &rows {
             let converted = converted(&pool(kind, OLD, old), NEW);
-            assert_eq!((&converted["spec"], &converted["apiVersion"]), (new, &json!(NEW)), "{row} {kind}");
-            assert_eq!((&converted["metadata"]["uid"], &converted["kind"]), (&json!("1"), &json!(kind)));
+            assert_eq!(
+                (&converted["spec"], &converted["apiVersion"]),
+                (new, &json!(NEW)),
+                "{row} {kind}"
+            );
+            assert_eq!(
+                (&converted["metadata"]["uid"], &converted["kind"]),
+                (&json!("1"), &json!(kind))
+            );
         }
     }
 }
@@ -83,7 +90,11 @@ fn a_range_or_a_subnet_becomes_one_entry_of_the_addresses() {
 fn addresses_prefix_and_gateway_are_in_both_versions() {
     let spec = json!({ "addresses": ["1.1.1.1-1.1.1.10"], "prefix": 10, "gateway": "1.2.3.5" });
     for kind in KINDS {
-        assert_eq!(converted(&pool(kind, NEW, &spec), OLD), pool(kind, OLD, &spec), "K5");
+        assert_eq!(
+            converted(&pool(kind, NEW, &spec), OLD),
+            pool(kind, OLD, &spec),
+            "K5"
+        );
     }
 }
 
@@ -91,8 +102,14 @@ fn addresses_prefix_and_gateway_are_in_both_versions() {
 fn what_was_written_in_the_old_version_is_read_back() {
     let same = |spec: Value| (spec.clone(), spec);
     let rows = [
-        ("K6", same(json!({ "addresses": ["1.1.1.1-1.1.1.10"], "prefix": 16, "gateway": "1.1.1.1" }))),
-        ("K7", same(json!({ "subnet": "1.1.1.1/16", "start": "1.1.1.2", "end": "1.1.1.10", "prefix": 16 }))),
+        (
+            "K6",
+            same(json!({ "addresses": ["1.1.1.1-1.1.1.10"], "prefix": 16, "gateway": "1.1.1.1" })),
+        ),
+        (
+            "K7",
+            same(json!({ "subnet": "1.1.1.1/16", "start": "1.1.1.2", "end": "1.1.1.10", "prefix": 16 })),
+        ),
         (
             "K8",
             (
@@ -111,9 +128,15 @@ fn what_was_written_in_the_old_version_is_read_back() {
 
 #[test]
 fn the_annotation_is_that_of_the_in_cluster_provider() {
-    let stored = converted(&pool("InClusterIPPool", OLD, &json!({ "subnet": "1.1.1.0/24" })), NEW);
+    let stored = converted(
+        &pool("InClusterIPPool", OLD, &json!({ "subnet": "1.1.1.0/24" })),
+        NEW,
+    );
     let spec = json!({ "subnet": "1.1.1.0/24", "start": "1.1.1.1", "end": "1.1.1.254", "prefix": 24 });
-    assert_eq!(data(&stored), Some(json!({ "apiVersion": OLD, "kind": "InClusterIPPool", "spec": spec })));
+    assert_eq!(
+        data(&stored),
+        Some(json!({ "apiVersion": OLD, "kind": "InClusterIPPool", "spec": spec }))
+    );
     // As the in-cluster provider writes it: with the status, and without kind and version.
     let theirs = json!({
         "spec": spec, "status": { "ipAddresses": { "total": 254, "free": 254, "used": 0, "outOfRange": 0 } },

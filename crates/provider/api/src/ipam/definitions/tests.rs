@@ -10,7 +10,10 @@ fn definition(kind: &str) -> Value {
 fn spec(kind: &str, version: &str) -> Value {
     let definition = definition(kind);
     let versions = definition["spec"]["versions"].as_array().expect("versions");
-    let found = versions.iter().find(|known| known["name"] == version).expect("the version");
+    let found = versions
+        .iter()
+        .find(|known| known["name"] == version)
+        .expect("the version");
     found["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
 }
 
@@ -25,14 +28,34 @@ fn names_and_scopes_are_those_of_the_in_cluster_provider() {
             assert_eq!(names.list_kind, Some(format!("{}List", names.kind)));
             assert_eq!(names.categories, Some(vec!["cluster-api".to_owned()]));
             assert_eq!(names.short_names, None);
-            (definition.metadata.name.unwrap_or_default(), names.kind, definition.spec.scope)
+            (
+                definition.metadata.name.unwrap_or_default(),
+                names.kind,
+                definition.spec.scope,
+            )
         })
         .collect();
     let expected = [
-        ("globalinclusterippools.ipam.cluster.x-k8s.io", "GlobalInClusterIPPool", "Cluster"),
-        ("globalinclusterprefixpools.ipam.cluster.x-k8s.io", "GlobalInClusterPrefixPool", "Cluster"),
-        ("inclusterippools.ipam.cluster.x-k8s.io", "InClusterIPPool", "Namespaced"),
-        ("inclusterprefixpools.ipam.cluster.x-k8s.io", "InClusterPrefixPool", "Namespaced"),
+        (
+            "globalinclusterippools.ipam.cluster.x-k8s.io",
+            "GlobalInClusterIPPool",
+            "Cluster",
+        ),
+        (
+            "globalinclusterprefixpools.ipam.cluster.x-k8s.io",
+            "GlobalInClusterPrefixPool",
+            "Cluster",
+        ),
+        (
+            "inclusterippools.ipam.cluster.x-k8s.io",
+            "InClusterIPPool",
+            "Namespaced",
+        ),
+        (
+            "inclusterprefixpools.ipam.cluster.x-k8s.io",
+            "InClusterPrefixPool",
+            "Namespaced",
+        ),
     ];
     assert_eq!(
         found,
@@ -49,9 +72,17 @@ fn ip_pools_have_two_versions_with_conversion_and_prefix_pools_one() {
             .versions
             .iter()
             .map(|version| {
-                let status = version.subresources.as_ref().is_some_and(|known| known.status.is_some());
+                let status = version
+                    .subresources
+                    .as_ref()
+                    .is_some_and(|known| known.status.is_some());
                 assert!(status, "{kind}");
-                (version.name.as_str(), version.served, version.storage, version.deprecated == Some(true))
+                (
+                    version.name.as_str(),
+                    version.served,
+                    version.storage,
+                    version.deprecated == Some(true),
+                )
             })
             .collect();
         if kind.contains("Prefix") {
@@ -96,13 +127,20 @@ fn ip_pools_have_two_versions_with_conversion_and_prefix_pools_one() {
 fn columns_are_those_of_the_in_cluster_provider_and_first_and_last_show_something() {
     let columns = |kind: &str, version: usize| -> Vec<String> {
         let definition = definition(kind);
-        let columns = definition["spec"]["versions"][version]["additionalPrinterColumns"].as_array().cloned();
+        let columns = definition["spec"]["versions"][version]["additionalPrinterColumns"]
+            .as_array()
+            .cloned();
         let text = |value: &Value| value.as_str().expect("text").to_owned();
         let columns = columns.unwrap_or_default();
         columns
             .iter()
             .map(|column| {
-                format!("{} {} {}", text(&column["name"]), text(&column["type"]), text(&column["jsonPath"]))
+                format!(
+                    "{} {} {}",
+                    text(&column["name"]),
+                    text(&column["type"]),
+                    text(&column["jsonPath"])
+                )
             })
             .collect()
     };
@@ -112,15 +150,31 @@ fn columns_are_those_of_the_in_cluster_provider_and_first_and_last_show_somethin
         "Used integer .status.ipAddresses.used",
     ];
     let with = |first: &[&str]| -> Vec<String> {
-        first.iter().chain(&counts).map(|column| (*column).to_owned()).collect()
+        first
+            .iter()
+            .chain(&counts)
+            .map(|column| (*column).to_owned())
+            .collect()
     };
     for kind in ["InClusterIPPool", "GlobalInClusterIPPool"] {
-        assert_eq!(columns(kind, 0), with(&["Addresses string .spec.addresses"]), "{kind}");
+        assert_eq!(
+            columns(kind, 0),
+            with(&["Addresses string .spec.addresses"]),
+            "{kind}"
+        );
     }
     for kind in ["InClusterPrefixPool", "GlobalInClusterPrefixPool"] {
-        assert_eq!(columns(kind, 0), with(&["Prefixes string .spec.prefixes"]), "{kind}");
+        assert_eq!(
+            columns(kind, 0),
+            with(&["Prefixes string .spec.prefixes"]),
+            "{kind}"
+        );
     }
-    let range = ["Subnet string .spec.subnet", "First string .spec.start", "Last string .spec.end"];
+    let range = [
+        "Subnet string .spec.subnet",
+        "First string .spec.start",
+        "Last string .spec.end",
+    ];
     assert_eq!(columns("GlobalInClusterIPPool", 1), with(&range));
     let [subnet, first, last] = range;
     assert_eq!(
@@ -135,10 +189,18 @@ fn schemas_are_no_stricter_than_those_of_the_in_cluster_provider() {
         let stored = spec(kind, "v1alpha2");
         assert_eq!(stored["required"], json!(["addresses", "prefix"]));
         let limits = |field: &str, limit: &str| stored["properties"][field][limit].as_f64();
-        assert_eq!((limits("prefix", "minimum"), limits("prefix", "maximum")), (Some(0.0), Some(128.0)));
+        assert_eq!(
+            (limits("prefix", "minimum"), limits("prefix", "maximum")),
+            (Some(0.0), Some(128.0))
+        );
         assert_eq!(limits("addressReuseGracePeriodSeconds", "minimum"), Some(0.0));
         assert_eq!(stored["properties"]["addresses"].get("minItems"), None);
-        let keys: Vec<_> = stored["properties"].as_object().expect("properties").keys().cloned().collect();
+        let keys: Vec<_> = stored["properties"]
+            .as_object()
+            .expect("properties")
+            .keys()
+            .cloned()
+            .collect();
         assert_eq!(
             keys,
             [
@@ -153,9 +215,16 @@ fn schemas_are_no_stricter_than_those_of_the_in_cluster_provider() {
         let deprecated = spec(kind, "v1alpha1");
         assert_eq!(deprecated.get("required"), None);
         assert_eq!(deprecated["properties"]["prefix"].get("minimum"), None);
-        assert_eq!(deprecated["properties"]["prefix"]["maximum"].as_f64(), Some(128.0));
-        let keys: Vec<_> =
-            deprecated["properties"].as_object().expect("properties").keys().cloned().collect();
+        assert_eq!(
+            deprecated["properties"]["prefix"]["maximum"].as_f64(),
+            Some(128.0)
+        );
+        let keys: Vec<_> = deprecated["properties"]
+            .as_object()
+            .expect("properties")
+            .keys()
+            .cloned()
+            .collect();
         assert_eq!(keys, ["addresses", "end", "gateway", "prefix", "start", "subnet"]);
     }
     for kind in ["InClusterPrefixPool", "GlobalInClusterPrefixPool"] {
@@ -177,7 +246,10 @@ fn schemas_are_no_stricter_than_those_of_the_in_cluster_provider() {
 #[test]
 fn an_object_without_a_spec_reads_as_one_that_has_nothing() {
     for kind in ["InClusterIPPool", "GlobalInClusterIPPool"] {
-        assert_eq!(spec(kind, "v1alpha2")["default"], json!({ "addresses": [], "prefix": 0 }));
+        assert_eq!(
+            spec(kind, "v1alpha2")["default"],
+            json!({ "addresses": [], "prefix": 0 })
+        );
         assert_eq!(spec(kind, "v1alpha1")["default"], json!({}));
     }
     for kind in ["InClusterPrefixPool", "GlobalInClusterPrefixPool"] {
@@ -192,8 +264,22 @@ fn every_version_keeps_the_whole_status() {
             .clone()
     };
     let stored = status("InClusterIPPool", 0);
-    let keys: Vec<_> = stored["properties"].as_object().expect("properties").keys().cloned().collect();
-    assert_eq!(keys, ["allocator", "conditions", "ipAddresses", "observedGeneration", "pending"]);
+    let keys: Vec<_> = stored["properties"]
+        .as_object()
+        .expect("properties")
+        .keys()
+        .cloned()
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "allocator",
+            "conditions",
+            "ipAddresses",
+            "observedGeneration",
+            "pending"
+        ]
+    );
     assert_eq!(
         stored["properties"]["ipAddresses"]["required"],
         json!(["free", "outOfRange", "total", "used"])
@@ -223,7 +309,15 @@ fn a_global_pool_reads_and_writes_like_any_object() {
 
 #[test]
 fn stand_ins_are_named_as_cluster_api_names_its_own() {
-    let names: Vec<_> =
-        loose_crds().into_iter().map(|definition| definition.metadata.name.unwrap_or_default()).collect();
-    assert_eq!(names, ["ipaddressclaims.ipam.cluster.x-k8s.io", "ipaddresses.ipam.cluster.x-k8s.io"]);
+    let names: Vec<_> = loose_crds()
+        .into_iter()
+        .map(|definition| definition.metadata.name.unwrap_or_default())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "ipaddressclaims.ipam.cluster.x-k8s.io",
+            "ipaddresses.ipam.cluster.x-k8s.io"
+        ]
+    );
 }

@@ -57,7 +57,10 @@ pub struct InClusterIPPoolSpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gateway: String,
     /// Whether addresses that a subnet reserves are handed out too: the first and, with IPv4, the last.
-    #[serde(rename = "allocateReservedIPAddresses", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        rename = "allocateReservedIPAddresses",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub allocate_reserved_ip_addresses: bool,
     /// Addresses that are not handed out, in the same forms as in addresses. They may be outside of the pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]

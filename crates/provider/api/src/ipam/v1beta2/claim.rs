@@ -5,8 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::NameReference;
-use crate::core::ObjectReference;
-use crate::names::is_dns_subdomain;
+use crate::{core::ObjectReference, names::is_dns_subdomain};
 
 /// The spec of a claim.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,10 +6,9 @@
 mod address;
 mod claim;
 
-use serde::{Deserialize, Serialize};
-
 pub use address::{IPAddress, IPAddressSpec};
 pub use claim::{IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus};
+use serde::{Deserialize, Serialize};
 
 /// This version's name.
 pub const VERSION: &str = "v1beta2";

@@ -2,8 +2,7 @@ use nephele_api::cloud::v1alpha1::FaultSpec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::reconcile::namespaces_of;
-use super::*;
+use super::{super::reconcile::namespaces_of, *};
 
 const NAME: &str = "all";
 const KEY: &str = "workshop";
@@ -26,7 +25,10 @@ fn fault(namespace: &str, owner: &str, labels: &Value, spec: FaultSpec) -> Fault
     let metadata = json!({
         "name": "cluster-fault-all", "namespace": namespace, "labels": labels, "ownerReferences": [owner],
     });
-    Fault { metadata: serde_json::from_value(metadata).expect("metadata"), ..Fault::new("", spec) }
+    Fault {
+        metadata: serde_json::from_value(metadata).expect("metadata"),
+        ..Fault::new("", spec)
+    }
 }
 
 /// As the ClusterFault makes it.
@@ -46,8 +48,17 @@ struct Room {
 }
 
 fn room(name: &str, is_labelled: bool, fault: Option<Fault>) -> Room {
-    let labels = is_labelled.then(|| (KEY.to_owned(), "true".to_owned())).into_iter().collect();
-    Room { name: name.to_owned(), labels, is_going: false, fault, refusal: None }
+    let labels = is_labelled
+        .then(|| (KEY.to_owned(), "true".to_owned()))
+        .into_iter()
+        .collect();
+    Room {
+        name: name.to_owned(),
+        labels,
+        is_going: false,
+        fault,
+        refusal: None,
+    }
 }
 
 fn planned(object: &ClusterFault, rooms: &[Room]) -> Plan {
@@ -70,7 +81,10 @@ fn act(object: &ClusterFault, rooms: &mut [Room], acts: Vec<Act>) {
             Act::Restore { known, .. } => known.namespace().expect("it has one"),
             Act::Delete(fault) => fault.namespace().expect("it has one"),
         };
-        let room = rooms.iter_mut().find(|room| room.name == namespace).expect("it exists");
+        let room = rooms
+            .iter_mut()
+            .find(|room| room.name == namespace)
+            .expect("it exists");
         room.fault = match act {
             Act::Create(namespace) => {
                 assert_eq!(room.fault, None, "nothing is overwritten");
@@ -85,25 +99,36 @@ fn act(object: &ClusterFault, rooms: &mut [Room], acts: Vec<Act>) {
 #[test]
 fn each_selected_namespace_has_the_fault() {
     let object = cluster_fault();
-    let drifted = Fault { spec: spec("Timeout"), ..own("drifted") };
+    let drifted = Fault {
+        spec: spec("Timeout"),
+        ..own("drifted")
+    };
     let bare = fault("bare", "uid-of-all", &json!({ "kept": "" }), spec("Throttled"));
     let foreign = fault("foreign", "uid-of-another", &json!({}), spec("Timeout"));
     let rooms = [
         room("bare", true, Some(bare.clone())),
         room("drifted", true, Some(drifted.clone())),
         room("foreign", true, Some(foreign.clone())),
-        Room { is_going: true, ..room("going", true, Some(own("going"))) },
+        Room {
+            is_going: true,
+            ..room("going", true, Some(own("going")))
+        },
         room("left", false, Some(own("left"))),
         room("left-foreign", false, Some(foreign)),
         room("new", true, None),
         room("other", false, None),
-        Room { refusal: Some("no room".into()), ..room("refusing", true, None) },
+        Room {
+            refusal: Some("no room".into()),
+            ..room("refusing", true, None)
+        },
         room("there", true, Some(own("there"))),
     ];
     let labels = json!({ "kept": "", "cloud.nephele.dev/cluster-fault": NAME });
     let restored = fault("bare", "uid-of-all", &labels, spec("Throttled"));
-    let restore =
-        |known: &Fault, wanted| Act::Restore { known: Arc::new(known.clone()), wanted: Box::new(wanted) };
+    let restore = |known: &Fault, wanted| Act::Restore {
+        known: Arc::new(known.clone()),
+        wanted: Box::new(wanted),
+    };
     let refused = |namespace: &str, message: &str| RefusedNamespace {
         namespace: namespace.into(),
         message: message.into(),
@@ -119,7 +144,10 @@ fn each_selected_namespace_has_the_fault() {
         selected: 6,
         standing: [bare, drifted, own("there")].map(Arc::new).into(),
         refused: vec![
-            refused("foreign", "another Fault has the name cluster-fault-all; rename it, or delete it"),
+            refused(
+                "foreign",
+                "another Fault has the name cluster-fault-all; rename it, or delete it",
+            ),
             refused("refusing", "no room"),
         ],
     };
@@ -139,9 +167,22 @@ fn without_a_usable_selector_no_namespace_has_the_fault() {
         refusal: None,
     };
     let invalid = plan(&cluster_fault(), None, [place()]);
-    assert_eq!(invalid, Plan { acts: vec![Act::Delete(Arc::new(own(name)))], ..Plan::default() });
+    assert_eq!(
+        invalid,
+        Plan {
+            acts: vec![Act::Delete(Arc::new(own(name)))],
+            ..Plan::default()
+        }
+    );
     let everywhere = plan(&cluster_fault(), Some(&Selector::default()), [place()]);
-    assert_eq!(everywhere, Plan { selected: 1, standing: vec![Arc::new(own(name))], ..Plan::default() });
+    assert_eq!(
+        everywhere,
+        Plan {
+            selected: 1,
+            standing: vec![Arc::new(own(name))],
+            ..Plan::default()
+        }
+    );
 }
 
 #[test]
@@ -160,7 +201,10 @@ fn the_name_of_a_fault_tells_its_cluster_fault() {
 
 fn any_fault() -> impl Strategy<Value = Option<Fault>> {
     let owner = prop::sample::select(vec!["uid-of-all", "uid-of-all", "uid-of-another"]);
-    let label = prop::sample::select(vec![json!({}), json!({ "cloud.nephele.dev/cluster-fault": NAME })]);
+    let label = prop::sample::select(vec![
+        json!({}),
+        json!({ "cloud.nephele.dev/cluster-fault": NAME }),
+    ]);
     let reason = prop::sample::select(vec!["Throttled", "Timeout"]);
     prop::option::of(
         (owner, label, reason).prop_map(|(owner, label, reason)| fault("", owner, &label, spec(reason))),
@@ -168,8 +212,10 @@ fn any_fault() -> impl Strategy<Value = Option<Fault>> {
 }
 
 fn any_room() -> impl Strategy<Value = Room> {
-    (any::<bool>(), prop::bool::weighted(0.2), any_fault())
-        .prop_map(|(is_labelled, is_going, fault)| Room { is_going, ..room("", is_labelled, fault) })
+    (any::<bool>(), prop::bool::weighted(0.2), any_fault()).prop_map(|(is_labelled, is_going, fault)| Room {
+        is_going,
+        ..room("", is_labelled, fault)
+    })
 }
 
 proptest! {
@@ -208,7 +254,9 @@ proptest! {
 fn a_fault_that_cannot_be_read_is_made_again() {
     let object = cluster_fault();
     let mut broken = own("a");
-    broken.annotations_mut().insert("nephele.dev/unreadable".to_owned(), "spec.effect: two".to_owned());
+    broken
+        .annotations_mut()
+        .insert("nephele.dev/unreadable".to_owned(), "spec.effect: two".to_owned());
     let plan = planned(&object, &[room("a", true, Some(broken.clone()))]);
     assert_eq!(plan.acts, [Act::Delete(Arc::new(broken))]);
 }

@@ -24,28 +24,51 @@ fn fault(generation: i64, phase: &str, matched: i64, hits: i64) -> Arc<Fault> {
         phase: phase.into(),
         matched: Some(matched),
         hits: Some(hits),
-        conditions: vec![Condition { observed_generation: Some(1), ..ready }],
+        conditions: vec![Condition {
+            observed_generation: Some(1),
+            ..ready
+        }],
         ..FaultStatus::default()
     });
     Arc::new(fault)
 }
 
 fn reported(selected: usize, standing: Vec<Arc<Fault>>, refused: &[&str]) -> ClusterFaultStatus {
-    let named = |name: &&str| RefusedNamespace { namespace: (*name).into(), message: "it is full".into() };
-    let plan = Plan { selected, standing, ..Plan::default() };
-    status(&cluster_fault(), &plan, None, refused.iter().map(named).collect(), Timestamp::UNIX_EPOCH)
+    let named = |name: &&str| RefusedNamespace {
+        namespace: (*name).into(),
+        message: "it is full".into(),
+    };
+    let plan = Plan {
+        selected,
+        standing,
+        ..Plan::default()
+    };
+    status(
+        &cluster_fault(),
+        &plan,
+        None,
+        refused.iter().map(named).collect(),
+        Timestamp::UNIX_EPOCH,
+    )
 }
 
 /// Phase, the status of `Ready`, its reason and its message.
 fn told(status: &ClusterFaultStatus) -> [&str; 4] {
     let ready = &status.conditions[0];
-    assert_eq!((ready.type_.as_str(), ready.observed_generation), ("Ready", Some(3)));
+    assert_eq!(
+        (ready.type_.as_str(), ready.observed_generation),
+        ("Ready", Some(3))
+    );
     [&status.phase, &ready.status, &ready.reason, &ready.message]
 }
 
 #[test]
 fn faults_are_added_up() {
-    let status = reported(2, vec![fault(1, "Exhausted", 4, 3), fault(1, "Active", 7, 1)], &[]);
+    let status = reported(
+        2,
+        vec![fault(1, "Exhausted", 4, 3), fault(1, "Active", 7, 1)],
+        &[],
+    );
     assert_eq!(told(&status), ["Active", "True", "Ready", ""]);
     let expected = ClusterFaultStatus {
         observed_generation: Some(3),
@@ -79,7 +102,10 @@ fn it_says_what_is_missing() {
         ["Waiting", "True", "Ready", "No namespace is selected so far"]
     );
     let idle = reported(1, vec![fault(1, "Active", 0, 0)], &[]);
-    assert_eq!(told(&idle), ["Active", "True", "Ready", "Nothing has matched it so far"]);
+    assert_eq!(
+        told(&idle),
+        ["Active", "True", "Ready", "Nothing has matched it so far"]
+    );
     // The status of one describes an earlier spec, and another one is not there yet.
     let late = reported(3, vec![fault(2, "Active", 1, 1), fault(1, "Active", 1, 1)], &[]);
     let message = "the Fault is in force in 1 of 3 namespaces";
@@ -88,7 +114,11 @@ fn it_says_what_is_missing() {
     let message = "2 of 3 namespaces cannot have the Fault; the first is a: it is full";
     assert_eq!(told(&refused), ["Active", "False", "NotReady", message]);
     let names = |status: &ClusterFaultStatus| {
-        status.refused.iter().map(|refused| refused.namespace.clone()).collect::<Vec<_>>()
+        status
+            .refused
+            .iter()
+            .map(|refused| refused.namespace.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&refused), ["a", "b"]);
     let many: Vec<_> = (1000..1200).map(|number| number.to_string()).collect();
@@ -99,8 +129,14 @@ fn it_says_what_is_missing() {
 #[test]
 fn a_spec_that_cannot_be_used_is_invalid() {
     let invalid = reported(1, vec![fault(1, "Invalid", 0, 0)], &[]);
-    assert_eq!(told(&invalid), ["Invalid", "False", "InvalidConfiguration", "of the Fault"]);
+    assert_eq!(
+        told(&invalid),
+        ["Invalid", "False", "InvalidConfiguration", "of the Fault"]
+    );
     let now = Timestamp::UNIX_EPOCH;
     let invalid = status(&cluster_fault(), &Plan::default(), Some("wrong"), vec![], now);
-    assert_eq!(told(&invalid), ["Invalid", "False", "InvalidConfiguration", "wrong"]);
+    assert_eq!(
+        told(&invalid),
+        ["Invalid", "False", "InvalidConfiguration", "wrong"]
+    );
 }

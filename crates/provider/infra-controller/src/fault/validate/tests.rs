@@ -23,7 +23,11 @@ fn a_fault_without_a_budget_hits_everything_that_changes_something() {
         message: String::new(),
         retry_after: Duration::from_secs(5),
     };
-    let all = Fault { matches: Matches::default(), effect, budget: Budget::default() };
+    let all = Fault {
+        matches: Matches::default(),
+        effect,
+        budget: Budget::default(),
+    };
     assert_eq!(read(json!({ "effect": fail() })), Ok(all));
 }
 
@@ -52,7 +56,12 @@ fn every_field_has_its_meaning() {
             "schedule": { "every": "10m", "for": "1m", "offset": "30s" },
         },
     });
-    let set = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<BTreeSet<_>>();
+    let set = |values: &[&str]| {
+        values
+            .iter()
+            .map(|value| (*value).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
     let expected = Fault {
         matches: Matches {
             operations: BTreeSet::from([Verb::CreateInstance, Verb::DeleteInstance]),
@@ -71,7 +80,10 @@ fn every_field_has_its_meaning() {
                 Requirement::DoesNotExist("d".into()),
             ]),
         },
-        effect: Effect::Delay(Latency::Jittered { base: Duration::from_secs(60), fraction: 0.5 }),
+        effect: Effect::Delay(Latency::Jittered {
+            base: Duration::from_secs(60),
+            fraction: 0.5,
+        }),
         budget: Budget {
             probability: Odds::new(0.25),
             skip: 2,
@@ -97,17 +109,28 @@ fn every_effect_on_machines_has_its_visible_effect() {
     assert_eq!(effect(json!({ "leak": {} })), Effect::Leak);
     let of_balancers = json!({ "match": { "operations": ["DeleteLoadBalancer"] }, "effect": { "leak": {} } });
     let read_back = read(of_balancers).expect("valid");
-    assert_eq!(read_back.matches.operations, BTreeSet::from([Verb::DeleteLoadBalancer]));
-    for (settings, millis) in
-        [(json!({}), 5000), (json!({ "retryAfter": "1s" }), 1000), (json!({ "retryAfter": "1ms" }), 100)]
-    {
-        let twice = Effect::Duplicate { retry_after: Duration::from_millis(millis) };
+    assert_eq!(
+        read_back.matches.operations,
+        BTreeSet::from([Verb::DeleteLoadBalancer])
+    );
+    for (settings, millis) in [
+        (json!({}), 5000),
+        (json!({ "retryAfter": "1s" }), 1000),
+        (json!({ "retryAfter": "1ms" }), 100),
+    ] {
+        let twice = Effect::Duplicate {
+            retry_after: Duration::from_millis(millis),
+        };
         assert_eq!(effect(json!({ "duplicate": settings })), twice);
     }
-    for (settings, fraction) in
-        [(json!({ "duration": "3s" }), 0.0), (json!({ "duration": "3s", "jitter": "0.5" }), 0.5)]
-    {
-        let late = Effect::Lag(Latency::Jittered { base: Duration::from_secs(3), fraction });
+    for (settings, fraction) in [
+        (json!({ "duration": "3s" }), 0.0),
+        (json!({ "duration": "3s", "jitter": "0.5" }), 0.5),
+    ] {
+        let late = Effect::Lag(Latency::Jittered {
+            base: Duration::from_secs(3),
+            fraction,
+        });
         assert_eq!(effect(json!({ "lag": settings })), late);
     }
     for (settings, seconds) in [(json!({}), 120), (json!({ "notice": "30s" }), 30)] {
@@ -124,39 +147,69 @@ fn every_effect_on_machines_has_its_visible_effect() {
         let reboots = affect(VisibleEffect::Rebooting { down_for, name });
         assert_eq!(effect(json!({ "nodeRebootsAs": settings })), reboots);
     }
-    assert_eq!(effect(json!({ "etcd": { "noLeader": {} } })), affect(VisibleEffect::EtcdWithoutLeader));
-    let slow = VisibleEffect::EtcdSlow { base: Duration::from_secs(3), jitter_per_million: 500_000 };
-    assert_eq!(effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })), affect(slow));
-    assert_eq!(effect(json!({ "etcd": { "hiddenMember": {} } })), affect(VisibleEffect::EtcdMemberHidden));
+    assert_eq!(
+        effect(json!({ "etcd": { "noLeader": {} } })),
+        affect(VisibleEffect::EtcdWithoutLeader)
+    );
+    let slow = VisibleEffect::EtcdSlow {
+        base: Duration::from_secs(3),
+        jitter_per_million: 500_000,
+    };
+    assert_eq!(
+        effect(json!({ "etcd": { "slow": { "duration": "3s", "jitter": "0.5" } } })),
+        affect(slow)
+    );
+    assert_eq!(
+        effect(json!({ "etcd": { "hiddenMember": {} } })),
+        affect(VisibleEffect::EtcdMemberHidden)
+    );
     for (expiry, seconds) in [
         (json!({ "expiresIn": "72h" }), 259_200),
         (json!({ "expiresIn": "0s" }), 0),
         (json!({ "expired": {} }), 0),
     ] {
         let early = EarlyExpiry::new(Duration::from_secs(seconds));
-        assert_eq!(effect(json!({ "certificate": expiry })), affect(VisibleEffect::Certificate(early)));
+        assert_eq!(
+            effect(json!({ "certificate": expiry })),
+            affect(VisibleEffect::Certificate(early))
+        );
     }
-    let reset = |per_million| LoadBalancerEffect::Reset { after: Duration::from_secs(5), per_million };
+    let reset = |per_million| LoadBalancerEffect::Reset {
+        after: Duration::from_secs(5),
+        per_million,
+    };
     for (request_effect, expected) in [
         (json!({ "noBackends": {} }), LoadBalancerEffect::NoBackends),
         (json!({ "wrongBackends": {} }), LoadBalancerEffect::WrongBackends),
         (json!({ "reset": { "after": "5s" } }), reset(1_000_000)),
-        (json!({ "reset": { "after": "5s", "probability": "0.1" } }), reset(100_000)),
+        (
+            json!({ "reset": { "after": "5s", "probability": "0.1" } }),
+            reset(100_000),
+        ),
     ] {
         let expected = affect(VisibleEffect::LoadBalancer(expected));
         assert_eq!(effect(json!({ "loadBalancer": request_effect })), expected);
     }
-    assert_eq!(effect(json!({ "wrongProviderID": {} })), affect(VisibleEffect::WrongProviderId));
+    assert_eq!(
+        effect(json!({ "wrongProviderID": {} })),
+        affect(VisibleEffect::WrongProviderId)
+    );
     let flap = Flap::new(Duration::from_secs(10), Duration::from_secs(30));
     assert_eq!(
         effect(json!({ "flap": { "up": "30s", "down": "10s" } })),
         affect(VisibleEffect::Flapping(flap))
     );
     for (name, alarm) in ["NoSpace", "Corrupt"].into_iter().zip(EtcdAlarm::ALL) {
-        assert_eq!(effect(json!({ "etcd": { "alarm": name } })), affect(VisibleEffect::EtcdAlarm(alarm)));
+        assert_eq!(
+            effect(json!({ "etcd": { "alarm": name } })),
+            affect(VisibleEffect::EtcdAlarm(alarm))
+        );
     }
     for (name, stage) in ["vm", "node", "etcd", "apiServer"].into_iter().zip(Stage::ALL) {
-        assert_eq!(effect(json!({ "hold": { "stage": name } })), affect(VisibleEffect::Held(stage)));
+        assert_eq!(
+            effect(json!({ "hold": { "stage": name } })),
+            affect(VisibleEffect::Held(stage))
+        );
     }
     let phases = ["preflight", "kubelet-start", "etcd-join", "wait-control-plane"];
     for (name, phase) in phases.into_iter().zip(BootstrapPhase::ALL) {
@@ -168,7 +221,10 @@ fn every_effect_on_machines_has_its_visible_effect() {
         (json!({ "ahead": "5m" }), ClockSkew::Ahead(five)),
         (json!({ "behind": "5m" }), ClockSkew::Behind(five)),
     ] {
-        assert_eq!(effect(json!({ "clockSkew": settings })), affect(VisibleEffect::ClockSkew(skew)));
+        assert_eq!(
+            effect(json!({ "clockSkew": settings })),
+            affect(VisibleEffect::ClockSkew(skew))
+        );
     }
     let pressure = NodeCondition {
         kind: "DiskPressure".into(),
@@ -190,30 +246,59 @@ fn every_effect_on_machines_has_its_visible_effect() {
 #[test]
 fn every_trouble_of_api_servers_is_read() {
     let request_effect = |api_server: Value| match read(json!({ "effect": { "apiServer": api_server } })) {
-        Ok(Fault { effect: Effect::Affect(active_effect), .. }) => active_effect,
+        Ok(Fault {
+            effect: Effect::Affect(active_effect),
+            ..
+        }) => active_effect,
         other => panic!("{other:?}"),
     };
     let visible_effect = |verbs: &[&str], resources: &[&str], kind| {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let request_effect =
-            ApiServerRequestEffect { verbs: owned(verbs), resources: owned(resources), kind };
+        let request_effect = ApiServerRequestEffect {
+            verbs: owned(verbs),
+            resources: owned(resources),
+            kind,
+        };
         active_effect_of(&VisibleEffect::ApiServer(request_effect))
     };
     use ApiServerRequestEffectKind::{Cut, Down, Error, Latency, Stale};
-    assert_eq!(request_effect(json!({ "down": {} })), visible_effect(&[], &[], Down));
+    assert_eq!(
+        request_effect(json!({ "down": {} })),
+        visible_effect(&[], &[], Down)
+    );
     assert_eq!(
         request_effect(
             json!({ "error": { "code": 503, "probability": "0.25" }, "verbs": ["list"], "resources": ["nodes"] })
         ),
-        visible_effect(&["list"], &["nodes"], Error { code: 503, per_million: 250_000 })
+        visible_effect(
+            &["list"],
+            &["nodes"],
+            Error {
+                code: 503,
+                per_million: 250_000
+            }
+        )
     );
     assert_eq!(
         request_effect(json!({ "latency": { "duration": "2s", "jitter": "1" } })),
-        visible_effect(&[], &[], Latency { base: Duration::from_secs(2), jitter_per_million: 1_000_000 })
+        visible_effect(
+            &[],
+            &[],
+            Latency {
+                base: Duration::from_secs(2),
+                jitter_per_million: 1_000_000
+            }
+        )
     );
     assert_eq!(
         request_effect(json!({ "cutWatches": { "after": "1m" } })),
-        visible_effect(&["watch"], &[], Cut { after: Duration::from_secs(60) })
+        visible_effect(
+            &["watch"],
+            &[],
+            Cut {
+                after: Duration::from_secs(60)
+            }
+        )
     );
     assert_eq!(
         request_effect(json!({ "staleReads": {} })),

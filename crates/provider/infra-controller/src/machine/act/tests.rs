@@ -1,6 +1,5 @@
 use jiff::Timestamp;
-use nephele_api::infrastructure::v1beta2::instance::InstanceRecord;
-use nephele_api::infrastructure::v1beta2::update;
+use nephele_api::infrastructure::v1beta2::{instance::InstanceRecord, update};
 use nephele_cloud::{Software, StageObservation, UpdateObservation};
 use nephele_testkit::objects;
 
@@ -18,11 +17,16 @@ fn object() -> InMemoryMachine {
 fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
     let state = |stage: Stage| {
         let found = reached.iter().find(|(known, _)| *known == stage);
-        found.map_or(StageObservation::Blocked, |(_, millis)| StageObservation::Reached { at: at(*millis) })
+        found.map_or(StageObservation::Blocked, |(_, millis)| {
+            StageObservation::Reached { at: at(*millis) }
+        })
     };
     MachineObservation {
         started_at: at(1000),
-        stages: [Stage::Vm, Stage::Node].into_iter().map(|stage| (stage, state(stage))).collect(),
+        stages: [Stage::Vm, Stage::Node]
+            .into_iter()
+            .map(|stage| (stage, state(stage)))
+            .collect(),
         provider_id: "in-memory://m".into(),
         allocation: Allocation {
             owner_set: "machinedeployment/md".into(),
@@ -33,7 +37,10 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
         cloud_spec: "north".into(),
         region: None,
         hardware: Hardware::default(),
-        software: Software { version: "v1.36.3".into(), ..Software::default() },
+        software: Software {
+            version: "v1.36.3".into(),
+            ..Software::default()
+        },
         kubeadm: None,
         update: None,
         deleting: false,
@@ -42,10 +49,16 @@ fn observed(reached: &[(Stage, i64)]) -> MachineObservation {
 }
 
 fn expected(reached: &[(&str, i64)]) -> InstanceRecord {
-    let software = update::Software { version: "v1.36.3".into(), ..update::Software::default() };
+    let software = update::Software {
+        version: "v1.36.3".into(),
+        ..update::Software::default()
+    };
     let origin = CreationRecord {
         software: Some(software),
-        seed_key: Some(SeedKey { owner_set: "machinedeployment/md".into(), ordinal: 2 }),
+        seed_key: Some(SeedKey {
+            owner_set: "machinedeployment/md".into(),
+            ordinal: 2,
+        }),
         reached: reached
             .iter()
             .map(|(stage, millis)| ((*stage).to_owned(), MicroTime(at(*millis))))
@@ -53,7 +66,11 @@ fn expected(reached: &[(&str, i64)]) -> InstanceRecord {
         cloud: "north".into(),
         ..CreationRecord::begun(MicroTime(at(1000)))
     };
-    InstanceRecord { machine: "m".into(), origin: Some(origin), ..InstanceRecord::default() }
+    InstanceRecord {
+        machine: "m".into(),
+        origin: Some(origin),
+        ..InstanceRecord::default()
+    }
 }
 
 #[test]
@@ -61,11 +78,17 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
     let mut object = object();
     let mut write = |observed: &MachineObservation| {
         let (written, precondition) = recorded(&object, observed)?;
-        let expected =
-            if object.origin().is_none() { Precondition::ResourceVersion } else { Precondition::None };
+        let expected = if object.origin().is_none() {
+            Precondition::ResourceVersion
+        } else {
+            Precondition::None
+        };
         assert_eq!(precondition, expected);
         object = written;
-        Some((object.spec.provider_id.clone(), object.instance().expect("it is kept")))
+        Some((
+            object.spec.provider_id.clone(),
+            object.instance().expect("it is kept"),
+        ))
     };
     assert_eq!(write(&observed(&[])), Some((String::new(), expected(&[]))));
     assert_eq!(write(&observed(&[])), None);
@@ -74,7 +97,10 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
     assert_eq!(write(&booted), Some((named.clone(), expected(&[("vm", 2345)]))));
     assert_eq!(write(&booted), None);
     let up = [("node", 3456), ("vm", 2345)];
-    assert_eq!(write(&observed(&[(Stage::Vm, 2345), (Stage::Node, 3456)])), Some((named, expected(&up))));
+    assert_eq!(
+        write(&observed(&[(Stage::Vm, 2345), (Stage::Node, 3456)])),
+        Some((named, expected(&up)))
+    );
     // After a restart, with times in whole seconds.
     assert_eq!(write(&observed(&[(Stage::Vm, 2000), (Stage::Node, 3000)])), None);
 }
@@ -82,7 +108,10 @@ fn how_a_machine_came_to_be_is_written_when_it_begins_when_it_has_a_name_and_whe
 #[test]
 fn times_of_a_manager_that_began_the_machine_at_another_time_are_replaced() {
     let mut object = object();
-    let late = MachineObservation { started_at: at(-150), ..observed(&[(Stage::Vm, 2345)]) };
+    let late = MachineObservation {
+        started_at: at(-150),
+        ..observed(&[(Stage::Vm, 2345)])
+    };
     object = recorded(&object, &late).expect("it is new").0;
     let up = observed(&[(Stage::Vm, 3345), (Stage::Node, 4456)]);
     object = recorded(&object, &up).expect("it began at another time").0;
@@ -95,7 +124,10 @@ fn the_end_of_an_update_is_written_over_no_other_update() {
     let up = observed(&[(Stage::Vm, 2000), (Stage::Node, 3000)]);
     object = recorded(&object, &up).expect("it is new").0;
     let asked = Update {
-        software: update::Software { version: "v1.36.4".into(), ..update::Software::default() },
+        software: update::Software {
+            version: "v1.36.4".into(),
+            ..update::Software::default()
+        },
         asked_at: MicroTime(at(5000)),
         duration: None,
         jitter: None,
@@ -104,11 +136,32 @@ fn the_end_of_an_update_is_written_over_no_other_update() {
     };
     object.instance_mut().update = Some(asked.clone());
     assert_eq!(recorded(&object, &up), None);
-    let update = Some(UpdateObservation { asked_at: at(5000), ended: Some(at(6000)) });
+    let update = Some(UpdateObservation {
+        asked_at: at(5000),
+        ended: Some(at(6000)),
+    });
     let (written, precondition) =
         recorded(&object, &MachineObservation { update, ..up.clone() }).expect("it is over");
     assert_eq!(precondition, Precondition::ResourceVersion);
-    assert_eq!(written.update(), Some(Update { ended: Some(MicroTime(at(6000))), ..asked }));
-    let earlier = Some(UpdateObservation { asked_at: at(4000), ended: Some(at(4500)) });
-    assert_eq!(recorded(&object, &MachineObservation { update: earlier, ..up }), None);
+    assert_eq!(
+        written.update(),
+        Some(Update {
+            ended: Some(MicroTime(at(6000))),
+            ..asked
+        })
+    );
+    let earlier = Some(UpdateObservation {
+        asked_at: at(4000),
+        ended: Some(at(4500)),
+    });
+    assert_eq!(
+        recorded(
+            &object,
+            &MachineObservation {
+                update: earlier,
+                ..up
+            }
+        ),
+        None
+    );
 }

@@ -2,9 +2,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use nephele_api::conditions::condition;
-use nephele_api::infrastructure::v1beta2::InMemoryMachineStatus;
-use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
+use nephele_api::{
+    conditions::condition,
+    infrastructure::v1beta2::{InMemoryMachineStatus, creation_record::CreationRecord},
+};
 use nephele_cloud::Allocation;
 use nephele_model::ClusterId;
 use nephele_testkit::objects;
@@ -12,7 +13,13 @@ use nephele_testkit::objects;
 use super::*;
 
 fn id() -> MachineId {
-    MachineId { cluster: ClusterId { namespace: "default".into(), name: "demo".into() }, name: "m".into() }
+    MachineId {
+        cluster: ClusterId {
+            namespace: "default".into(),
+            name: "demo".into(),
+        },
+        name: "m".into(),
+    }
 }
 
 fn object() -> InMemoryMachine {
@@ -23,12 +30,18 @@ fn object() -> InMemoryMachine {
 }
 
 fn address(address: &str) -> MachineAddress {
-    MachineAddress { kind: "InternalIP".into(), address: address.into() }
+    MachineAddress {
+        kind: "InternalIP".into(),
+        address: address.into(),
+    }
 }
 
 #[test]
 fn who_is_asked_before_learns_what_is_to_be() {
-    let internal = nephele_cloud::MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() };
+    let internal = nephele_cloud::MachineAddress {
+        kind: "InternalIP".into(),
+        address: "10.0.0.7".into(),
+    };
     let spec = MachineSpec {
         id: id(),
         labels: [].into(),
@@ -43,7 +56,10 @@ fn who_is_asked_before_learns_what_is_to_be() {
         hardware: None,
         image: Some("noble".into()),
         start_up: BTreeMap::new(),
-        allocation: Allocation { addresses: vec![internal], ..Allocation::default() },
+        allocation: Allocation {
+            addresses: vec![internal],
+            ..Allocation::default()
+        },
         started_at: None,
         reached: BTreeMap::new(),
         is_deregistered: false,
@@ -72,13 +88,22 @@ fn who_is_asked_before_learns_what_is_to_be() {
 #[test]
 fn who_is_asked_afterwards_learns_what_was() {
     let mut object = object();
-    let never = Instance { instance_type: "large".into(), image: "noble".into(), ..Instance::default() };
+    let never = Instance {
+        instance_type: "large".into(),
+        image: "noble".into(),
+        ..Instance::default()
+    };
     assert_eq!(was(&object, Some(&id())), never);
     assert_eq!(was(&object, None), never);
     let start_time = Some(MicroTime(Timestamp::UNIX_EPOCH));
-    object.status =
-        Some(InMemoryMachineStatus { start_time: start_time.clone(), ..InMemoryMachineStatus::default() });
-    let booting = Instance { provider_id: "in-memory://m".into(), ..never };
+    object.status = Some(InMemoryMachineStatus {
+        start_time: start_time.clone(),
+        ..InMemoryMachineStatus::default()
+    });
+    let booting = Instance {
+        provider_id: "in-memory://m".into(),
+        ..never
+    };
     assert_eq!(was(&object, Some(&id())), booting);
     object.instance_mut().origin = Some(CreationRecord {
         addresses: vec![address("10.0.0.7")],
@@ -99,7 +124,11 @@ fn who_is_asked_afterwards_learns_what_was() {
         addresses: vec![address("10.0.0.8")],
         ..InMemoryMachineStatus::default()
     });
-    let up = Instance { failure_domain: "b".into(), addresses: vec![address("10.0.0.8")], ..moved };
+    let up = Instance {
+        failure_domain: "b".into(),
+        addresses: vec![address("10.0.0.8")],
+        ..moved
+    };
     assert_eq!(was(&object, Some(&id())), up);
 }
 
@@ -108,7 +137,10 @@ fn those_are_looked_at_again_that_may_wait_for_an_answer() {
     let with = |reason: &str| {
         let conditions = vec![condition(types::VM_PROVISIONED, conditions::FALSE, reason, "")];
         InMemoryMachine {
-            status: Some(InMemoryMachineStatus { conditions, ..InMemoryMachineStatus::default() }),
+            status: Some(InMemoryMachineStatus {
+                conditions,
+                ..InMemoryMachineStatus::default()
+            }),
             ..object()
         }
     };

@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use nephele_api::infrastructure::v1beta2::ClaimedAddress;
-use nephele_api::infrastructure::v1beta2::update;
+use nephele_api::infrastructure::v1beta2::{ClaimedAddress, update};
 use nephele_cloud::{Allocation, Hardware, MachineError, Software};
 use nephele_model::{ClusterId, MachineId};
 use nephele_testkit::objects;
@@ -80,13 +79,24 @@ fn a_machine_of_the_market_spot_may_be_interrupted_from_the_start() {
         observed_status(&object, &observed(stages.clone()), at(9))
     };
     let of_demand = status("OnDemand");
-    assert_eq!(status("Spot"), InMemoryMachineStatus { interruptible: true, ..of_demand });
+    assert_eq!(
+        status("Spot"),
+        InMemoryMachineStatus {
+            interruptible: true,
+            ..of_demand
+        }
+    );
 }
 
 #[test]
 fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     let mut object = object();
-    object.status = Some(waiting(&object, &Waiting::BootstrapData, Role::ControlPlane, at(5)));
+    object.status = Some(waiting(
+        &object,
+        &Waiting::BootstrapData,
+        Role::ControlPlane,
+        at(5),
+    ));
     let due = at(20);
     let stages = [
         StageObservation::Waiting { due: Some(due) },
@@ -95,7 +105,10 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
         StageObservation::Blocked,
     ];
     let booting = observed_status(&object, &observed(stages), at(9));
-    assert_eq!((booting.initialization.clone(), booting.start_time.clone()), (None, Some(MicroTime(at(1)))));
+    assert_eq!(
+        (booting.initialization.clone(), booting.start_time.clone()),
+        (None, Some(MicroTime(at(1))))
+    );
     assert_eq!(booting.addresses, []);
     assert_eq!(
         booting.conditions[1..4],
@@ -116,10 +129,15 @@ fn a_booting_machine_becomes_provisioned_with_its_addresses() {
     let waiting = "WaitingForNodeProvisioned";
     let ready = "NodeProvisioned: WaitingForStartupTimeout";
     let expected = InMemoryMachineStatus {
-        initialization: Some(Initialization { provisioned: Some(true) }),
+        initialization: Some(Initialization {
+            provisioned: Some(true),
+        }),
         start_time: Some(MicroTime(at(1))),
         network: None,
-        addresses: vec![MachineAddress { kind: "InternalIP".into(), address: "10.0.0.7".into() }],
+        addresses: vec![MachineAddress {
+            kind: "InternalIP".into(),
+            address: "10.0.0.7".into(),
+        }],
         failure_domain: "a".into(),
         interruptible: false,
         conditions: vec![
@@ -148,7 +166,10 @@ fn a_machine_is_ready_when_all_its_stages_are() {
         since(9, "Ready", "True", "Ready", ""),
     ];
     assert_eq!(status.conditions, expected);
-    let again = InMemoryMachine { status: Some(status.clone()), ..object() };
+    let again = InMemoryMachine {
+        status: Some(status.clone()),
+        ..object()
+    };
     let stages = [reached(1), reached(2), reached(3), reached(4)];
     assert_eq!(observed_status(&again, &observed(stages), at(99)), status);
 }
@@ -157,13 +178,29 @@ fn a_machine_is_ready_when_all_its_stages_are() {
 fn what_the_pools_gave_is_shown_and_stays() {
     let reached = |second| StageObservation::Reached { at: at(second) };
     let observed = observed([reached(1), reached(2), reached(3), reached(4)]);
-    let given = ClaimedAddress { address: "10.0.0.7".into(), prefix: Some(24), gateway: "10.0.0.1".into() };
-    let applied = |claimed| Applied { object: None, observed: Ok(Some(observed.clone())), claimed };
+    let given = ClaimedAddress {
+        address: "10.0.0.7".into(),
+        prefix: Some(24),
+        gateway: "10.0.0.1".into(),
+    };
+    let applied = |claimed| Applied {
+        object: None,
+        observed: Ok(Some(observed.clone())),
+        claimed,
+    };
     let status =
         provided(&object(), &applied(vec![given.clone()]), at(9)).expect("there is something to tell");
-    assert_eq!(status.network, Some(MachineNetworkStatus { addresses: vec![given] }));
+    assert_eq!(
+        status.network,
+        Some(MachineNetworkStatus {
+            addresses: vec![given]
+        })
+    );
     // The claims of a provisioned machine are not read again.
-    let again = InMemoryMachine { status: Some(status.clone()), ..object() };
+    let again = InMemoryMachine {
+        status: Some(status.clone()),
+        ..object()
+    };
     assert_eq!(provided(&again, &applied(vec![]), at(99)), Some(status));
 }
 
@@ -171,13 +208,23 @@ fn what_the_pools_gave_is_shown_and_stays() {
 fn a_failed_stage_is_told_and_keeps_the_provisioned_flag() {
     let stages = [
         StageObservation::Reached { at: at(1) },
-        StageObservation::Failed { cause: "kernel panic".into() },
+        StageObservation::Failed {
+            cause: "kernel panic".into(),
+        },
         StageObservation::Blocked,
         StageObservation::Blocked,
     ];
     let status = observed_status(&object(), &observed(stages), at(9));
-    assert_eq!(status.initialization, Some(Initialization { provisioned: Some(true) }));
-    assert_eq!(status.conditions[2], since(9, "NodeProvisioned", "False", "StartupFailed", "kernel panic"));
+    assert_eq!(
+        status.initialization,
+        Some(Initialization {
+            provisioned: Some(true)
+        })
+    );
+    assert_eq!(
+        status.conditions[2],
+        since(9, "NodeProvisioned", "False", "StartupFailed", "kernel panic")
+    );
 }
 
 #[test]
@@ -185,11 +232,23 @@ fn a_provisioned_machine_that_waits_after_a_restart_says_nothing_new() {
     let reached = |second| StageObservation::Reached { at: at(second) };
     let stages = [reached(1), reached(2), reached(3), reached(4)];
     let before = observed_status(&object(), &observed(stages), at(9));
-    let object = InMemoryMachine { status: Some(before.clone()), ..object() };
-    assert_eq!(waiting(&object, &Waiting::SimulatedCluster, Role::ControlPlane, at(50)), before);
-    let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-    let refused =
-        Applied { object: None, observed: Err(MachineError::UnknownCluster(cluster)), claimed: vec![] };
+    let object = InMemoryMachine {
+        status: Some(before.clone()),
+        ..object()
+    };
+    assert_eq!(
+        waiting(&object, &Waiting::SimulatedCluster, Role::ControlPlane, at(50)),
+        before
+    );
+    let cluster = ClusterId {
+        namespace: "default".into(),
+        name: "demo".into(),
+    };
+    let refused = Applied {
+        object: None,
+        observed: Err(MachineError::UnknownCluster(cluster)),
+        claimed: vec![],
+    };
     assert_eq!(provided(&object, &refused, at(50)), None);
 }
 
@@ -202,25 +261,52 @@ fn a_booting_machine_that_waits_after_a_restart_says_nothing_new_but_what_has_to
         StageObservation::Blocked,
     ];
     let before = observed_status(&object(), &observed(stages), at(9));
-    let object = InMemoryMachine { status: Some(before.clone()), ..object() };
+    let object = InMemoryMachine {
+        status: Some(before.clone()),
+        ..object()
+    };
     for soon in [Waiting::SimulatedCluster, Waiting::Authorities] {
         assert_eq!(waiting(&object, &soon, Role::ControlPlane, at(50)), before);
     }
-    let wrong = waiting(&object, &Waiting::ValidAuthorities("broken".into()), Role::ControlPlane, at(50));
+    let wrong = waiting(
+        &object,
+        &Waiting::ValidAuthorities("broken".into()),
+        Role::ControlPlane,
+        at(50),
+    );
     assert_eq!(
         wrong.conditions[1],
-        since(9, "VMProvisioned", "False", "InvalidCertificateAuthority", "broken")
+        since(
+            9,
+            "VMProvisioned",
+            "False",
+            "InvalidCertificateAuthority",
+            "broken"
+        )
     );
 }
 
 #[test]
 fn what_the_cloud_refuses_is_told_with_its_category() {
-    let cluster = ClusterId { namespace: "default".into(), name: "demo".into() };
-    let error = MachineError::Name(MachineId { cluster, name: "m".into() });
+    let cluster = ClusterId {
+        namespace: "default".into(),
+        name: "demo".into(),
+    };
+    let error = MachineError::Name(MachineId {
+        cluster,
+        name: "m".into(),
+    });
     let message = nephele_controller::chain(&error);
-    let applied = Applied { object: None, observed: Err(error), claimed: vec![] };
+    let applied = Applied {
+        object: None,
+        observed: Err(error),
+        claimed: vec![],
+    };
     let status = provided(&object(), &applied, at(5)).expect("told");
-    assert_eq!(status.conditions[1], since(5, "VMProvisioned", "False", "InvalidName", &message));
+    assert_eq!(
+        status.conditions[1],
+        since(5, "VMProvisioned", "False", "InvalidName", &message)
+    );
     assert_eq!(status.initialization, None);
 }
 
@@ -252,7 +338,10 @@ fn a_machine_says_how_far_its_update_in_place_is_and_nothing_of_one_that_it_was_
     };
     assert_eq!(says(None), None);
     let asked = Update {
-        software: update::Software { version: "v1.36.4".into(), ..update::Software::default() },
+        software: update::Software {
+            version: "v1.36.4".into(),
+            ..update::Software::default()
+        },
         asked_at: MicroTime(at(3)),
         duration: None,
         jitter: None,
@@ -260,9 +349,24 @@ fn a_machine_says_how_far_its_update_in_place_is_and_nothing_of_one_that_it_was_
         ended: None,
     };
     let message = "Updating in place to v1.36.4";
-    assert_eq!(says(Some(&asked)), Some(since(5, "Updating", "True", "InPlaceUpdating", message)));
-    let over = Update { ended: Some(MicroTime(at(4))), ..asked };
-    assert_eq!(says(Some(&over)), Some(since(5, "Updating", "False", "NotUpdating", "")));
-    let failed = Update { failure: "no space".into(), ..over };
-    assert_eq!(says(Some(&failed)), Some(since(5, "Updating", "True", "InPlaceUpdateFailed", "no space")));
+    assert_eq!(
+        says(Some(&asked)),
+        Some(since(5, "Updating", "True", "InPlaceUpdating", message))
+    );
+    let over = Update {
+        ended: Some(MicroTime(at(4))),
+        ..asked
+    };
+    assert_eq!(
+        says(Some(&over)),
+        Some(since(5, "Updating", "False", "NotUpdating", ""))
+    );
+    let failed = Update {
+        failure: "no space".into(),
+        ..over
+    };
+    assert_eq!(
+        says(Some(&failed)),
+        Some(since(5, "Updating", "True", "InPlaceUpdateFailed", "no space"))
+    );
 }

@@ -1,7 +1,9 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use nephele_api::conditions::condition;
-use nephele_api::infrastructure::v1beta2::{InMemoryMachinePoolStatus, PoolMachine};
+use nephele_api::{
+    conditions::condition,
+    infrastructure::v1beta2::{InMemoryMachinePoolStatus, PoolMachine},
+};
 
 use super::*;
 
@@ -58,33 +60,63 @@ fn up(ordinal: i64) -> Member {
         ready: true,
         going: false,
         terminated: false,
-        machine: Link::Present { going: false, marked: false },
+        machine: Link::Present {
+            going: false,
+            marked: false,
+        },
     }
 }
 
 /// A machine whose instance was terminated.
 fn dead(ordinal: i64) -> Member {
-    Member { ready: false, terminated: true, ..up(ordinal) }
+    Member {
+        ready: false,
+        terminated: true,
+        ..up(ordinal)
+    }
 }
 
 fn old(ordinal: i64) -> Member {
-    Member { revision: Some("old".into()), ..up(ordinal) }
+    Member {
+        revision: Some("old".into()),
+        ..up(ordinal)
+    }
 }
 
 fn booting(ordinal: i64) -> Member {
-    Member { provider_id: None, ready: false, ..up(ordinal) }
+    Member {
+        provider_id: None,
+        ready: false,
+        ..up(ordinal)
+    }
 }
 
 fn marked(member: Member) -> Member {
-    Member { machine: Link::Present { going: false, marked: true }, ..member }
+    Member {
+        machine: Link::Present {
+            going: false,
+            marked: true,
+        },
+        ..member
+    }
 }
 
 fn draining(member: Member) -> Member {
-    Member { machine: Link::Present { going: true, marked: false }, ..member }
+    Member {
+        machine: Link::Present {
+            going: true,
+            marked: false,
+        },
+        ..member
+    }
 }
 
 fn scaled(replicas: usize, all: &[Member]) -> Scale {
-    let members = Members { all: all.to_vec(), dangling: vec![], ..Members::default() };
+    let members = Members {
+        all: all.to_vec(),
+        dangling: vec![],
+        ..Members::default()
+    };
     scale(&object(), wanted(replicas), members)
 }
 
@@ -104,7 +136,12 @@ type Case<'a> = (&'a str, usize, &'a [Member], &'a [i64], &'a [i64]);
 
 fn check(cases: &[Case<'_>]) {
     for (what, replicas, all, made, deleted) in cases {
-        let names = |ordinals: &[i64]| ordinals.iter().map(|n| names::name("pool", *n)).collect::<Vec<_>>();
+        let names = |ordinals: &[i64]| {
+            ordinals
+                .iter()
+                .map(|n| names::name("pool", *n))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(changes(*replicas, all), (names(made), names(deleted)), "{what}");
     }
 }
@@ -118,13 +155,43 @@ fn there_are_as_many_machines_as_wanted() {
         ("still booting", 3, &[booting(0), up(1), booting(2)], &[], &[]),
         ("two more", 5, &[up(0), up(1), up(2)], &[3, 4], &[]),
         ("a gap is not filled", 3, &[up(1), up(7)], &[8], &[]),
-        ("the youngest go", 2, &[up(0), up(1), up(2), up(3), up(4)], &[], &[4, 3, 2]),
-        ("those that are not up go before", 2, &[booting(0), up(1), up(2), booting(3)], &[], &[3, 0]),
-        ("one that is marked goes first", 2, &[marked(up(0)), up(1), booting(2)], &[], &[0]),
+        (
+            "the youngest go",
+            2,
+            &[up(0), up(1), up(2), up(3), up(4)],
+            &[],
+            &[4, 3, 2],
+        ),
+        (
+            "those that are not up go before",
+            2,
+            &[booting(0), up(1), up(2), booting(3)],
+            &[],
+            &[3, 0],
+        ),
+        (
+            "one that is marked goes first",
+            2,
+            &[marked(up(0)), up(1), booting(2)],
+            &[],
+            &[0],
+        ),
         ("but only if one has to go", 2, &[marked(up(0)), up(1)], &[], &[]),
         ("all go", 0, &[up(0), up(1)], &[], &[1, 0]),
-        ("one that a client deletes is replaced at once", 3, &[draining(up(0)), up(1), up(2)], &[3], &[]),
-        ("numbers beyond nine are counted", 3, &[up(2), up(10), up(9), up(8)], &[], &[10]),
+        (
+            "one that a client deletes is replaced at once",
+            3,
+            &[draining(up(0)), up(1), up(2)],
+            &[3],
+            &[],
+        ),
+        (
+            "numbers beyond nine are counted",
+            3,
+            &[up(2), up(10), up(9), up(8)],
+            &[],
+            &[10],
+        ),
     ]);
 }
 
@@ -133,11 +200,20 @@ fn a_machine_whose_instance_was_terminated_is_replaced_at_once() {
     check(&[
         ("one", 3, &[dead(0), up(1), up(2)], &[3], &[0]),
         ("all", 2, &[dead(0), dead(1)], &[2, 3], &[0, 1]),
-        ("its Machine is being deleted", 2, &[draining(dead(0)), up(1)], &[2], &[]),
+        (
+            "its Machine is being deleted",
+            2,
+            &[draining(dead(0)), up(1)],
+            &[2],
+            &[],
+        ),
         ("none is missing", 2, &[dead(0), up(1), up(2)], &[], &[0]),
         ("none is wanted", 0, &[dead(0)], &[], &[0]),
     ]);
-    assert_eq!(scaled(2, &[dead(0), up(1), up(2)]).outcome(), Outcome::WaitingOn("machines"));
+    assert_eq!(
+        scaled(2, &[dead(0), up(1), up(2)]).outcome(),
+        Outcome::WaitingOn("machines")
+    );
 }
 
 #[test]
@@ -156,10 +232,23 @@ fn instances_that_are_terminated_again_and_again_make_no_more_than_three_times_t
 #[test]
 fn no_number_is_used_twice() {
     let mut object = object();
-    object.status = Some(InMemoryMachinePoolStatus { next_ordinal: Some(7), ..Default::default() });
-    let members = Members { all: vec![up(0)], dangling: vec![], ..Members::default() };
+    object.status = Some(InMemoryMachinePoolStatus {
+        next_ordinal: Some(7),
+        ..Default::default()
+    });
+    let members = Members {
+        all: vec![up(0)],
+        dangling: vec![],
+        ..Members::default()
+    };
     let scale = scale(&object, wanted(2), members);
-    assert_eq!(scale.made, [New { name: "pool-7".into(), failure_domain: None }]);
+    assert_eq!(
+        scale.made,
+        [New {
+            name: "pool-7".into(),
+            failure_domain: None
+        }]
+    );
     assert_eq!(scale.next_ordinal, 8);
 }
 
@@ -167,29 +256,81 @@ fn no_number_is_used_twice() {
 fn machines_are_replaced_one_by_one_with_one_more_than_wanted() {
     check(&[
         ("one comes", 3, &[old(0), old(1), old(2)], &[3], &[]),
-        ("none goes before it is up", 3, &[old(0), old(1), old(2), booting(3)], &[], &[]),
-        ("then an old one does", 3, &[old(0), old(1), old(2), up(3)], &[], &[2]),
-        ("none comes before that is gone", 3, &[old(0), old(1), draining(old(2)), up(3)], &[], &[]),
+        (
+            "none goes before it is up",
+            3,
+            &[old(0), old(1), old(2), booting(3)],
+            &[],
+            &[],
+        ),
+        (
+            "then an old one does",
+            3,
+            &[old(0), old(1), old(2), up(3)],
+            &[],
+            &[2],
+        ),
+        (
+            "none comes before that is gone",
+            3,
+            &[old(0), old(1), draining(old(2)), up(3)],
+            &[],
+            &[],
+        ),
         ("the next", 3, &[old(0), old(1), up(3)], &[4], &[]),
         ("the last", 3, &[old(0), up(3), up(4), up(5)], &[], &[0]),
         ("through", 3, &[up(3), up(4), up(5)], &[], &[]),
         (
             "a new one that never came up goes first",
             3,
-            &[old(0), old(1), old(2), Member { revision: Some("between".into()), ..booting(3) }],
+            &[
+                old(0),
+                old(1),
+                old(2),
+                Member {
+                    revision: Some("between".into()),
+                    ..booting(3)
+                },
+            ],
             &[],
             &[3],
         ),
         (
             "an old one that is not up goes without waiting",
             3,
-            &[Member { ready: false, ..old(0) }, old(1), old(2), booting(3)],
+            &[
+                Member {
+                    ready: false,
+                    ..old(0)
+                },
+                old(1),
+                old(2),
+                booting(3),
+            ],
             &[],
             &[0],
         ),
-        ("scaling down spares as many as wanted that are up", 1, &[old(0), old(1), booting(2)], &[], &[1]),
-        ("scaling up makes new ones", 5, &[old(0), old(1), old(2)], &[3, 4], &[]),
-        ("one that is marked does not wait", 2, &[marked(old(0)), old(1), booting(2)], &[], &[0]),
+        (
+            "scaling down spares as many as wanted that are up",
+            1,
+            &[old(0), old(1), booting(2)],
+            &[],
+            &[1],
+        ),
+        (
+            "scaling up makes new ones",
+            5,
+            &[old(0), old(1), old(2)],
+            &[3, 4],
+            &[],
+        ),
+        (
+            "one that is marked does not wait",
+            2,
+            &[marked(old(0)), old(1), booting(2)],
+            &[],
+            &[0],
+        ),
     ]);
 }
 
@@ -216,11 +357,17 @@ fn a_rollout_ends_and_never_leaves_its_bounds() {
                 let name = match victim {
                     Victim::Machine(name) | Victim::InMemoryMachine(name) => name,
                 };
-                let member = all.iter_mut().find(|member| member.name == name).expect("one of them");
+                let member = all
+                    .iter_mut()
+                    .find(|member| member.name == name)
+                    .expect("one of them");
                 *member = draining(member.clone());
             }
             assert!(all.len() <= wanted + 1, "{all:?}");
-            let up_and_staying = all.iter().filter(|member| member.ready && !member.is_leaving()).count();
+            let up_and_staying = all
+                .iter()
+                .filter(|member| member.ready && !member.is_leaving())
+                .count();
             assert!(up_and_staying >= wanted, "{all:?}");
             // Then one machine makes progress: it becomes ready, or its deletion ends.
             if all.len() == before || round % step == 0 {
@@ -239,47 +386,86 @@ fn a_rollout_ends_and_never_leaves_its_bounds() {
 
 #[test]
 fn what_is_left_of_a_machine_is_tidied_up() {
-    let lost = Member { machine: Link::Lost, ..up(0) };
-    let members = Members { all: vec![lost, up(1)], dangling: vec!["pool-9".into()], ..Members::default() };
+    let lost = Member {
+        machine: Link::Lost,
+        ..up(0)
+    };
+    let members = Members {
+        all: vec![lost, up(1)],
+        dangling: vec!["pool-9".into()],
+        ..Members::default()
+    };
     let scale = scale(&object(), wanted(2), members);
-    assert_eq!(scale.victims, [Victim::InMemoryMachine("pool-0".into()), Victim::Machine("pool-9".into())]);
+    assert_eq!(
+        scale.victims,
+        [
+            Victim::InMemoryMachine("pool-0".into()),
+            Victim::Machine("pool-9".into())
+        ]
+    );
     assert_eq!(scale.made.len(), 1);
 }
 
 #[test]
 fn one_without_a_machine_yet_goes_by_itself() {
-    let unclaimed = Member { machine: Link::None, ..booting(0) };
-    assert_eq!(changes(0, &[unclaimed]), (vec![], vec!["InMemoryMachine pool-0".to_owned()]));
+    let unclaimed = Member {
+        machine: Link::None,
+        ..booting(0)
+    };
+    assert_eq!(
+        changes(0, &[unclaimed]),
+        (vec![], vec!["InMemoryMachine pool-0".to_owned()])
+    );
 }
 
 #[test]
 fn machines_are_spread_over_failure_domains() {
-    let placed = |ordinal, domain: &str| Member { failure_domain: Some(domain.into()), ..up(ordinal) };
+    let placed = |ordinal, domain: &str| Member {
+        failure_domain: Some(domain.into()),
+        ..up(ordinal)
+    };
     let domains = ["a", "b", "c"].map(str::to_owned).to_vec();
-    let wanted = Wanted { failure_domains: domains, ..wanted(7) };
+    let wanted = Wanted {
+        failure_domains: domains,
+        ..wanted(7)
+    };
     let members = Members {
         all: vec![placed(0, "a"), placed(1, "c"), placed(2, "z")],
         dangling: vec![],
         ..Members::default()
     };
     let made = scale(&object(), wanted, members).made;
-    let places: Vec<_> = made.into_iter().map(|new| new.failure_domain.unwrap_or_default()).collect();
+    let places: Vec<_> = made
+        .into_iter()
+        .map(|new| new.failure_domain.unwrap_or_default())
+        .collect();
     assert_eq!(places, ["b", "a", "b", "c"]);
 }
 
 #[test]
 fn provider_ids_are_those_of_machines_that_are_there_in_the_order_of_their_numbers() {
     let scale = scaled(3, &[up(10), draining(up(9)), booting(2), up(0)]);
-    assert_eq!(scale.provider_ids, ["in-memory://pool-0", "in-memory://pool-9", "in-memory://pool-10"]);
+    assert_eq!(
+        scale.provider_ids,
+        ["in-memory://pool-0", "in-memory://pool-9", "in-memory://pool-10"]
+    );
 }
 
 #[test]
 fn no_machine_is_made_before_it_can_boot() {
-    let unprovisioned = Wanted { infrastructure_provisioned: false, bootstrapped: false, ..wanted(3) };
-    let unbootstrapped = Wanted { bootstrapped: false, ..wanted(3) };
-    for (wanted, expected) in
-        [(unprovisioned, Waiting::ClusterInfrastructure), (unbootstrapped, Waiting::BootstrapData)]
-    {
+    let unprovisioned = Wanted {
+        infrastructure_provisioned: false,
+        bootstrapped: false,
+        ..wanted(3)
+    };
+    let unbootstrapped = Wanted {
+        bootstrapped: false,
+        ..wanted(3)
+    };
+    for (wanted, expected) in [
+        (unprovisioned, Waiting::ClusterInfrastructure),
+        (unbootstrapped, Waiting::BootstrapData),
+    ] {
         let scale = scale(&object(), wanted, Members::default());
         assert_eq!((scale.made.len(), scale.waiting), (0, Some(expected)));
         assert_eq!(scale.outcome(), Outcome::WaitingOn(expected.reason()));
@@ -318,31 +504,64 @@ fn a_pool_is_planned_as_its_objects_say() {
             Decision::Scale(Box::new(scale)),
         ]
     );
-    let remove = || Decision::Remove { victims: vec![], left: 0 };
+    let remove = || Decision::Remove {
+        victims: vec![],
+        left: 0,
+    };
     let going = all().map(|validated| answered(&deleted(), validated, Members::default()));
     let paused = Decision::Pause("p".into());
-    assert_eq!(going, [waits("external manager"), remove(), remove(), paused, remove()]);
+    assert_eq!(
+        going,
+        [waits("external manager"), remove(), remove(), paused, remove()]
+    );
 
     let mut unheld = deleted();
     unheld.metadata.finalizers = None;
     let validated = Validated::Wanted(Box::new(wanted(3)));
-    assert_eq!(answered(&unheld, validated.clone(), Members::default()), Decision::Leave(Outcome::Done));
+    assert_eq!(
+        answered(&unheld, validated.clone(), Members::default()),
+        Decision::Leave(Outcome::Done)
+    );
     let mut was_paused = object();
     let conditions = vec![condition(types::PAUSED, conditions::TRUE, reasons::PAUSED, "p")];
-    was_paused.status = Some(InMemoryMachinePoolStatus { conditions, ..Default::default() });
-    assert_eq!(answered(&was_paused, validated, Members::default()), Decision::Unpause);
+    was_paused.status = Some(InMemoryMachinePoolStatus {
+        conditions,
+        ..Default::default()
+    });
+    assert_eq!(
+        answered(&was_paused, validated, Members::default()),
+        Decision::Unpause
+    );
 }
 
 #[test]
 fn a_pool_goes_after_its_machines() {
-    let unclaimed = Member { machine: Link::None, ..booting(2) };
-    let all = vec![up(0), draining(up(1)), unclaimed, Member { going: true, ..draining(up(3)) }];
-    let members = Members { all, dangling: vec!["pool-9".into()], ..Members::default() };
+    let unclaimed = Member {
+        machine: Link::None,
+        ..booting(2)
+    };
+    let all = vec![
+        up(0),
+        draining(up(1)),
+        unclaimed,
+        Member {
+            going: true,
+            ..draining(up(3))
+        },
+    ];
+    let members = Members {
+        all,
+        dangling: vec!["pool-9".into()],
+        ..Members::default()
+    };
     let victims = ["pool-0", "pool-9"].map(|name| Victim::Machine(name.into()));
     let [first, last] = victims;
     assert_eq!(
         answered(&deleted(), Validated::Orphaned, members),
-        Decision::Remove { victims: vec![first, Victim::InMemoryMachine("pool-2".into()), last], left: 5 }
+        Decision::Remove {
+            victims: vec![first, Victim::InMemoryMachine("pool-2".into()), last],
+            left: 5
+        }
     );
 }
 
@@ -350,15 +569,30 @@ fn a_pool_goes_after_its_machines() {
 #[test]
 fn the_api_is_asked_before_a_machine_comes_or_goes() {
     let asks = |object: &InMemoryMachinePool, validated, all: &[Member]| {
-        let members = Members { all: all.to_vec(), ..Members::default() };
+        let members = Members {
+            all: all.to_vec(),
+            ..Members::default()
+        };
         first(object, validated, members) == Plan::Ask
     };
     let wants = |replicas| Validated::Wanted(Box::new(wanted(replicas)));
-    let living = [asks(&object(), wants(2), &[up(0)]), asks(&object(), wants(0), &[up(0)])];
-    let settled = [asks(&object(), wants(1), &[up(0)]), asks(&object(), Validated::Orphaned, &[up(0)])];
-    let going = [asks(&deleted(), wants(1), &[up(0)]), asks(&deleted(), Validated::Orphaned, &[])];
+    let living = [
+        asks(&object(), wants(2), &[up(0)]),
+        asks(&object(), wants(0), &[up(0)]),
+    ];
+    let settled = [
+        asks(&object(), wants(1), &[up(0)]),
+        asks(&object(), Validated::Orphaned, &[up(0)]),
+    ];
+    let going = [
+        asks(&deleted(), wants(1), &[up(0)]),
+        asks(&deleted(), Validated::Orphaned, &[]),
+    ];
     let waits = asks(&deleted(), wants(1), &[draining(up(0))]);
-    assert_eq!((living, settled, going, waits), ([true; 2], [false; 2], [true; 2], false));
+    assert_eq!(
+        (living, settled, going, waits),
+        ([true; 2], [false; 2], [true; 2], false)
+    );
 }
 
 mod finalizer;

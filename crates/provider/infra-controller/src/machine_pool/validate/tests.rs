@@ -14,10 +14,19 @@ fn whatever_machines_are_made_from_changes_the_revision() {
             ..Provisioning::default()
         },
     };
-    let behaviour = Some(Behaviour { vm: Some(slow), ..Behaviour::default() });
+    let behaviour = Some(Behaviour {
+        vm: Some(slow),
+        ..Behaviour::default()
+    });
     let plain = PoolMachine::default();
-    let behaves = PoolMachine { behaviour, ..plain.clone() };
-    let large = PoolMachine { instance_type: "large".into(), ..plain.clone() };
+    let behaves = PoolMachine {
+        behaviour,
+        ..plain.clone()
+    };
+    let large = PoolMachine {
+        instance_type: "large".into(),
+        ..plain.clone()
+    };
     let revisions = [
         revision(&plain, "v1.36.3", "data"),
         revision(&plain, "v1.36.4", "data"),

@@ -44,7 +44,11 @@ fn from_nothing_an_authority_and_a_leaf_are_made_at_once() {
     let made = at(None, start());
     assert!(made.changed);
     assert_eq!(made.until, start() + LEAF_VALIDITY - LEAF_MARGIN);
-    assert!(is_trusted(&made.material.bundle(start()), &made.material, start()));
+    assert!(is_trusted(
+        &made.material.bundle(start()),
+        &made.material,
+        start()
+    ));
     assert_eq!(made.material.leaf_not_after(), Some(start() + LEAF_VALIDITY));
 }
 
@@ -77,7 +81,11 @@ fn what_is_damaged_is_not_read() {
         let renewed = at(Material::read(&damaged), start());
         assert!(renewed.changed);
         assert_eq!(renewed.material.write()[BUNDLE], whole[BUNDLE]);
-        assert!(is_trusted(&renewed.material.bundle(start()), &renewed.material, start()));
+        assert!(is_trusted(
+            &renewed.material.bundle(start()),
+            &renewed.material,
+            start()
+        ));
     }
 }
 
@@ -106,11 +114,23 @@ fn over_ten_years_every_leaf_is_trusted_by_clients_with_the_bundle_of_one_turn_b
         turns += 1;
         if current.material.trusted.first() != trusted_before.first() {
             authorities += 1;
-            assert!(current.until <= now + SETTLED_AFTER, "a new authority does not issue at once");
+            assert!(
+                current.until <= now + SETTLED_AFTER,
+                "a new authority does not issue at once"
+            );
         }
-        assert!(is_trusted(&bundle_before, &current.material, now), "turn {turns} at {now}");
-        assert!(is_trusted(&current.material.bundle(now), &current.material, now), "turn {turns} at {now}");
-        assert!(current.material.trusted.len() <= 2, "expired authorities are dropped with the next one");
+        assert!(
+            is_trusted(&bundle_before, &current.material, now),
+            "turn {turns} at {now}"
+        );
+        assert!(
+            is_trusted(&current.material.bundle(now), &current.material, now),
+            "turn {turns} at {now}"
+        );
+        assert!(
+            current.material.trusted.len() <= 2,
+            "expired authorities are dropped with the next one"
+        );
     }
     // Each authority is used for five years less the margin.
     assert_eq!(authorities, 3);

@@ -58,7 +58,10 @@ fn first() -> Handler {
 }
 
 fn secret() -> SecretRef {
-    SecretRef { namespace: "ns".into(), name: "secret".into() }
+    SecretRef {
+        namespace: "ns".into(),
+        name: "secret".into(),
+    }
 }
 
 fn begun(change: impl FnOnce(&mut Value), mode: Mode) -> Step {
@@ -70,7 +73,10 @@ fn begun(change: impl FnOnce(&mut Value), mode: Mode) -> Step {
 fn nothing_is_done_before_the_registry_is_warmed_up() {
     for object in [None, Some(config(unchanged))] {
         for mode in [Mode::ReadOnly, Mode::ReadWrite] {
-            assert_eq!(begin(object.as_ref(), false, mode, now()), Step::Wait(Duration::from_secs(10)));
+            assert_eq!(
+                begin(object.as_ref(), false, mode, now()),
+                Step::Wait(Duration::from_secs(10))
+            );
         }
     }
 }
@@ -79,7 +85,10 @@ fn nothing_is_done_before_the_registry_is_warmed_up() {
 #[test]
 fn what_is_gone_or_going_is_unregistered_though_it_is_paused() {
     for mode in [Mode::ReadOnly, Mode::ReadWrite] {
-        assert_eq!(begin::<ExtensionConfig>(None, true, mode, now()), Step::Unregister);
+        assert_eq!(
+            begin::<ExtensionConfig>(None, true, mode, now()),
+            Step::Unregister
+        );
         let going = |object: &mut Value| {
             object["metadata"]["deletionTimestamp"] = json!(NOW);
             object["metadata"]["annotations"][PAUSED_ANNOTATION] = json!("");
@@ -105,11 +114,19 @@ fn whether_it_is_paused_is_written_before_anything_else() {
     assert_eq!(patch, expected);
 
     let pause = |object: &mut Value| object["metadata"]["annotations"][PAUSED_ANNOTATION] = json!("true");
-    let Step::Report(patch) = begun(pause, Mode::ReadWrite) else { panic!("nothing is reported") };
+    let Step::Report(patch) = begun(pause, Mode::ReadWrite) else {
+        panic!("nothing is reported")
+    };
     let message = "The object has the annotation cluster.x-k8s.io/paused";
-    assert_eq!(patch["status"]["conditions"][0], status("True", "Paused", message, NOW));
+    assert_eq!(
+        patch["status"]["conditions"][0],
+        status("True", "Paused", message, NOW)
+    );
     assert_eq!(patch["status"]["conditions"][1]["type"], "Discovered");
-    assert_eq!(patch["status"]["handlers"][0]["name"], "first.ext1", "what was found out stays");
+    assert_eq!(
+        patch["status"]["handlers"][0]["name"], "first.ext1",
+        "what was found out stays"
+    );
 
     let paused = |object: &mut Value| {
         pause(object);
@@ -127,9 +144,15 @@ fn a_bundle_is_taken_from_the_secret_that_is_named() {
     let object = config(unchanged);
     assert_eq!(begun(unchanged, Mode::ReadWrite), Step::Inject(secret()));
     assert_eq!(inject(&object, &secret(), Some(Some(b"ca"))), Ok(None));
-    assert_eq!(inject(&object, &secret(), Some(Some(b"new"))), Ok(Some(Bytes(b"new".to_vec()))));
+    assert_eq!(
+        inject(&object, &secret(), Some(Some(b"new"))),
+        Ok(Some(Bytes(b"new".to_vec())))
+    );
     let patch = object.ca_bundle_patch(&Bytes(b"new".to_vec()));
-    assert_eq!(patch, json!({ "spec": { "clientConfig": { "caBundle": "bmV3" } } }));
+    assert_eq!(
+        patch,
+        json!({ "spec": { "clientConfig": { "caBundle": "bmV3" } } })
+    );
     assert_eq!(
         inject(&object, &secret(), None).unwrap_err().to_string(),
         "failed to inject the CA bundle: there is no Secret ns/secret"
@@ -140,11 +163,24 @@ fn a_bundle_is_taken_from_the_secret_that_is_named() {
     );
     let none = |object: &mut Value| object["metadata"]["annotations"] = json!(null);
     assert_eq!(begun(none, Mode::ReadWrite), Step::Discover);
-    for text in ["ns/../../pods/x", "../secret", "ns/a/b", "ns/a?b", "secret", "/secret", "ns/", "", "/"] {
+    for text in [
+        "ns/../../pods/x",
+        "../secret",
+        "ns/a/b",
+        "ns/a?b",
+        "secret",
+        "/secret",
+        "ns/",
+        "",
+        "/",
+    ] {
         let named = |object: &mut Value| {
             object["metadata"]["annotations"][super::super::INJECT_CA_ANNOTATION] = json!(text);
         };
-        assert_eq!(begun(named, Mode::ReadWrite), Step::CannotInject(InjectError::Name(text.to_owned())));
+        assert_eq!(
+            begun(named, Mode::ReadWrite),
+            Step::CannotInject(InjectError::Name(text.to_owned()))
+        );
     }
     assert!(injects_from(&object, "ns", "secret"));
     assert!(!injects_from(&object, "ns", "other") && !injects_from(&config(none), "ns", "secret"));
@@ -154,8 +190,15 @@ fn a_bundle_is_taken_from_the_secret_that_is_named() {
 #[test]
 fn what_was_discovered_is_written_and_registered() {
     let before = config(|object| object["status"]["conditions"].as_array_mut().unwrap().truncate(1));
-    let second = Handler { name: "second".into(), on_error: OnError::Fail, ..first() };
-    let discovered = Discovered { handlers: vec![first(), second.clone()], skipped: vec![] };
+    let second = Handler {
+        name: "second".into(),
+        on_error: OnError::Fail,
+        ..first()
+    };
+    let discovered = Discovered {
+        handlers: vec![first(), second.clone()],
+        skipped: vec![],
+    };
     let conclusion = conclude(&before, &Finding::Discovered(discovered), now());
     let hook =
         json!({ "apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "hook": "BeforeClusterCreate" });
@@ -175,15 +218,34 @@ fn what_was_discovered_is_written_and_registered() {
         ] } },
     } });
     let handlers = Some(vec![first(), second]);
-    assert_eq!(conclusion, Conclusion { status: Some(expected), handlers });
+    assert_eq!(
+        conclusion,
+        Conclusion {
+            status: Some(expected),
+            handlers
+        }
+    );
 }
 
 #[test]
 fn a_status_that_says_so_already_is_not_written() {
-    let discovered = Finding::Discovered(Discovered { handlers: vec![first()], skipped: vec![] });
+    let discovered = Finding::Discovered(Discovered {
+        handlers: vec![first()],
+        skipped: vec![],
+    });
     let same = conclude(&config(unchanged), &discovered, now());
-    assert_eq!(same, Conclusion { status: None, handlers: Some(vec![first()]) });
-    let newer = conclude(&config(|object| object["metadata"]["generation"] = json!(3)), &discovered, now());
+    assert_eq!(
+        same,
+        Conclusion {
+            status: None,
+            handlers: Some(vec![first()])
+        }
+    );
+    let newer = conclude(
+        &config(|object| object["metadata"]["generation"] = json!(3)),
+        &discovered,
+        now(),
+    );
     let conditions = &newer.status.unwrap()["status"]["conditions"];
     for condition in conditions.as_array().unwrap() {
         assert_eq!(
@@ -208,8 +270,15 @@ fn a_failed_discovery_is_reported_and_removes_no_handlers() {
     let legacy = json!([{ "type": "Discovered", "status": "False", "severity": "Error", "reason": "DiscoveryFailed",
         "message": message, "lastTransitionTime": NOW }]);
     assert_eq!(status["deprecated"]["v1beta1"]["conditions"], legacy);
-    let long = conclude(&config(unchanged), &Finding::NotDiscovered("x".repeat(100_000)), now());
-    let length = long.status.unwrap()["status"]["conditions"][1]["message"].as_str().unwrap().len();
+    let long = conclude(
+        &config(unchanged),
+        &Finding::NotDiscovered("x".repeat(100_000)),
+        now(),
+    );
+    let length = long.status.unwrap()["status"]["conditions"][1]["message"]
+        .as_str()
+        .unwrap()
+        .len();
     assert!(length < 32_768, "{length}");
 }
 
@@ -224,21 +293,30 @@ fn what_another_process_looks_after_is_registered_when_that_is_done() {
         settings: Settings::from([("a".to_owned(), "b".to_owned())]),
         handlers: vec![first()],
     };
-    assert_eq!(begun(unchanged, Mode::ReadOnly), Step::Register(Box::new(registration)));
+    assert_eq!(
+        begun(unchanged, Mode::ReadOnly),
+        Step::Register(Box::new(registration))
+    );
     let refused = |change: fn(&mut Value)| match begun(change, Mode::ReadOnly) {
         Step::Refuse(unusable) => unusable,
         other => panic!("{other:?}"),
     };
     let no_bundle = refused(|object| object["spec"]["clientConfig"]["caBundle"] = json!(null));
     assert_eq!(no_bundle.to_string(), "caBundle is not set");
-    assert_eq!(refused(|object| object["status"] = json!(null)), Unusable::NotYetDiscovered);
+    assert_eq!(
+        refused(|object| object["status"] = json!(null)),
+        Unusable::NotYetDiscovered
+    );
     assert_eq!(
         refused(|object| object["status"]["conditions"][1]["status"] = json!("False")),
         Unusable::NotDiscovered("False".into())
     );
     assert_eq!(
         refused(|object| object["metadata"]["generation"] = json!(3)),
-        Unusable::Outdated { generation: 3, observed: 2 }
+        Unusable::Outdated {
+            generation: 3,
+            observed: 2
+        }
     );
     assert!(matches!(
         refused(|object| object["status"]["handlers"][0]["requestHook"]["apiVersion"] = json!("a/b/c")),
@@ -258,15 +336,29 @@ fn the_former_version_has_its_conditions_elsewhere() {
     }))
     .unwrap();
     assert_eq!(object.namespace_selector(), None);
-    assert_eq!(object.client_config(), ClientConfig { url: "https://e".into(), ..ClientConfig::default() });
+    assert_eq!(
+        object.client_config(),
+        ClientConfig {
+            url: "https://e".into(),
+            ..ClientConfig::default()
+        }
+    );
     assert_eq!(begin(Some(&object), true, Mode::ReadWrite, now()), Step::Discover);
     let conclusion = conclude(&object, &Finding::Discovered(Discovered::default()), now());
     let status = &conclusion.status.unwrap()["status"];
     let kinds = |conditions: &Value| -> Vec<String> {
-        conditions.as_array().unwrap().iter().map(|condition| condition["type"].to_string()).collect()
+        conditions
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|condition| condition["type"].to_string())
+            .collect()
     };
     assert_eq!(kinds(&status["conditions"]), ["\"Other\"", "\"Discovered\""]);
-    assert_eq!(kinds(&status["v1beta2"]["conditions"]), ["\"Paused\"", "\"Discovered\""]);
+    assert_eq!(
+        kinds(&status["v1beta2"]["conditions"]),
+        ["\"Paused\"", "\"Discovered\""]
+    );
 }
 
 /// A provider's own kind.
@@ -294,7 +386,10 @@ impl ExtensionKind for Own {
     }
 
     fn client_config(&self) -> ClientConfig {
-        ClientConfig { url: "https://own".into(), ..ClientConfig::default() }
+        ClientConfig {
+            url: "https://own".into(),
+            ..ClientConfig::default()
+        }
     }
 
     fn namespace_selector(&self) -> Option<LabelSelector> {
@@ -306,7 +401,10 @@ impl ExtensionKind for Own {
     }
 
     fn status(&self) -> Status {
-        Status { conditions: self.status.conditions.clone(), handlers: vec![] }
+        Status {
+            conditions: self.status.conditions.clone(),
+            handlers: vec![],
+        }
     }
 }
 
@@ -314,7 +412,13 @@ impl ExtensionKind for Own {
 #[test]
 fn an_own_kind_says_what_was_left_out_and_that_there_is_no_bundle() {
     let finding = Finding::NotInjected(InjectError::NoSecret(secret()));
-    assert_eq!(conclude(&config(unchanged), &finding, now()), Conclusion { status: None, handlers: None });
+    assert_eq!(
+        conclude(&config(unchanged), &finding, now()),
+        Conclusion {
+            status: None,
+            handlers: None
+        }
+    );
     let reason = |finding: &Finding| {
         let status = conclude(&Own::default(), finding, now()).status.unwrap();
         let condition = status["status"]["conditions"][0].clone();
@@ -327,11 +431,16 @@ fn an_own_kind_says_what_was_left_out_and_that_there_is_no_bundle() {
         api_version: "g/v1".into(),
         hook: "New".into(),
     }];
-    let left_out = Finding::Discovered(Discovered { handlers: vec![], skipped });
+    let left_out = Finding::Discovered(Discovered {
+        handlers: vec![],
+        skipped,
+    });
     let message = "Left out: requestHook g/v1/New of handler \"h\" is not in the Runtime SDK catalog";
     assert_eq!(reason(&left_out), ["True", "Discovered", message]);
     let mut own = Own::default();
-    own.status.conditions.push(Condition::new(DISCOVERED, true, "Discovered", ""));
+    own.status
+        .conditions
+        .push(Condition::new(DISCOVERED, true, "Discovered", ""));
     assert!(usable(&own).is_ok());
 }
 
@@ -340,6 +449,16 @@ fn what_was_last_known_is_there_for_when_an_extension_is_dead() {
     let object = config(unchanged);
     let dead = candidate(&object, Err("dead".into()));
     assert_eq!(dead.last_known, Some(object.known_registration().unwrap()));
-    let never = candidate(&config(|object| object["status"] = json!(null)), Err("dead".into()));
-    assert_eq!(never, Candidate { name: "ext1".into(), found: Err("dead".into()), last_known: None });
+    let never = candidate(
+        &config(|object| object["status"] = json!(null)),
+        Err("dead".into()),
+    );
+    assert_eq!(
+        never,
+        Candidate {
+            name: "ext1".into(),
+            found: Err("dead".into()),
+            last_known: None
+        }
+    );
 }

@@ -2,7 +2,6 @@
 //! lost or late, and in which Faults come and go. In any order of events, no two IPAddresses have the same address.
 
 use proptest::prelude::*;
-
 use serde_json::json;
 
 use super::*;
@@ -45,11 +44,17 @@ const FAULTS: usize = 5;
 fn fault(number: usize) -> serde_json::Value {
     let fault = |effect, budget| json!({ "effect": { "addresses": effect }, "budget": budget });
     match number {
-        0 => fault(json!({ "slow": { "duration": "40s", "jitter": "1" } }), json!({ "probability": "0.5" })),
+        0 => fault(
+            json!({ "slow": { "duration": "40s", "jitter": "1" } }),
+            json!({ "probability": "0.5" }),
+        ),
         1 => fault(json!({ "exhausted": {} }), json!({ "skip": 1, "count": 2 })),
         2 => fault(json!({ "conflict": {} }), json!({ "for": "200s" })),
         3 => fault(json!({ "lateRelease": { "duration": "50s" } }), json!({})),
-        _ => fault(json!({ "conflict": {} }), json!({ "schedule": { "every": "60s", "for": "30s" } })),
+        _ => fault(
+            json!({ "conflict": {} }),
+            json!({ "schedule": { "every": "60s", "for": "30s" } }),
+        ),
     }
 }
 
@@ -152,7 +157,9 @@ impl World {
         pool.quarantine(&quarantined);
         let before: Vec<_> = pool.decisions().map(|(_, decision)| decision.block).collect();
         let subject = |request: &super::Request| {
-            let index = (0..NAMES).find(|index| name(*index) == request.owner).expect("a name of the model");
+            let index = (0..NAMES)
+                .find(|index| name(*index) == request.owner)
+                .expect("a name of the model");
             self.subject(index, &request.uid)
         };
         let wants =
@@ -161,8 +168,9 @@ impl World {
             |request: &super::Request, next| faults.lets_pass(&subject(request), &key(), next, now);
         pool.choose(BATCH_MAX, wants, Some(&lets_pass));
         let chosen = pool.decisions().map(|(_, decision)| decision.block);
-        let kept: Vec<_> =
-            chosen.filter(|block| !before.contains(block) && quarantined.contains(block)).collect();
+        let kept: Vec<_> = chosen
+            .filter(|block| !before.contains(block) && quarantined.contains(block))
+            .collect();
         assert!(kept.is_empty(), "{kept:?} are in conflict");
         self.pool = pool;
     }
@@ -202,7 +210,8 @@ impl World {
             Step::Refuse(index) if *index < self.requests.len() => {
                 let request = self.requests.remove(*index);
                 if !request.given_up {
-                    self.pool.answered(&name(request.name), &request.uid, request.until);
+                    self.pool
+                        .answered(&name(request.name), &request.uid, request.until);
                     self.pool.drop_decision(&name(request.name), &request.uid);
                 }
             }
@@ -225,7 +234,11 @@ impl World {
             self.created[index] = self.seconds;
         }
         let (uid, published) = self.claims[index].clone().expect("created above");
-        if self.requests.iter().any(|request| request.uid == uid && !request.given_up) {
+        if self
+            .requests
+            .iter()
+            .any(|request| request.uid == uid && !request.given_up)
+        {
             // The reconcile of the claim waits for the response.
             return;
         }
@@ -250,12 +263,20 @@ impl World {
             Answer::Granted { grant, .. } => {
                 let until = self.pool.sending(&name(index), &uid, self.now);
                 let address = grant.address;
-                self.requests.push(Request { name: index, uid, address, until, given_up: false });
+                self.requests.push(Request {
+                    name: index,
+                    uid,
+                    address,
+                    until,
+                    given_up: false,
+                });
             }
             Answer::Bound => self.publish(index),
             Answer::TakeOver => {
                 let version = self.next();
-                let Some(record) = self.addresses.get_mut(&name(index)) else { return };
+                let Some(record) = self.addresses.get_mut(&name(index)) else {
+                    return;
+                };
                 record.claim_uid = Some(uid.as_str().into());
                 record.version = version;
                 let record = record.clone();
@@ -280,7 +301,13 @@ impl World {
     }
 
     fn arrive(&mut self, index: usize) {
-        let Request { name: claim, uid, address, until, given_up } = self.requests.remove(index);
+        let Request {
+            name: claim,
+            uid,
+            address,
+            until,
+            given_up,
+        } = self.requests.remove(index);
         let owner = name(claim);
         let existing = self.addresses.get(&owner).cloned();
         let created = existing.is_none().then(|| {
@@ -304,31 +331,50 @@ impl World {
             (None, Some(record)) => self.pool.applied(&owner, record),
             (None, None) => {}
         }
-        if self.claims[claim].as_ref().is_none_or(|(current, _)| *current != uid) {
+        if self.claims[claim]
+            .as_ref()
+            .is_none_or(|(current, _)| *current != uid)
+        {
             // The claim is gone, so the write of its status fails.
             self.pool.suspect(&owner);
         }
     }
 
     fn delete(&mut self, index: usize) {
-        let Some((uid, _)) = self.claims[index].clone() else { return };
-        if self.requests.iter().any(|request| request.uid == uid && !request.given_up) {
+        let Some((uid, _)) = self.claims[index].clone() else {
+            return;
+        };
+        if self
+            .requests
+            .iter()
+            .any(|request| request.uid == uid && !request.given_up)
+        {
             return;
         }
         self.pool.withdraw(&name(index));
         if self.pool.allocation(&name(index), &uid) == Allocation::BeingWritten {
             return;
         }
-        let its_own =
-            self.addresses.get(&name(index)).filter(|record| record.claim_uid.as_deref() == Some(&*uid));
+        let its_own = self
+            .addresses
+            .get(&name(index))
+            .filter(|record| record.claim_uid.as_deref() == Some(&*uid));
         if let Some(record) = its_own.cloned() {
             let now = self.wall();
-            match self.faults.release(&self.subject(index, &uid), &key(), record.block, now, now) {
+            match self
+                .faults
+                .release(&self.subject(index, &uid), &key(), record.block, now, now)
+            {
                 Release::Now => {}
                 Release::Unrecorded => return,
                 Release::At(_) => {
                     let version = self.next();
-                    let held = Record { version, claim_uid: None, deleted_at: Some(now), ..record };
+                    let held = Record {
+                        version,
+                        claim_uid: None,
+                        deleted_at: Some(now),
+                        ..record
+                    };
                     self.addresses.insert(name(index), held.clone());
                     self.news.push_back(News::Applied(name(index), held.clone()));
                     self.pool.applied(&name(index), held);
@@ -342,7 +388,9 @@ impl World {
 
     /// Deletes an IPAddress; if there is a uid, only the IPAddress of the claim with this uid.
     fn delete_address(&mut self, owner: &Owner, claim_uid: Option<&str>) {
-        let Some(record) = self.addresses.get(owner) else { return };
+        let Some(record) = self.addresses.get(owner) else {
+            return;
+        };
         if claim_uid.is_some() && record.claim_uid.as_deref() != claim_uid {
             return;
         }
@@ -365,8 +413,10 @@ impl World {
         let is_here = |_: &Owner, uid: &str| uids.iter().any(|known| known == uid);
         self.pool.sweep(is_here, is_here);
         for (owner, uid) in self.pool.take_abandoned(64) {
-            let its_own =
-                self.addresses.get(&owner).filter(|record| record.claim_uid.as_deref() == Some(&uid));
+            let its_own = self
+                .addresses
+                .get(&owner)
+                .filter(|record| record.claim_uid.as_deref() == Some(&uid));
             match its_own.cloned() {
                 Some(record) => self.pool.applied(&owner, record),
                 None if is_here(&owner, &uid) => {}
@@ -377,13 +427,21 @@ impl World {
         let late = self.faults.late(&key(), self.wall());
         let now = self.wall();
         let held: Vec<Owner> = self.pool.held().map(|(_, owner)| owner.clone()).collect();
-        for owner in held.into_iter().filter(|owner| late.get(owner).is_none_or(|(_, until)| *until <= now)) {
+        for owner in held
+            .into_iter()
+            .filter(|owner| late.get(owner).is_none_or(|(_, until)| *until <= now))
+        {
             self.delete_address(&owner, None);
         }
         for owner in self.pool.take_suspects(64) {
-            let Some(record) = self.pool.record(&owner).cloned() else { continue };
+            let Some(record) = self.pool.record(&owner).cloned() else {
+                continue;
+            };
             let has_claim = (0..NAMES).any(|index| name(index) == owner && self.claims[index].is_some());
-            let claimed = record.claim_uid.as_deref().is_some_and(|uid| is_here(&owner, uid));
+            let claimed = record
+                .claim_uid
+                .as_deref()
+                .is_some_and(|uid| is_here(&owner, uid));
             let orphan = !claimed && (!has_claim || self.pool.is_unpublished(&owner, &record.uid));
             self.pool.set_orphan(&owner, &record.uid, orphan);
             if orphan {

@@ -8,17 +8,23 @@ use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{Condition as NewCondition, MicroTime, ObjectMeta, Time},
 };
 use nephele_model::{Fraction, GoDuration};
-use proptest::{collection::btree_map, collection::vec, option, prelude::*};
+use proptest::{
+    collection::{btree_map, vec},
+    option,
+    prelude::*,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use v1beta2::{
+    creation_record::{ClusterCreationRecord, CreationRecord, MachineHardware, SeedKey},
+    deletion::Deletion,
+    instance::InstanceRecord,
+    kubeadm::{Kubeadm, KubeadmCluster, Taint},
+    termination::Termination,
+    update::{Files, Software, Update},
+};
 
 use crate::infrastructure::{conversion::convert, v1beta1, v1beta2};
-use v1beta2::creation_record::{ClusterCreationRecord, CreationRecord, MachineHardware, SeedKey};
-use v1beta2::deletion::Deletion;
-use v1beta2::instance::InstanceRecord;
-use v1beta2::kubeadm::{Kubeadm, KubeadmCluster, Taint};
-use v1beta2::termination::Termination;
-use v1beta2::update::{Files, Software, Update};
 
 const OLD: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const NEW: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
@@ -56,18 +62,26 @@ fn pool() -> impl Strategy<Value = v1beta2::PoolReference> {
 }
 
 fn claimed() -> impl Strategy<Value = v1beta2::ClaimedAddress> {
-    (word(), option::of(any::<i32>()), word())
-        .prop_map(|(address, prefix, gateway)| v1beta2::ClaimedAddress { address, prefix, gateway })
+    (word(), option::of(any::<i32>()), word()).prop_map(|(address, prefix, gateway)| {
+        v1beta2::ClaimedAddress {
+            address,
+            prefix,
+            gateway,
+        }
+    })
 }
 
 fn cluster_network() -> impl Strategy<Value = Option<v1beta2::ClusterNetwork>> {
-    let network =
-        |control_plane_address_from_pool| v1beta2::ClusterNetwork { control_plane_address_from_pool };
+    let network = |control_plane_address_from_pool| v1beta2::ClusterNetwork {
+        control_plane_address_from_pool,
+    };
     option::of(option::of(pool()).prop_map(network))
 }
 
 fn cluster_network_status() -> impl Strategy<Value = Option<v1beta2::ClusterNetworkStatus>> {
-    let network = |control_plane_address| v1beta2::ClusterNetworkStatus { control_plane_address };
+    let network = |control_plane_address| v1beta2::ClusterNetworkStatus {
+        control_plane_address,
+    };
     option::of(option::of(claimed()).prop_map(network))
 }
 
@@ -81,7 +95,10 @@ fn load_balancer() -> impl Strategy<Value = Option<v1beta2::LoadBalancerStatus>>
             message,
         },
     );
-    let status = |(backends, other_backends)| v1beta2::LoadBalancerStatus { backends, other_backends };
+    let status = |(backends, other_backends)| v1beta2::LoadBalancerStatus {
+        backends,
+        other_backends,
+    };
     option::of((vec(backend, 0..3), any::<i64>()).prop_map(status))
 }
 
@@ -100,8 +117,11 @@ fn failure_domain_list() -> impl Strategy<Value = Vec<v1beta2::FailureDomain>> {
 }
 
 fn failure_domain_map() -> impl Strategy<Value = BTreeMap<String, v1beta1::FailureDomain>> {
-    let domain = (option::of(any::<bool>()), words())
-        .prop_map(|(control_plane, attributes)| v1beta1::FailureDomain { control_plane, attributes });
+    let domain =
+        (option::of(any::<bool>()), words()).prop_map(|(control_plane, attributes)| v1beta1::FailureDomain {
+            control_plane,
+            attributes,
+        });
     btree_map(word(), domain, 0..4)
 }
 
@@ -118,23 +138,48 @@ fn kind_word() -> impl Strategy<Value = String> {
 }
 
 fn reason() -> impl Strategy<Value = String> {
-    const KNOWN: [&str; 5] =
-        ["", "Ready", "NoReasonReported", "WaitingForBootstrapData", "InvalidConfiguration"];
+    const KNOWN: [&str; 5] = [
+        "",
+        "Ready",
+        "NoReasonReported",
+        "WaitingForBootstrapData",
+        "InvalidConfiguration",
+    ];
     prop::sample::select(KNOWN.as_slice()).prop_map(str::to_owned)
 }
 
 fn new_conditions() -> impl Strategy<Value = Vec<NewCondition>> {
-    let condition = (kind_word(), status_word(), reason(), word(), option::of(any::<i64>()), time());
+    let condition = (
+        kind_word(),
+        status_word(),
+        reason(),
+        word(),
+        option::of(any::<i64>()),
+        time(),
+    );
     vec(condition, 0..4).prop_map(|conditions| {
-        let one = |(type_, status, reason, message, observed_generation, last_transition_time)| {
-            NewCondition { type_, status, reason, message, observed_generation, last_transition_time }
-        };
+        let one =
+            |(type_, status, reason, message, observed_generation, last_transition_time)| NewCondition {
+                type_,
+                status,
+                reason,
+                message,
+                observed_generation,
+                last_transition_time,
+            };
         conditions.into_iter().map(one).collect()
     })
 }
 
 fn old_conditions() -> impl Strategy<Value = Vec<v1beta1::Condition>> {
-    let condition = (kind_word(), status_word(), word(), reason(), word(), option::of(time()));
+    let condition = (
+        kind_word(),
+        status_word(),
+        word(),
+        reason(),
+        word(),
+        option::of(time()),
+    );
     vec(condition, 0..4).prop_map(|conditions| {
         let one = |(type_, status, severity, reason, message, last_transition_time)| v1beta1::Condition {
             type_,
@@ -172,9 +217,14 @@ fn fraction() -> impl Strategy<Value = Option<Fraction>> {
 
 fn behaviour() -> impl Strategy<Value = Option<v1beta2::Behaviour>> {
     let component = || {
-        option::of((duration(), fraction()).prop_map(|(startup_duration, startup_jitter)| {
-            v1beta2::Component { provisioning: v1beta2::Provisioning { startup_duration, startup_jitter } }
-        }))
+        option::of(
+            (duration(), fraction()).prop_map(|(startup_duration, startup_jitter)| v1beta2::Component {
+                provisioning: v1beta2::Provisioning {
+                    startup_duration,
+                    startup_jitter,
+                },
+            }),
+        )
     };
     let parts = (component(), component(), component(), component());
     option::of(parts.prop_map(|(vm, node, api_server, etcd)| v1beta2::Behaviour {
@@ -339,19 +389,28 @@ fn new_machine_spec() -> impl Strategy<Value = v1beta2::InMemoryMachineSpec> {
         vec(pool(), 0..3).prop_map(|addresses_from_pools| v1beta2::MachineNetwork { addresses_from_pools });
     // Boxed, because the strategies of all fields together are too large for the stack of a test.
     let instance = option::of(instance().prop_map(Box::new)).boxed();
-    (word(), word(), word(), word(), option::of(network), behaviour(), instance).prop_map(
-        |(provider_id, instance_type, market, image, network, behaviour, instance)| {
-            v1beta2::InMemoryMachineSpec {
-                provider_id,
-                instance_type,
-                market,
-                image,
-                network,
-                behaviour,
-                instance,
-            }
-        },
+    (
+        word(),
+        word(),
+        word(),
+        word(),
+        option::of(network),
+        behaviour(),
+        instance,
     )
+        .prop_map(
+            |(provider_id, instance_type, market, image, network, behaviour, instance)| {
+                v1beta2::InMemoryMachineSpec {
+                    provider_id,
+                    instance_type,
+                    market,
+                    image,
+                    network,
+                    behaviour,
+                    instance,
+                }
+            },
+        )
 }
 
 fn old_machine_spec() -> impl Strategy<Value = v1beta1::InMemoryMachineSpec> {
@@ -444,8 +503,21 @@ prop_compose! {
 
 fn pool_machine() -> impl Strategy<Value = v1beta2::PoolMachine> {
     new_machine_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachineSpec { instance_type, market, image, network, behaviour, .. } = spec;
-        v1beta2::PoolMachine { instance_type, market, image, network, behaviour }
+        let v1beta2::InMemoryMachineSpec {
+            instance_type,
+            market,
+            image,
+            network,
+            behaviour,
+            ..
+        } = spec;
+        v1beta2::PoolMachine {
+            instance_type,
+            market,
+            image,
+            network,
+            behaviour,
+        }
     })
 }
 
@@ -460,8 +532,14 @@ prop_compose! {
 
 fn old_pool_spec() -> impl Strategy<Value = v1beta1::InMemoryMachinePoolSpec> {
     new_pool_spec().prop_map(|spec| {
-        let v1beta2::InMemoryMachinePoolSpec { provider_id_list, template } = spec;
-        v1beta1::InMemoryMachinePoolSpec { provider_id_list, template }
+        let v1beta2::InMemoryMachinePoolSpec {
+            provider_id_list,
+            template,
+        } = spec;
+        v1beta1::InMemoryMachinePoolSpec {
+            provider_id_list,
+            template,
+        }
     })
 }
 
@@ -522,46 +600,85 @@ macro_rules! objects {
             use super::*;
 
             pub(super) fn clusters() -> impl Strategy<Value = $version::InMemoryCluster> {
-                (metadata(), $cluster_spec(), option::of($cluster_status()))
-                    .prop_map(|(metadata, spec, status)| $version::InMemoryCluster { metadata, spec, status })
+                (metadata(), $cluster_spec(), option::of($cluster_status())).prop_map(
+                    |(metadata, spec, status)| $version::InMemoryCluster {
+                        metadata,
+                        spec,
+                        status,
+                    },
+                )
             }
 
             pub(super) fn cluster_templates() -> impl Strategy<Value = $version::InMemoryClusterTemplate> {
                 (metadata(), template_metadata(), $cluster_spec()).prop_map(|(metadata, labels, spec)| {
-                    let template = $version::InMemoryClusterTemplateResource { metadata: labels, spec };
+                    let template = $version::InMemoryClusterTemplateResource {
+                        metadata: labels,
+                        spec,
+                    };
                     let spec = $version::InMemoryClusterTemplateSpec { template };
                     $version::InMemoryClusterTemplate { metadata, spec }
                 })
             }
 
             pub(super) fn machines() -> impl Strategy<Value = $version::InMemoryMachine> {
-                (metadata(), $machine_spec(), option::of($machine_status()))
-                    .prop_map(|(metadata, spec, status)| $version::InMemoryMachine { metadata, spec, status })
+                (metadata(), $machine_spec(), option::of($machine_status())).prop_map(
+                    |(metadata, spec, status)| $version::InMemoryMachine {
+                        metadata,
+                        spec,
+                        status,
+                    },
+                )
             }
 
             pub(super) fn machine_templates() -> impl Strategy<Value = $version::InMemoryMachineTemplate> {
-                let parts =
-                    (metadata(), template_metadata(), $machine_spec(), option::of(machine_template_status()));
+                let parts = (
+                    metadata(),
+                    template_metadata(),
+                    $machine_spec(),
+                    option::of(machine_template_status()),
+                );
                 parts.prop_map(|(metadata, labels, spec, status)| {
-                    let template = $version::InMemoryMachineTemplateResource { metadata: labels, spec };
+                    let template = $version::InMemoryMachineTemplateResource {
+                        metadata: labels,
+                        spec,
+                    };
                     let spec = $version::InMemoryMachineTemplateSpec { template };
-                    $version::InMemoryMachineTemplate { metadata, spec, status }
+                    $version::InMemoryMachineTemplate {
+                        metadata,
+                        spec,
+                        status,
+                    }
                 })
             }
 
             pub(super) fn pools() -> impl Strategy<Value = $version::InMemoryMachinePool> {
                 (metadata(), $pool_spec(), option::of($pool_status())).prop_map(|(metadata, spec, status)| {
-                    $version::InMemoryMachinePool { metadata, spec, status }
+                    $version::InMemoryMachinePool {
+                        metadata,
+                        spec,
+                        status,
+                    }
                 })
             }
 
             pub(super) fn pool_templates() -> impl Strategy<Value = $version::InMemoryMachinePoolTemplate> {
-                let parts =
-                    (metadata(), template_metadata(), $pool_spec(), option::of(pool_template_status()));
+                let parts = (
+                    metadata(),
+                    template_metadata(),
+                    $pool_spec(),
+                    option::of(pool_template_status()),
+                );
                 parts.prop_map(|(metadata, labels, spec, status)| {
-                    let template = $version::InMemoryMachinePoolTemplateResource { metadata: labels, spec };
+                    let template = $version::InMemoryMachinePoolTemplateResource {
+                        metadata: labels,
+                        spec,
+                    };
                     let spec = $version::InMemoryMachinePoolTemplateSpec { template };
-                    $version::InMemoryMachinePoolTemplate { metadata, spec, status }
+                    $version::InMemoryMachinePoolTemplate {
+                        metadata,
+                        spec,
+                        status,
+                    }
                 })
             }
         }
@@ -593,7 +710,10 @@ where
     prop_assert_eq!(&converted(&back, to), &sent);
     let between: There = serde_json::from_value(sent.clone()).expect("an object of the other type");
     prop_assert_eq!(json_of(between), sent);
-    prop_assert_eq!(&serde_json::from_value::<Here>(back).expect("an object of its type"), object);
+    prop_assert_eq!(
+        &serde_json::from_value::<Here>(back).expect("an object of its type"),
+        object
+    );
     Ok(())
 }
 

@@ -200,8 +200,14 @@ fn an_old_condition_is_as_bad_as_its_reason_and_the_summary_as_the_worst() {
 fn what_only_the_old_version_can_say_is_read_back_and_is_in_the_annotation() {
     let bare = json!({ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
     let rows = [
-        (json!({ "controlPlaneEndpoint": { "host": "", "port": 0 } }), Value::Null),
-        (json!({}), json!({ "failureReason": "UpdateError", "failureMessage": "" })),
+        (
+            json!({ "controlPlaneEndpoint": { "host": "", "port": 0 } }),
+            Value::Null,
+        ),
+        (
+            json!({}),
+            json!({ "failureReason": "UpdateError", "failureMessage": "" }),
+        ),
         (json!({}), json!({ "conditions": [bare] })),
         (json!({}), json!({ "v1beta2": {} })),
         (
@@ -214,7 +220,11 @@ fn what_only_the_old_version_can_say_is_read_back_and_is_in_the_annotation() {
         let stored = converted(&written, NEW);
         assert_eq!(converted(&stored, OLD), written);
         let mut expected = json!({ "apiVersion": OLD, "kind": "InMemoryCluster" });
-        let (name, part) = if status.is_null() { ("spec", spec) } else { ("status", status) };
+        let (name, part) = if status.is_null() {
+            ("spec", spec)
+        } else {
+            ("status", status)
+        };
         expected[name] = part;
         assert_eq!(data(&stored), Some(expected));
     }
@@ -223,10 +233,20 @@ fn what_only_the_old_version_can_say_is_read_back_and_is_in_the_annotation() {
 #[test]
 fn what_only_the_new_version_can_say_is_read_back_and_is_in_the_annotation() {
     let unsorted = json!({ "failureDomains": [{ "name": "b" }, { "name": "a", "controlPlane": true }] });
-    let new = cluster(NEW, unsorted.clone(), json!({ "initialization": { "provisioned": true } }));
+    let new = cluster(
+        NEW,
+        unsorted.clone(),
+        json!({ "initialization": { "provisioned": true } }),
+    );
     let old = converted(&new, OLD);
-    assert_eq!(old["spec"], json!({ "failureDomains": { "a": { "controlPlane": true }, "b": {} } }));
-    assert_eq!(data(&old), Some(json!({ "apiVersion": NEW, "kind": "InMemoryCluster", "spec": unsorted })));
+    assert_eq!(
+        old["spec"],
+        json!({ "failureDomains": { "a": { "controlPlane": true }, "b": {} } })
+    );
+    assert_eq!(
+        data(&old),
+        Some(json!({ "apiVersion": NEW, "kind": "InMemoryCluster", "spec": unsorted }))
+    );
     assert_eq!(converted(&old, NEW), new);
 }
 

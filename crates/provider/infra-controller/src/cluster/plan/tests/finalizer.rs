@@ -1,20 +1,21 @@
 //! From any object and whatever was read, no plan loses our finalizer.
 
-use nephele_api::core::Cluster;
-use nephele_api::infrastructure::v1beta2::{CloudReference, ControlPlaneEndpoint};
+use nephele_api::{
+    core::Cluster,
+    infrastructure::v1beta2::{CloudReference, ControlPlaneEndpoint},
+};
 use nephele_cloud::CallError;
 use nephele_controller::owner_cluster;
 use nephele_testkit::objects::Purpose;
-use proptest::option;
-use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::{option, prelude::*, sample::select};
 
 use super::*;
-use crate::cluster::fetch::Fetched;
-use crate::cluster::validate::validate;
-use crate::context::cluster_of;
-use crate::finalizer::tests::{CASES, Written, answers, check, check_removal, is_resting};
-use crate::secret::AuthoritySecret;
+use crate::{
+    cluster::{fetch::Fetched, validate::validate},
+    context::cluster_of,
+    finalizer::tests::{CASES, Written, answers, check, check_removal, is_resting},
+    secret::AuthoritySecret,
+};
 
 fn object() -> impl Strategy<Value = InMemoryCluster> {
     let status = (any::<bool>(), any::<bool>());
@@ -23,17 +24,26 @@ fn object() -> impl Strategy<Value = InMemoryCluster> {
         let mut object = objects::in_memory_cluster(&objects::cluster("demo"));
         written.to(&mut object.metadata);
         object.status = status.map(|(provisioned, paused)| InMemoryClusterStatus {
-            initialization: provisioned.then_some(Initialization { provisioned: Some(true) }),
+            initialization: provisioned.then_some(Initialization {
+                provisioned: Some(true),
+            }),
             conditions: vec![condition(
                 types::PAUSED,
-                if paused { conditions::TRUE } else { conditions::FALSE },
+                if paused {
+                    conditions::TRUE
+                } else {
+                    conditions::FALSE
+                },
                 "R",
                 "",
             )],
             ..InMemoryClusterStatus::default()
         });
         let (is_published, has_cloud, is_previous) = spec;
-        let endpoint = ControlPlaneEndpoint { host: "lb.example".into(), port: 6443 };
+        let endpoint = ControlPlaneEndpoint {
+            host: "lb.example".into(),
+            port: 6443,
+        };
         object.spec.control_plane_endpoint = is_published.then_some(endpoint);
         object.spec.cloud_ref = has_cloud.then(|| CloudReference { name: "north".into() });
         if is_previous {
@@ -63,19 +73,29 @@ impl Found {
             ClaimState::Bound(ClaimedAddress::default()),
         ]);
         let cluster = option::weighted(0.8, any::<bool>());
-        let all = (cluster, any::<bool>(), option::of(states), any::<bool>(), any::<bool>());
-        all.prop_map(|(cluster, has_authorities, claim, is_cloud_there, is_in_cloud)| Self {
+        let all = (
             cluster,
-            has_authorities,
-            claim,
-            is_cloud_there,
-            is_in_cloud,
-        })
+            any::<bool>(),
+            option::of(states),
+            any::<bool>(),
+            any::<bool>(),
+        );
+        all.prop_map(
+            |(cluster, has_authorities, claim, is_cloud_there, is_in_cloud)| Self {
+                cluster,
+                has_authorities,
+                claim,
+                is_cloud_there,
+                is_in_cloud,
+            },
+        )
     }
 
     /// What a reconcile of the object reads. Nothing is looked for if nothing names the cluster.
     fn read(&self, object: &InMemoryCluster) -> Fetched {
-        let Some(id) = cluster_of(&object.metadata) else { return Fetched::default() };
+        let Some(id) = cluster_of(&object.metadata) else {
+            return Fetched::default();
+        };
         let secret = |purpose: Purpose| {
             let name = purpose.secret_name("demo");
             let metadata = serde_json::json!({ "metadata": { "name": name } });
@@ -83,7 +103,10 @@ impl Found {
             Arc::new(secret)
         };
         let name = "demo-load-balancer".to_owned();
-        let wanted = claims::Wanted { name, pool: PoolReference::default() };
+        let wanted = claims::Wanted {
+            name,
+            pool: PoolReference::default(),
+        };
         Fetched {
             id: Some(id),
             owned: owner_cluster(&object.metadata).is_some(),

@@ -2,35 +2,46 @@
 
 use std::sync::Arc;
 
-use nephele_api::core::{Cluster, Machine};
-use nephele_api::infrastructure::v1beta2::Initialization;
-use nephele_api::infrastructure::v1beta2::creation_record::CreationRecord;
+use nephele_api::{
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{Initialization, creation_record::CreationRecord},
+};
 use nephele_cloud::{ClusterObservation, Hardware, MachineError};
 use nephele_controller::owner_machine;
 use nephele_model::{CloudError, Endpoint};
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
-use crate::context::cluster_of_machine;
-use crate::finalizer::Finalizer;
-use crate::finalizer::tests::{CASES, Written, answers, check, check_removal, is_resting, often};
-use crate::machine::fetch::Fetched;
-use crate::machine::validate::validate;
-use crate::resolved_cloud::ResolvedCloud;
+use crate::{
+    context::cluster_of_machine,
+    finalizer::{
+        Finalizer,
+        tests::{CASES, Written, answers, check, check_removal, is_resting, often},
+    },
+    machine::{fetch::Fetched, validate::validate},
+    resolved_cloud::ResolvedCloud,
+};
 
 /// What our status and the record of the instance say.
 fn reported() -> impl Strategy<Value = (Option<InMemoryMachineStatus>, Option<InstanceRecord>)> {
     let time = || MicroTime(Timestamp::UNIX_EPOCH);
     let status =
         (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(move |(begun, provisioned, paused)| {
-            let said =
-                condition(types::PAUSED, if paused { conditions::TRUE } else { conditions::FALSE }, "R", "");
+            let said = condition(
+                types::PAUSED,
+                if paused {
+                    conditions::TRUE
+                } else {
+                    conditions::FALSE
+                },
+                "R",
+                "",
+            );
             InMemoryMachineStatus {
                 start_time: begun.then(time),
-                initialization: provisioned.then_some(Initialization { provisioned: Some(true) }),
+                initialization: provisioned.then_some(Initialization {
+                    provisioned: Some(true),
+                }),
                 conditions: vec![said],
                 ..InMemoryMachineStatus::default()
             }
@@ -40,7 +51,10 @@ fn reported() -> impl Strategy<Value = (Option<InMemoryMachineStatus>, Option<In
             machine: "m".into(),
             origin: begun.then(|| CreationRecord::begun(time())),
             termination: terminated.then(|| Termination { time: time() }),
-            deletion: deletion.map(|ended| Deletion { time: time(), ended: ended.then(time) }),
+            deletion: deletion.map(|ended| Deletion {
+                time: time(),
+                ended: ended.then(time),
+            }),
             ..InstanceRecord::default()
         },
     );
@@ -48,10 +62,18 @@ fn reported() -> impl Strategy<Value = (Option<InMemoryMachineStatus>, Option<In
 }
 
 fn object() -> impl Strategy<Value = InMemoryMachine> {
-    let all = (Written::any(finalizers::MACHINE), any::<bool>(), any::<bool>(), reported());
+    let all = (
+        Written::any(finalizers::MACHINE),
+        any::<bool>(),
+        any::<bool>(),
+        reported(),
+    );
     all.prop_map(|(written, is_control_plane, is_to_terminate, (status, record))| {
-        let machine =
-            if is_control_plane { objects::control_plane("demo", "m") } else { objects::worker("demo", "m") };
+        let machine = if is_control_plane {
+            objects::control_plane("demo", "m")
+        } else {
+            objects::worker("demo", "m")
+        };
         let mut object = objects::in_memory_machine(&machine);
         written.to(&mut object.metadata);
         if is_to_terminate {
@@ -69,10 +91,19 @@ fn claim() -> impl Strategy<Value = Claim> {
         ClaimState::Taken,
         ClaimState::Late("late".into()),
         ClaimState::Invalid("invalid".into()),
-        ClaimState::Bound(ClaimedAddress { address: "10.0.0.7".into(), ..ClaimedAddress::default() }),
+        ClaimState::Bound(ClaimedAddress {
+            address: "10.0.0.7".into(),
+            ..ClaimedAddress::default()
+        }),
     ];
-    let wanted = || claims::Wanted { name: "m-0-0".into(), pool: PoolReference::default() };
-    select(states).prop_map(move |state| Claim { wanted: wanted(), state })
+    let wanted = || claims::Wanted {
+        name: "m-0-0".into(),
+        pool: PoolReference::default(),
+    };
+    select(states).prop_map(move |state| Claim {
+        wanted: wanted(),
+        state,
+    })
 }
 
 fn cluster() -> impl Strategy<Value = Cluster> {
@@ -138,9 +169,16 @@ impl Found {
         let machine = self.machine.clone().filter(|_| owned).map(Arc::new);
         let known = || self.exists.then(|| wanted(Role::Worker).spec.id.cluster);
         let Some(id) = cluster_of_machine(&object.metadata, machine.as_deref()).or_else(known) else {
-            return Fetched { owned, machine, ..Fetched::default() };
+            return Fetched {
+                owned,
+                machine,
+                ..Fetched::default()
+            };
         };
-        let endpoint = Endpoint { host: "cloud".into(), port: 20_000 };
+        let endpoint = Endpoint {
+            host: "cloud".into(),
+            port: 20_000,
+        };
         Fetched {
             owned,
             machine,
@@ -164,7 +202,10 @@ impl Found {
 }
 
 fn answer() -> impl Strategy<Value = Answered> {
-    let later = Answer::Wait { after: Duration::from_secs(7), message: "later".into() };
+    let later = Answer::Wait {
+        after: Duration::from_secs(7),
+        message: "later".into(),
+    };
     select(vec![
         Answered::Said(Answer::Continue),
         Answered::Said(later),

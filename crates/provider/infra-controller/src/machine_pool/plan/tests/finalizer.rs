@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use nephele_api::core::{Cluster, Machine, MachinePool};
-use nephele_api::infrastructure::v1beta2::InMemoryMachine;
-use nephele_api::labels;
+use nephele_api::{
+    core::{Cluster, Machine, MachinePool},
+    infrastructure::v1beta2::InMemoryMachine,
+    labels,
+};
+use nephele_model::ClusterId;
 use nephele_testkit::objects;
-use proptest::collection::btree_map;
-use proptest::option;
-use proptest::prelude::*;
+use proptest::{collection::btree_map, option, prelude::*};
 
 use super::*;
-use crate::finalizer::tests::{CASES, Written, check, is_resting, often};
-use crate::machine_pool::fetch::Fetched;
-use crate::machine_pool::validate::validate;
-use nephele_model::ClusterId;
+use crate::{
+    finalizer::tests::{CASES, Written, check, is_resting, often},
+    machine_pool::{fetch::Fetched, validate::validate},
+};
 
 fn object() -> impl Strategy<Value = InMemoryMachinePool> {
     let paused = option::of(any::<bool>());
@@ -22,9 +23,16 @@ fn object() -> impl Strategy<Value = InMemoryMachinePool> {
         let mut object = object_of_core();
         written.to(&mut object.metadata);
         object.status = paused.map(|paused| {
-            let said = if paused { conditions::TRUE } else { conditions::FALSE };
+            let said = if paused {
+                conditions::TRUE
+            } else {
+                conditions::FALSE
+            };
             let conditions = vec![condition(types::PAUSED, said, "R", "")];
-            InMemoryMachinePoolStatus { conditions, ..InMemoryMachinePoolStatus::default() }
+            InMemoryMachinePoolStatus {
+                conditions,
+                ..InMemoryMachinePoolStatus::default()
+            }
         });
         object
     })
@@ -57,19 +65,30 @@ struct Found {
 impl Found {
     fn any() -> impl Strategy<Value = Self> {
         let pair = (option::of(any::<bool>()), option::of(any::<bool>()));
-        let all =
-            (often(), 0..4, often(), option::weighted(0.8, any::<bool>()), btree_map(0..6_u8, pair, 0..4));
-        all.prop_map(|(is_pool_there, replicas, is_bootstrapped, cluster, machines)| Self {
-            is_pool_there,
-            replicas,
-            is_bootstrapped,
-            cluster,
-            machines,
-        })
+        let all = (
+            often(),
+            0..4,
+            often(),
+            option::weighted(0.8, any::<bool>()),
+            btree_map(0..6_u8, pair, 0..4),
+        );
+        all.prop_map(
+            |(is_pool_there, replicas, is_bootstrapped, cluster, machines)| Self {
+                is_pool_there,
+                replicas,
+                is_bootstrapped,
+                cluster,
+                machines,
+            },
+        )
     }
 
     fn read(&self, object: &InMemoryMachinePool) -> Fetched {
-        let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+        let owned = object
+            .metadata
+            .owner_references
+            .as_ref()
+            .is_some_and(|owners| !owners.is_empty());
         let deleted = |is_deleted: bool| is_deleted.then_some(Time(Timestamp::UNIX_EPOCH));
         let member = |name: String, is_deleted: bool| {
             let mut member = InMemoryMachine::default();
@@ -82,11 +101,18 @@ impl Found {
             machine.metadata.deletion_timestamp = deleted(is_deleted);
             Arc::new(machine)
         };
-        let named = || self.machines.iter().map(|(number, pair)| (format!("pool-{number}"), *pair));
+        let named = || {
+            self.machines
+                .iter()
+                .map(|(number, pair)| (format!("pool-{number}"), *pair))
+        };
         Fetched {
             owned,
             pool: (owned && self.is_pool_there).then(|| Arc::new(self.pool())),
-            id: Some(ClusterId { namespace: "default".into(), name: "demo".into() }),
+            id: Some(ClusterId {
+                namespace: "default".into(),
+                name: "demo".into(),
+            }),
             cluster: self.cluster.map(|paused| Arc::new(cluster(paused))),
             members: named()
                 .filter_map(|(name, (is_deleted, _))| Some((name.clone(), member(name, is_deleted?))))
