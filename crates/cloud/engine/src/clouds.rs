@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use nephele_model::{CallRate, Capacity, CloudError, ResourceId, ResourceKind, SimTime};
+use nephele_model::{CallRate, Capacity, CloudError, ResourceId, ResourceKind, SimTime, count_step};
 
 use crate::{
     api_limits::Calls,
@@ -15,6 +15,7 @@ use crate::{
     cloud_spec::{CloudSpec, Hardware, Model},
     config::Config,
     environment::Environment,
+    leak::Leaks,
     seed::Seed,
     spec::ResourceSpec,
 };
@@ -31,6 +32,8 @@ pub(crate) struct CloudState {
     pub(crate) billing: Billing,
     /// What was found about its callers. Empty if it was not put.
     pub(crate) caller_mistakes: MistakesByCaller,
+    /// What leaked in it. It takes up room as if it were in the engine's `resources`.
+    pub(crate) leaks: Leaks,
 }
 
 impl CloudState {
@@ -56,12 +59,14 @@ impl CloudState {
             calls,
             billing,
             caller_mistakes,
+            leaks,
         } = self;
         cloud_spec.is_none()
             && clock.is_none()
             && calls.is_none()
             && billing.is_empty()
             && caller_mistakes.is_empty()
+            && leaks.is_empty()
     }
 }
 
@@ -70,7 +75,7 @@ impl CloudState {
 pub(crate) struct Clouds {
     pub(crate) config: Config,
     pub(crate) seed: Seed,
-    /// No more than were put, have instances, or have cost something.
+    /// No more than were put, have instances or leaks, or have cost something.
     by_id: BTreeMap<ResourceId, CloudState>,
     put: usize,
 }
@@ -105,6 +110,17 @@ impl Clouds {
 
     pub(crate) fn clock(&self, id: &ResourceId) -> Option<&Clock> {
         self.get(id)?.clock.as_ref()
+    }
+
+    /// The clouds of a namespace.
+    pub(crate) fn of_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a ResourceId, &'a CloudState)> {
+        let clouds = self.by_id.range(ResourceId::cloud(namespace, "")..);
+        clouds
+            .inspect(|_| count_step())
+            .take_while(move |(id, _)| id.namespace == namespace)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ResourceId, &CloudState)> {

@@ -38,7 +38,7 @@ pub(crate) fn write_resource(hash: &mut StableHasher, resource: &Resource) {
     } = resource;
     write_spec(hash, spec);
     write_hardware(hash, hardware);
-    // A resource without backends keeps the digest it had in earlier releases.
+    // What is absent writes nothing, here and below: the text before what is there tells the two apart.
     if !backends.is_empty() {
         hash.text("backends");
         hash.list(backends, |hash, (instance, stage)| {
@@ -145,7 +145,6 @@ fn write_active_effect(hash: &mut StableHasher, active_effect: &ActiveEffect) {
     hash.list(holds, |hash, stage| hash.text(stage.as_str()));
     hash.number(u64::from(*is_down));
     hash.number(u64::from(*is_final));
-    // An active effect without it keeps the digest it had in earlier releases.
     if let Some(stage) = before {
         hash.text("before");
         hash.text(stage.as_str());
@@ -189,8 +188,8 @@ fn write_spec(hash: &mut StableHasher, spec: &ResourceSpec) {
         deletion,
     } = spec;
     hash.id(id);
-    // A resource without a draw key keeps the digest of earlier releases. The two cannot be confused: what follows is a
-    // list count of zero or one, which is never the length of one of these texts.
+    // With or without it, the two cannot be confused: what follows is a list count of zero or one, which is never the length of
+    // one of these texts.
     if let Some(SeedKey { owner_set, ordinal }) = seed_key {
         hash.text("draw key");
         hash.text(owner_set);
@@ -225,7 +224,7 @@ fn write_spec(hash: &mut StableHasher, spec: &ResourceSpec) {
     write_latency(hash, deletion.as_ref());
 }
 
-/// Default hardware writes nothing, so that the digest stays as in earlier releases.
+/// Default hardware writes nothing.
 fn write_hardware(hash: &mut StableHasher, hardware: &Hardware) {
     if *hardware == Hardware::default() {
         return;
@@ -289,7 +288,7 @@ fn write_latency(hash: &mut StableHasher, latency: Option<&Latency>) {
     }
 }
 
-/// An end where the cloud has no time of its own keeps the digest of earlier releases.
+/// An end where the cloud has no time of its own is written as a time.
 fn write_end(hash: &mut StableHasher, due: Option<SimTime>, ends: Option<CloudTime>) {
     match due {
         Some(due) => hash.time(due),

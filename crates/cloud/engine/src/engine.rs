@@ -34,7 +34,6 @@ use crate::{
     faults::{Change, Faults, KnownBefore},
     hasher::StableHasher,
     journal::{Cursor, Journal, Record},
-    leak::Leaks,
     operation::{Operation, Request},
     outcome::Outcome,
     resource::{Deadline, Resource, StageState, UpdateSpec},
@@ -53,8 +52,6 @@ pub struct Engine {
     pub(crate) resources: BTreeMap<ResourceId, Resource>,
     /// The reserved resources. None of them is in `resources`.
     pub(crate) reserved: BTreeMap<ResourceId, Reservation>,
-    /// The leaked instances and load balancers. They take up room as if they were in `resources`.
-    pub(crate) leaks: Leaks,
     /// (deadline, resource), one entry per resource that has a deadline.
     pub(crate) deadlines: BTreeSet<(Deadline, ResourceId)>,
     pub(crate) usage: Usage,
@@ -77,7 +74,6 @@ impl Engine {
             clouds: Clouds::new(config, seed),
             resources: BTreeMap::new(),
             reserved: BTreeMap::new(),
-            leaks: Leaks::new(),
             deadlines: BTreeSet::new(),
             usage: Usage::default(),
             waiting: WaitQueues::default(),
@@ -595,9 +591,10 @@ impl Engine {
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = StableHasher::new();
         hash.list(self.resources.values(), write_resource);
-        // A cloud in which nothing has leaked keeps the digest of earlier releases.
-        if !self.leaks.is_empty() {
-            hash.list(self.leaks.values(), write_leaked);
+        // What is absent writes nothing, here and in `write_resource`.
+        let leaked = self.leaked_by_name();
+        if !leaked.is_empty() {
+            hash.list(leaked.into_iter(), write_leaked);
         }
         hash.finish()
     }

@@ -16,7 +16,7 @@ pub struct Event {
     pub generation: u64,
     pub kind: EventKind,
     /// How long the operation took that ends with it, or has come so far with it: the creation of an instance, or a
-    /// deletion. None for other changes, for journals of earlier releases, and if an earlier process accepted the operation.
+    /// deletion. None for other changes, and if an earlier process accepted the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<Took>,
 }

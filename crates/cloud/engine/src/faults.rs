@@ -150,12 +150,10 @@ impl Faults {
     }
 
     /// Adds a fault as it was. Replaces a fault of the same name.
-    pub(crate) fn insert(&mut self, mut state: FaultState) {
+    pub(crate) fn insert(&mut self, state: FaultState) {
         self.remove(&state.id);
-        // Earlier releases had no schedules, and did not keep the next change.
-        let change = state.changes_at.or(state.ends().filter(|_| !state.has_ended));
-        state.changes_at = change;
-        self.changes.extend(change.map(|at| (at, state.id.clone())));
+        self.changes
+            .extend(state.changes_at.map(|at| (at, state.id.clone())));
         self.by_namespace
             .entry(state.id.namespace.clone())
             .or_default()

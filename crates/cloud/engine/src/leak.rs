@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::{Endpoint, ResourceId, SimTime};
+use nephele_model::{Endpoint, ResourceId, ResourceKind, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -98,5 +98,33 @@ impl Leaked {
     }
 }
 
-/// All that leaked, by name and by when they leaked.
-pub(crate) type Leaks = BTreeMap<(ResourceId, SimTime), Leaked>;
+/// What leaked in a cloud, by name and by when they leaked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaks(BTreeMap<(ResourceId, SimTime), Leaked>);
+
+impl Leaks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Leaked> {
+        self.0.values()
+    }
+
+    pub(crate) fn contains(&self, id: &ResourceId, since: SimTime) -> bool {
+        self.0.contains_key(&(id.clone(), since))
+    }
+
+    pub(crate) fn insert(&mut self, leaked: Leaked) {
+        self.0.insert((leaked.id.clone(), leaked.since), leaked);
+    }
+
+    pub(crate) fn remove(&mut self, id: &ResourceId, since: SimTime) -> Option<Leaked> {
+        self.0.remove(&(id.clone(), since))
+    }
+
+    /// Whether one more resource of this kind can leak.
+    pub(crate) fn have_room(&self, kind: ResourceKind) -> bool {
+        self.iter().filter(|leaked| leaked.id.kind == kind).count() < Leaked::MAX
+    }
+}

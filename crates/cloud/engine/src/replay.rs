@@ -118,35 +118,6 @@ fn told(record: &Record) -> String {
     }
 }
 
-/// Whether the replay made a record that was kept. Earlier releases did not keep how long operations took.
-fn is_same(made: &Entry, kept: &Entry) -> bool {
-    match (&made.record, &kept.record) {
-        (Record::Event(made_event), Record::Event(Event { took: None, .. })) => {
-            let event = Event {
-                took: None,
-                ..made_event.clone()
-            };
-            *kept
-                == Entry {
-                    sequence: made.sequence,
-                    record: Record::Event(event),
-                }
-        }
-        _ => made == kept,
-    }
-}
-
-/// A state without when operations were accepted, which earlier releases did not keep. It decides nothing.
-fn untimed(mut state: State) -> State {
-    for resource in &mut state.resources {
-        resource.accepted = None;
-        if let Some(deletion) = &mut resource.deleting {
-            deletion.accepted = None;
-        }
-    }
-    state
-}
-
 /// Replays a journal on a new cloud. It applies the recorded operations again and compares every answer and event with
 /// the record.
 #[derive(Debug, Default)]
@@ -225,7 +196,7 @@ impl Replay {
                     found: state.next,
                 });
             }
-            if state.next == playing.next && untimed(playing.engine.state()) != untimed(state.clone()) {
+            if state.next == playing.next && playing.engine.state() != *state {
                 return Err(Difference::OtherState(state.next));
             }
             self.gaps += u64::from(playing.next != state.next);
@@ -271,7 +242,7 @@ impl Playing {
             }
         }
         match self.made.pop_front() {
-            Some(made) if is_same(&made, entry) => Ok(()),
+            Some(made) if *made == *entry => Ok(()),
             made => {
                 let made = made.map(|made| Box::new(made.record.clone()));
                 Err(Difference::Record {

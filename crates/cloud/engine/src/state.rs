@@ -130,7 +130,7 @@ impl Engine {
             reserved: reserved.collect(),
             waiting: self.waiting.to_waiters(),
             faults: self.faults.iter().cloned().collect(),
-            leaked: self.leaks.values().cloned().collect(),
+            leaked: self.leaked_by_name().into_iter().cloned().collect(),
             billings: self.billings(),
             clocks: clouds()
                 .filter_map(|(id, cloud)| {

@@ -351,19 +351,3 @@ proptest! {
         prop_assert_eq!(replay.engine().map(Engine::state), Some(engine.state()));
     }
 }
-
-/// A journal of an earlier release has neither counters nor creators, and its state is read all the same.
-#[test]
-fn a_state_of_an_earlier_release_is_read() {
-    let mut engine = doubling();
-    ask(&mut engine, at(1), Request::Delete(fault("f"))).unwrap();
-    ask(&mut engine, at(1), create("m")).unwrap();
-    let mut text = serde_json::to_value(engine.state()).unwrap();
-    let resource = text["resources"][0].as_object_mut().unwrap();
-    assert_eq!(resource.remove("creator"), Some("test".into()));
-    assert!(!resource.contains_key("unanswered"));
-    assert!(text.get("findings").is_none());
-    let read = Engine::from_state(serde_json::from_value(text).unwrap()).unwrap();
-    assert_eq!(read.digest(), engine.digest());
-    assert_eq!(read.get(&id("m")).map(|found| found.creator.as_str()), Some(""));
-}

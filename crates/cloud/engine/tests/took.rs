@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nephele_engine::{
-    ClockSetting, CloudSpec, Engine, Entry, Event, EventKind, Latency, Line, MistakesByCaller, Previous,
-    Rate, Record, Replay, Request, ResourceSpec, Took,
+    ClockSetting, CloudSpec, Engine, Event, EventKind, Latency, MistakesByCaller, Previous, Rate, Record,
+    Request, ResourceSpec, Took,
 };
 use nephele_model::{ResourceId, SimTime};
 use proptest::prelude::*;
@@ -136,54 +136,6 @@ fn it_is_unknown_how_long_took_what_an_earlier_process_accepted() {
     ask(&mut after, at(300), again).unwrap();
     after.poll(at(400));
     assert_eq!(told(&after), []);
-}
-
-/// As a journal of an earlier release.
-#[test]
-fn a_journal_that_does_not_say_how_long_operations_took_is_replayed() {
-    let mut engine = with_clouds();
-    let mut lines = vec![Line::State(engine.state())];
-    ask(&mut engine, at(0), Request::Create(slow())).unwrap();
-    engine.poll(at(70));
-    ask(&mut engine, at(70), Request::Delete(id("m"))).unwrap();
-    let untimed = |entry: &Entry| match &entry.record {
-        Record::Event(event) => {
-            let event = Event {
-                took: None,
-                ..event.clone()
-            };
-            Entry {
-                record: Record::Event(event),
-                sequence: entry.sequence,
-            }
-        }
-        _ => entry.clone(),
-    };
-    lines.extend(
-        engine
-            .journal()
-            .since(2)
-            .map(|entry| Line::Record(untimed(entry))),
-    );
-    let state = serde_json::to_value(engine.state()).expect("it is JSON");
-    let mut state = state;
-    let resource = state["resources"][0].as_object_mut().expect("a machine");
-    assert!(resource.remove("accepted").is_some());
-    assert!(
-        resource["deleting"]
-            .as_object_mut()
-            .expect("a deletion")
-            .remove("accepted")
-            .is_some()
-    );
-    lines.push(Line::State(
-        serde_json::from_value(state).expect("it was a state"),
-    ));
-    lines.push(Line::digest(&engine));
-    let mut replay = Replay::default();
-    for line in &lines {
-        assert_eq!(replay.play(line), Ok(()));
-    }
 }
 
 /// A cloud in which the machine is created and deleted while the rate of the clock changes.

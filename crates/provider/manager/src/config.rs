@@ -170,78 +170,53 @@ impl Config {
                 of_kind.or(options.max_concurrent_reconciles).unwrap_or(default),
             )
         };
-        let cluster_concurrency = concurrency(
-            "inmemorycluster-concurrency",
-            options.cluster_concurrency,
-            CLUSTERS_AT_ONCE,
-        )?;
-        let machine_concurrency = concurrency(
-            "inmemorymachine-concurrency",
-            options.machine_concurrency,
-            MACHINES_AT_ONCE,
-        )?;
-        let claim_concurrency = concurrency(
-            "ipaddressclaim-concurrency",
-            options.claim_concurrency,
-            CLAIMS_AT_ONCE,
-        )?;
-        let Options {
-            namespace,
-            watch_filter,
-            diagnostics_address,
-            insecure_diagnostics,
-            tls_min_version,
-            tls_cipher_suites,
-            health_address,
-            sync_period,
-            ipam_reclaim_orphans,
-            ipam_overlap,
-            prepare_credentials,
-            advertise_host,
-            bind_address,
-            workload_ports,
-            moved_ports,
-            clusters_max,
-            machines_max,
-            connection_hold,
-            seed,
-            state_dir,
-            journal,
-            identity,
-            ..
-        } = options;
         Ok(Self {
             roles,
-            namespace: some_text(namespace),
-            watch_filter: some_text(watch_filter),
+            namespace: some_text(options.namespace),
+            watch_filter: some_text(options.watch_filter),
             lease,
-            diagnostics: listen_address("diagnostics-address", &diagnostics_address)?,
-            insecure_diagnostics,
-            tls: TlsPolicy::new(&tls_min_version, &tls_cipher_suites).map_err(tls)?,
-            health: listen_address("health-addr", &health_address)?,
+            diagnostics: listen_address("diagnostics-address", &options.diagnostics_address)?,
+            insecure_diagnostics: options.insecure_diagnostics,
+            tls: TlsPolicy::new(&options.tls_min_version, &options.tls_cipher_suites).map_err(tls)?,
+            health: listen_address("health-addr", &options.health_address)?,
             webhooks,
             runtime_extension,
-            sync_period: (!sync_period.is_zero()).then_some(sync_period),
-            cluster_concurrency,
-            machine_concurrency,
-            claim_concurrency,
-            ipam_reclaim_orphans,
-            ipam_overlap: overlap(ipam_overlap)?,
-            prepare_credentials,
-            advertise_host: host(advertise_host.unwrap_or_else(|| ADVERTISE_HOST.to_owned()))?,
-            bind_address: bind_address.parse().map_err(|source| ConfigError::BindAddress {
-                value: bind_address,
-                source,
-            })?,
-            workload_ports: ports(&workload_ports).ok_or(ConfigError::WorkloadPorts(workload_ports))?,
-            moved_ports: several_ports(&moved_ports).ok_or(ConfigError::MovedPorts(moved_ports))?,
-            clusters_max: (clusters_max > 0).then_some(clusters_max),
-            machines_max: (machines_max > 0).then_some(machines_max),
-            connection_hold,
-            seed: not_empty("seed", seed)?,
-            state_directory: some_text(state_dir).map(PathBuf::from),
-            journal: some_text(journal).map(PathBuf::from),
-            identity,
+            sync_period: (!options.sync_period.is_zero()).then_some(options.sync_period),
+            cluster_concurrency: concurrency(
+                "inmemorycluster-concurrency",
+                options.cluster_concurrency,
+                CLUSTERS_AT_ONCE,
+            )?,
+            machine_concurrency: concurrency(
+                "inmemorymachine-concurrency",
+                options.machine_concurrency,
+                MACHINES_AT_ONCE,
+            )?,
+            claim_concurrency: concurrency(
+                "ipaddressclaim-concurrency",
+                options.claim_concurrency,
+                CLAIMS_AT_ONCE,
+            )?,
+            ipam_reclaim_orphans: options.ipam_reclaim_orphans,
+            ipam_overlap: overlap(options.ipam_overlap)?,
+            prepare_credentials: options.prepare_credentials,
+            advertise_host: host(
+                options
+                    .advertise_host
+                    .unwrap_or_else(|| ADVERTISE_HOST.to_owned()),
+            )?,
+            bind_address: bind_address(options.bind_address)?,
+            workload_ports: ports(&options.workload_ports)
+                .ok_or(ConfigError::WorkloadPorts(options.workload_ports))?,
+            moved_ports: several_ports(&options.moved_ports)
+                .ok_or(ConfigError::MovedPorts(options.moved_ports))?,
+            clusters_max: (options.clusters_max > 0).then_some(options.clusters_max),
+            machines_max: (options.machines_max > 0).then_some(options.machines_max),
+            connection_hold: options.connection_hold,
+            seed: not_empty("seed", options.seed)?,
+            state_directory: some_text(options.state_dir).map(PathBuf::from),
+            journal: some_text(options.journal).map(PathBuf::from),
+            identity: options.identity,
             has_stand_in: false,
         })
     }
@@ -367,6 +342,11 @@ fn tls(source: TlsPolicyError) -> ConfigError {
     ConfigError::Tls { flag, source }
 }
 
+fn bind_address(text: String) -> Result<IpAddr, ConfigError> {
+    text.parse()
+        .map_err(|source| ConfigError::BindAddress { value: text, source })
+}
+
 fn overlap(text: String) -> Result<OverlapPolicy, ConfigError> {
     match text.as_str() {
         "off" => Ok(OverlapPolicy::Off),
@@ -407,7 +387,7 @@ fn host(text: String) -> Result<String, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Args as _;
+    use clap::{Args as _, Command, FromArgMatches as _};
 
     use super::*;
 
@@ -520,6 +500,81 @@ mod tests {
             change(&mut options);
             let error = Config::new(options).expect_err(message);
             assert_eq!(error.to_string(), message);
+        }
+    }
+
+    /// Values that differ from the defaults, for flags that take neither a number, a duration nor a boolean.
+    const OTHER_VALUES: [(&str, &str); 26] = [
+        ("roles", "ipam,runtime-extension"),
+        ("namespace", "other"),
+        ("watch_filter", "other"),
+        ("ipam_overlap", "warn"),
+        ("leader_election_id", "other"),
+        ("lease_duration", "20s"),
+        ("renew_deadline", "9s"),
+        ("retry_period", "1s"),
+        ("sync_period", "1s"),
+        ("connection_hold", "1s"),
+        ("health_address", ":1"),
+        ("diagnostics_address", ":1"),
+        ("tls_min_version", "VersionTLS13"),
+        ("tls_cipher_suites", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+        ("webhook_host", "::1"),
+        ("webhook_cert_dir", "/other"),
+        ("webhook_service", "other"),
+        ("runtime_extension_cluster_api", "1.11"),
+        ("runtime_extension_client_ca_file", "/other"),
+        ("runtime_extension_recordings", "/other"),
+        ("advertise_host", "192.0.2.1"),
+        ("bind_address", "::1"),
+        ("workload_ports", "1-2"),
+        ("moved_ports", "3-4"),
+        ("state_dir", "/other"),
+        ("journal", "/other"),
+    ];
+    /// Flags whose values are read only together with another flag, which is given beside them.
+    const WITH: [(&str, &str); 2] = [
+        ("webhook_cert_name", "--webhook-cert-dir=/any"),
+        ("webhook_key_name", "--webhook-cert-dir=/any"),
+    ];
+    /// It is checked, and no gate changes what the manager does.
+    const CHECKED_ONLY: &str = "feature_gates";
+
+    #[test]
+    fn every_option_changes_the_configuration() {
+        let command = || {
+            let flags = Command::new("manager").no_binary_name(true);
+            Options::augment_args(flags.args_override_self(true))
+        };
+        let config = |flags: &[String]| {
+            let base = ["--roles=infrastructure,ipam,runtime-extension", "--leader-elect"].map(str::to_owned);
+            let matches = command().try_get_matches_from(base.iter().chain(flags));
+            let options = Options::from_arg_matches(&matches.expect("known flags")).expect("values");
+            Config::new(options).expect("valid")
+        };
+        for flag in command().get_arguments() {
+            let id = flag.get_id().as_str();
+            if id == CHECKED_ONLY {
+                continue;
+            }
+            let value = match OTHER_VALUES.iter().find(|(of, _)| *of == id) {
+                Some((_, value)) => *value,
+                None if flag.get_num_args().is_some_and(|range| range.min_values() == 0) => {
+                    match flag.get_default_values() {
+                        [default] if default == "false" && id != "leader_elect" => "true",
+                        _ => "false",
+                    }
+                }
+                None => "7",
+            };
+            let given = format!("--{}={value}", flag.get_long().expect("each option is a flag"));
+            let with = WITH.iter().filter(|(of, _)| *of == id);
+            let with: Vec<_> = with.map(|(_, other)| (*other).to_owned()).collect();
+            assert_ne!(
+                config(&[&with[..], &[given.clone()]].concat()),
+                config(&with),
+                "{given}"
+            );
         }
     }
 

@@ -13,47 +13,48 @@ use crate::{
 
 impl Engine {
     /// The leaked instances and load balancers of a cloud, by name and by when they leaked.
-    pub fn leaked<'a>(&'a self, cloud_spec: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
-        self.leaked_of_namespace(&cloud_spec.namespace)
-            .filter(|leaked| leaked.cloud_id() == *cloud_spec)
+    pub fn leaked(&self, cloud_spec: &ResourceId) -> impl Iterator<Item = &Leaked> {
+        let cloud = self.clouds.get(cloud_spec);
+        cloud.into_iter().flat_map(|cloud| cloud.leaks.iter())
     }
 
     /// The leaked instances of a cluster.
     pub fn leaked_of_cluster<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a Leaked> {
-        let is_of_cluster =
-            |leaked: &&Leaked| leaked.id.cluster == cluster.name && leaked.id.kind == ResourceKind::Instance;
-        self.leaked_of_namespace(&cluster.namespace).filter(is_of_cluster)
+        let of_namespace = self.clouds.of_namespace(&cluster.namespace);
+        of_namespace
+            .flat_map(|(_, cloud)| cloud.leaks.iter().inspect(|_| count_step()))
+            .filter(|leaked| leaked.id.cluster == cluster.name && leaked.id.kind == ResourceKind::Instance)
     }
 
     /// The leaked instances and load balancers that a fault made leak and that are of no cloud of its namespace. Only the end
     /// of the fault deletes them.
     pub fn leaked_by<'a>(&'a self, fault: &'a ResourceId) -> impl Iterator<Item = &'a Leaked> {
-        let of_namespace = self.leaked_of_namespace(&fault.namespace);
-        of_namespace.filter(|leaked| leaked.fault == fault.name && !self.clouds.is_put(&leaked.cloud_id()))
+        let of_namespace = self.clouds.of_namespace(&fault.namespace);
+        of_namespace
+            .filter(|(_, cloud)| cloud.cloud_spec.is_none())
+            .flat_map(|(_, cloud)| cloud.leaks.iter().inspect(|_| count_step()))
+            .filter(|leaked| leaked.fault == fault.name)
     }
 
     /// All leaked instances and load balancers.
     pub fn all_leaked(&self) -> impl Iterator<Item = &Leaked> {
-        self.leaks.values().inspect(|_| count_step())
+        self.clouds
+            .iter()
+            .flat_map(|(_, cloud)| cloud.leaks.iter())
+            .inspect(|_| count_step())
     }
 
-    fn leaked_of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Leaked> {
-        let first = (
-            ResourceId::first(namespace, "", ResourceKind::Instance),
-            SimTime::default(),
-        );
-        let leaks = self.leaks.range(first..).map(|(_, leaked)| leaked);
-        leaks
-            .inspect(|_| count_step())
-            .take_while(move |leaked| leaked.id.namespace == namespace)
+    /// All leaked instances and load balancers, by name and by when they leaked.
+    pub(crate) fn leaked_by_name(&self) -> Vec<&Leaked> {
+        let mut leaked: Vec<_> = self.all_leaked().collect();
+        leaked.sort_by_key(|leaked| (&leaked.id, leaked.since));
+        leaked
     }
 
     /// Whether one more resource of this kind of a cloud can leak.
     pub(crate) fn can_leak(&self, cloud_spec: &ResourceId, kind: ResourceKind) -> bool {
-        self.leaked(cloud_spec)
-            .filter(|leaked| leaked.id.kind == kind)
-            .count()
-            < Leaked::MAX
+        let cloud = self.clouds.get(cloud_spec);
+        cloud.is_none_or(|cloud| cloud.leaks.have_room(kind))
     }
 
     /// Lets an instance or a load balancer leak that exists. For its owner it is gone at once.
@@ -67,7 +68,7 @@ impl Engine {
             let generation = resource.generation + after;
             events.push(Event::new(now, id.clone(), generation, kind));
         }
-        self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
+        self.insert_leak(leaked);
     }
 
     /// Lets an instance leak that exists, because another one takes its name. That one has the addresses that the owner
@@ -86,7 +87,7 @@ impl Engine {
         let generation = resource.generation + 1;
         let kind = leaked.event(false, true);
         events.push(Event::new(now, id.clone(), generation, kind));
-        self.leaks.insert((leaked.id.clone(), leaked.since), leaked);
+        self.insert_leak(leaked);
     }
 
     /// Removes a resource, whose room stays taken.
@@ -104,7 +105,7 @@ impl Engine {
     fn new_leak(&self, now: SimTime, resource: &Resource, fault: &str, addresses: Vec<String>) -> Leaked {
         let id = resource.spec.id.clone();
         let mut since = now;
-        while self.leaks.contains_key(&(id.clone(), since)) {
+        while self.has_leaked(&id, since) {
             since = since + Duration::from_millis(1);
         }
         let fault = fault.to_owned();
@@ -119,20 +120,30 @@ impl Engine {
         }
     }
 
+    /// Whether a resource of this name leaked at that time, in whichever cloud of its namespace: events say no more of it.
+    fn has_leaked(&self, id: &ResourceId, since: SimTime) -> bool {
+        let mut clouds = self.clouds.of_namespace(&id.namespace);
+        clouds.any(|(_, cloud)| cloud.leaks.contains(id, since))
+    }
+
+    fn insert_leak(&mut self, leaked: Leaked) {
+        let cloud = leaked.cloud_id();
+        self.clouds.change(&cloud, |cloud| cloud.leaks.insert(leaked));
+    }
+
     /// Takes over what leaked in an earlier process. They take up their room, whatever the limits are. Returns the
     /// events.
     pub(crate) fn adopt_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
         let mut events = Vec::new();
         for leaked in leaked {
-            let key = (leaked.id.clone(), leaked.since);
             if matches!(
                 leaked.id.kind,
                 ResourceKind::Instance | ResourceKind::LoadBalancer
-            ) && !self.leaks.contains_key(&key)
+            ) && !self.has_leaked(&leaked.id, leaked.since)
                 && self.can_leak(&leaked.cloud_id(), leaked.id.kind)
             {
                 self.take(now, &leaked.id, &leaked.footprint);
-                self.leaks.insert(key, leaked.clone());
+                self.insert_leak(leaked.clone());
                 events.push(leaked.changed(now, leaked.event(true, false)));
             }
         }
@@ -142,8 +153,11 @@ impl Engine {
     /// Deletes what leaked, and returns the events.
     pub(crate) fn delete_leaked(&mut self, now: SimTime, leaked: &[Leaked]) -> Vec<Event> {
         let mut events = Vec::new();
-        for Leaked { id, since, .. } in leaked {
-            let Some(leaked) = self.leaks.remove(&(id.clone(), *since)) else {
+        for named in leaked {
+            let Leaked { id, since, .. } = named;
+            let cloud = named.cloud_id();
+            let removed = self.clouds.change(&cloud, |cloud| cloud.leaks.remove(id, *since));
+            let Some(leaked) = removed else {
                 continue;
             };
             self.give_back(now, id, &leaked.footprint);

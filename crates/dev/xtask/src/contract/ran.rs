@@ -128,7 +128,7 @@ test report::tests::c ... ignored
      Running tests/controllers/main.rs (/t/debug/deps/controllers-0123456789abcdef)
 test claims::a ... ok
 test claims::b - should panic ... ok <0.500s>
-     Running tests/main.rs (/t/debug/deps/infra-0123456789abcdef)
+     Running tests/main.rs (/t/debug/deps/infra_controller-0123456789abcdef)
 test reconcile::machines::e ... ok <1.000s>
 test reconcile::f ... FAILED <1.000s>
      Running unittests src/main.rs (target/debug/deps/nephele-0123456789abcdef)
