@@ -28,6 +28,7 @@ mod exit;
 mod fault;
 #[cfg(test)]
 mod forwarding_api;
+mod hold;
 mod image;
 mod inspect;
 mod install;
@@ -124,6 +125,9 @@ enum Command {
     /// Write man pages into a folder.
     #[command(hide = true)]
     Manual(completion::ManualArgs),
+    /// Become a program that ends with the process that started this one.
+    #[command(hide = true)]
+    Hold(hold::HoldArgs),
     /// Print the version.
     Version,
 }
@@ -166,6 +170,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Runtime(action) => runtime::run(action),
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Manual(args) => completion::write_manual(&args, Cli::command()),
+        Command::Hold(args) => hold::run(&args),
         Command::Version => {
             println!(
                 "nephele {} ({})",

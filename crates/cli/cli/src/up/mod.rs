@@ -8,6 +8,7 @@
 
 mod apply;
 mod attach;
+mod cluster_api;
 mod documents;
 mod lifeline;
 mod management_api;
@@ -25,11 +26,13 @@ use std::{
 use anyhow::bail;
 use attach::webhooks::LocalWebhooks;
 use clap::Args;
+use cluster_api::ClusterApiArgs;
 use documents::Document;
 use jiff::Timestamp;
 use lifeline::EndedEarly;
 use management_api::ManagementApi;
 use nephele_access::Environment;
+use nephele_cluster_api::ClusterApi;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
@@ -66,8 +69,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "KUBECONFIG")]
     attach: Option<PathBuf>,
     /// With --attach: play Cluster API there, too. For an API server without Cluster API's controllers.
-    #[arg(long, requires = "attach")]
+    #[arg(long, requires = "attach", conflicts_with = "cluster_api")]
     stand_in: bool,
+    #[command(flatten)]
+    cluster_api: ClusterApiArgs,
     /// Where to write kubeconfigs, log and journal [default: a new folder, removed at the end]
     #[arg(long, value_name = "DIRECTORY")]
     folder: Option<PathBuf>,
@@ -77,6 +82,18 @@ pub(crate) struct UpArgs {
     /// How long to wait until all Clusters of the files are available.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
+}
+
+impl UpArgs {
+    /// The environment of kubeconfigs. With --json, standard input is the life line.
+    fn environment(&self) -> Environment {
+        let environment = Environment::of_process();
+        if self.json {
+            environment.without_input()
+        } else {
+            environment
+        }
+    }
 }
 
 /// Runs until `shutdown`, or until standard input closes (`--json`).
@@ -115,17 +132,50 @@ async fn serve(
     shutdown: &CancellationToken,
     closed: &CancellationToken,
 ) -> anyhow::Result<()> {
+    let mut cluster_api = None;
+    if args.cluster_api.cluster_api {
+        let environment = args.environment();
+        let attach = args.attach.as_ref();
+        let starting = args
+            .cluster_api
+            .start(attach, &environment, folder, Timestamp::now());
+        cluster_api = tokio::select! {
+            started = starting => Some(started?),
+            () = shutdown.cancelled() => return Ok(()),
+            () = closed.cancelled() => return Err(EndedEarly.into()),
+        };
+    }
+    let outcome = serve_on(
+        args,
+        documents,
+        folder,
+        started,
+        shutdown,
+        closed,
+        cluster_api.as_mut(),
+    )
+    .await;
+    match cluster_api {
+        Some(cluster_api) => outcome.and(cluster_api.stop().await),
+        None => outcome,
+    }
+}
+
+/// Works on the management API: that of Cluster API's managers, one to attach to, or an embedded one.
+async fn serve_on(
+    args: &UpArgs,
+    documents: Vec<Document>,
+    folder: &Folder,
+    started: Instant,
+    shutdown: &CancellationToken,
+    closed: &CancellationToken,
+    mut cluster_api: Option<&mut ClusterApi>,
+) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
-    let (management, webhooks) = match &args.attach {
+    let kubeconfig = cluster_api.as_ref().map(|running| running.kubeconfig());
+    let (management, webhooks) = match kubeconfig.or(args.attach.as_deref()) {
         Some(kubeconfig) => {
-            let environment = Environment::of_process();
-            // With --json, standard input is the life line.
-            let environment = if args.json {
-                environment.without_input()
-            } else {
-                environment
-            };
-            attach::connect(kubeconfig, &environment, folder, Timestamp::now()).await?
+            attach::connect(kubeconfig, &args.environment(), folder, Timestamp::now()).await?
         }
         None => {
             let embedded = Management::start("nephele-up", &wall_clock(), stop.clone())?;
@@ -146,7 +196,7 @@ async fn serve(
     let client = management.client.clone();
     let kinds = Kinds::new(client.clone());
     let mut tasks = Tasks::new(stop);
-    let is_played = args.attach.is_none() || args.stand_in;
+    let is_played = (args.attach.is_none() && cluster_api.is_none()) || args.stand_in;
     let settings = ManagerSettings {
         port_range: args.port_range.clone(),
         journal: folder.path("journal.jsonl"),
@@ -161,6 +211,7 @@ async fn serve(
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }
+    let processes = cluster_api.as_ref().map(|running| running.processes());
     let is_reported = Cell::new(false);
     let work = async {
         if let Some(webhooks) = &webhooks {
@@ -169,7 +220,7 @@ async fn serve(
         let wanted = apply::create_all(&client, documents).await?;
         let mut workloads = Workloads::new(&client, folder);
         bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
-        let report = Report::new(folder, &management, workloads.written(&wanted));
+        let report = Report::new(folder, &management, workloads.written(&wanted)).with_processes(processes);
         report.print(args.json, started.elapsed())?;
         is_reported.set(true);
         workloads.keep().await
@@ -177,6 +228,7 @@ async fn serve(
     let outcome = tokio::select! {
         outcome = work => outcome,
         ended = tasks.ended() => Err(ended),
+        ended = ended(cluster_api.as_deref_mut()) => Err(ended),
         () = shutdown.cancelled() => Ok(()),
         () = closed.cancelled() => match is_reported.get() {
             true => Ok(()),
@@ -190,6 +242,14 @@ async fn serve(
     };
     tasks.finish().await;
     outcome.and(uninstalled)
+}
+
+/// Waits until a process of Cluster API ends.
+async fn ended(cluster_api: Option<&mut ClusterApi>) -> anyhow::Error {
+    match cluster_api {
+        Some(running) => running.ended().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until all wanted clusters are available.

@@ -2,11 +2,13 @@
 
 use std::{
     io::Write as _,
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::Context as _;
+use nephele_cluster_api::Managed;
 use serde::Serialize;
 
 use super::{management_api::ManagementApi, workloads::Written};
@@ -20,6 +22,20 @@ pub(super) struct Report {
     clusters: Vec<Cluster>,
     journal: PathBuf,
     log: PathBuf,
+    /// What runs beside this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<Vec<Process>>,
+}
+
+/// A process of Cluster API.
+#[derive(Debug, Serialize)]
+struct Process {
+    name: String,
+    id: u32,
+    log: PathBuf,
+    /// The address of its metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<SocketAddr>,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,7 +73,22 @@ impl Report {
             clusters: clusters.collect(),
             journal: folder.path("journal.jsonl"),
             log: folder.path("up.log"),
+            processes: None,
         }
+    }
+
+    /// With the processes that run beside this one, if there are any.
+    pub(super) fn with_processes(self, processes: Option<Vec<Managed>>) -> Self {
+        let processes = processes.map(|processes| {
+            let processes = processes.into_iter().map(|process| Process {
+                name: process.name,
+                id: process.id,
+                log: process.log,
+                metrics: process.metrics,
+            });
+            processes.collect()
+        });
+        Self { processes, ..self }
     }
 
     /// Prints one line of JSON, or a text for people.
@@ -101,6 +132,13 @@ impl Report {
             "Kubeconfigs of clusters that come up later are written to {}.\n",
             self.folder.display()
         );
+        if let Some(processes) = &self.processes {
+            let names: Vec<_> = processes.iter().map(|process| process.name.as_str()).collect();
+            text += &format!(
+                "Beside it run {}, each with a log of its name there.\n",
+                names.join(", ")
+            );
+        }
         text += &format!("The log is {}. Ctrl-C ends it all.", self.log.display());
         text
     }
@@ -127,6 +165,7 @@ mod tests {
             }],
             journal: "/f/journal.jsonl".into(),
             log: "/f/up.log".into(),
+            processes: None,
         }
     }
 

@@ -1,0 +1,370 @@
+//! The start and the end of everything.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use futures::future::select_all;
+use jiff::Timestamp;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
+use tracing::info;
+
+use crate::{
+    binaries::Binaries,
+    control_plane::ControlPlane,
+    install,
+    launch::{Launcher, Process},
+    manager::{Manager, Ports},
+    manifests::Components,
+    ports,
+    serving::Webhooks,
+};
+
+/// How long a process may take until it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+/// How long one look may take.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+
+/// What to start.
+#[derive(Clone)]
+pub struct Wanted {
+    /// The folder for data, certificates, kubeconfigs and logs.
+    pub folder: PathBuf,
+    /// How processes are started.
+    pub launcher: Launcher,
+    /// What the files of providers hold.
+    pub components: Components,
+    /// The program of each provider, by clusterctl's name of it, such as `bootstrap-kubeadm`.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// The API server.
+    pub api_server: ApiServer,
+}
+
+/// Where the objects are.
+#[derive(Clone)]
+pub enum ApiServer {
+    /// One that is started, with its etcd.
+    Started(Binaries),
+    /// One that runs on this machine, by its kubeconfig and with a client for it.
+    Running {
+        /// What the managers get.
+        kubeconfig: PathBuf,
+        /// A client with its credentials.
+        client: Client,
+    },
+}
+
+/// A process that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Managed {
+    /// What it is: `etcd`, `kube-apiserver`, or clusterctl's name of a provider.
+    pub name: String,
+    /// The id of the process.
+    pub id: u32,
+    /// The file with its output.
+    pub log: PathBuf,
+    /// Where a manager serves its metrics.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Cluster API on this machine. Everything ends when it is dropped; [`ClusterApi::stop`] ends it in order.
+pub struct ClusterApi {
+    kubeconfig: PathBuf,
+    /// In the order in which they were started: what others depend on comes first.
+    processes: Vec<Process>,
+    metrics: BTreeMap<String, SocketAddr>,
+    /// The webhooks on an API server that stays, which would refuse every write once nothing answers them.
+    webhooks: Vec<Value>,
+    client: Client,
+}
+
+/// A manager with its program, its ports and its folder.
+struct Planned {
+    manager: Manager,
+    program: PathBuf,
+    ports: Ports,
+    folder: PathBuf,
+}
+
+/// Starts everything, and returns when every manager is ready.
+///
+/// # Errors
+/// When a provider has no program, an object is refused, or a process ends or is not ready in time.
+pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi> {
+    let Wanted {
+        folder,
+        launcher,
+        components,
+        programs,
+        api_server,
+    } = wanted;
+    let planned = plan(&components, programs, &folder)?;
+    let mut objects = components.objects;
+    let webhooks = Webhooks::new(now)?;
+    let serving: Vec<_> = planned
+        .iter()
+        .map(|planned| (&planned.manager, planned.ports.webhooks))
+        .collect();
+    webhooks.lead(&mut objects, &serving);
+    for planned in &planned {
+        webhooks.write_certificate(&planned.manager, &planned.folder)?;
+    }
+    let (mut processes, kubeconfig, client, started) = match api_server {
+        ApiServer::Started(binaries) => {
+            let mut control_plane = ControlPlane::start(&binaries, &folder, &launcher, now)?;
+            let kubeconfig = control_plane.kubeconfig("management")?;
+            let client = client(&kubeconfig).await?;
+            answers(&client, &mut control_plane.processes).await?;
+            info!("The API server is ready");
+            let processes = std::mem::take(&mut control_plane.processes);
+            (processes, kubeconfig, client, Some(control_plane))
+        }
+        ApiServer::Running { kubeconfig, client } => (Vec::new(), kubeconfig, client, None),
+    };
+    install::apply(&client, &objects).await?;
+    info!("The objects of the providers are applied");
+    let first = processes.len();
+    for planned in &planned {
+        let kubeconfig = match &started {
+            Some(control_plane) => control_plane.kubeconfig(&planned.manager.label)?,
+            None => kubeconfig.clone(),
+        };
+        processes.push(planned.start(&launcher, &kubeconfig)?);
+    }
+    let deadline = Instant::now() + READY_WITHIN;
+    for (planned, process) in planned.iter().zip(&mut processes[first..]) {
+        ready(planned.ports.health, process, deadline).await?;
+    }
+    info!("The managers are ready");
+    let metrics = planned.iter().map(|planned| {
+        let address = (Ipv4Addr::LOCALHOST, planned.ports.diagnostics).into();
+        (planned.manager.label.clone(), address)
+    });
+    if started.is_some() {
+        objects.clear();
+    }
+    objects.retain(install::is_webhook_configuration);
+    Ok(ClusterApi {
+        kubeconfig,
+        metrics: metrics.collect(),
+        processes,
+        webhooks: objects,
+        client,
+    })
+}
+
+impl ClusterApi {
+    /// The kubeconfig of an administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The processes that run.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Managed> {
+        let running = self.processes.iter().filter_map(|process| {
+            Some(Managed {
+                name: process.name().to_owned(),
+                id: process.id()?,
+                log: process.log().to_owned(),
+                metrics: self.metrics.get(process.name()).copied(),
+            })
+        });
+        running.collect()
+    }
+
+    /// Waits until a process ends, which none should.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        if self.processes.is_empty() {
+            return std::future::pending().await;
+        }
+        let waiting = self.processes.iter_mut().map(|process| Box::pin(process.ended()));
+        select_all(waiting).await.0
+    }
+
+    /// Stops all processes, managers first, and removes their webhooks from an API server that stays.
+    ///
+    /// # Errors
+    /// When a webhook cannot be removed. The processes are stopped all the same.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let removed = install::delete(&self.client, &self.webhooks).await;
+        for process in self.processes.iter_mut().rev() {
+            process.stop().await;
+        }
+        removed
+    }
+}
+
+/// Gives each Deployment its program and its ports.
+fn plan(
+    components: &Components,
+    mut programs: BTreeMap<String, PathBuf>,
+    folder: &Path,
+) -> anyhow::Result<Vec<Planned>> {
+    let mut planned = Vec::new();
+    for deployment in &components.deployments {
+        let manager = Manager::read(deployment)?;
+        let Some(program) = programs.remove(&manager.label) else {
+            bail!(
+                "the provider {0} has no program: name it with --run {0}=FILE",
+                manager.label
+            );
+        };
+        if !program.is_file() {
+            bail!("{} is not a file (--run {}=…)", program.display(), manager.label);
+        }
+        planned.push(Planned {
+            ports: ports::free::<3>()?.into(),
+            folder: folder.join(&manager.label),
+            program,
+            manager,
+        });
+    }
+    if let Some(unknown) = programs.keys().next() {
+        let known: Vec<_> = planned
+            .iter()
+            .map(|planned| planned.manager.label.as_str())
+            .collect();
+        bail!(
+            "no file has the provider {unknown} (--run); there are {}",
+            known.join(", ")
+        );
+    }
+    Ok(planned)
+}
+
+impl Planned {
+    fn start(&self, launcher: &Launcher, kubeconfig: &Path) -> anyhow::Result<Process> {
+        let (namespace, name) = self.manager.place();
+        launcher.start(&self.manager.label, &self.program, |command| {
+            command
+                .args(self.manager.arguments(self.ports, &self.folder))
+                .env("POD_NAMESPACE", namespace)
+                .env("POD_NAME", name)
+                .envs(self.manager.variables().iter().map(|(name, value)| (name, value)))
+                .env("KUBECONFIG", kubeconfig);
+        })
+    }
+}
+
+async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let config = Kubeconfig::read_from(kubeconfig).context("failed to read our kubeconfig")?;
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+    Client::try_from(config.context("failed to read our kubeconfig")?).context("failed to set up a client")
+}
+
+/// Waits until the API server is ready.
+async fn answers(client: &Client, processes: &mut [Process]) -> anyhow::Result<()> {
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        for process in &mut *processes {
+            process.check()?;
+        }
+        let request = http::Request::get("/readyz")
+            .body(Vec::new())
+            .expect("a valid request");
+        match timeout(LOOK_MAX, client.request_text(request)).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) if Instant::now() > deadline => {
+                return Err(error)
+                    .with_context(|| format!("the API server is not ready after {READY_WITHIN:?}"));
+            }
+            Err(_) if Instant::now() > deadline => {
+                bail!("the API server does not answer after {READY_WITHIN:?}")
+            }
+            _ => sleep(POLL).await,
+        }
+    }
+}
+
+/// Waits until a manager is ready.
+async fn ready(port: u16, process: &mut Process, deadline: Instant) -> anyhow::Result<()> {
+    loop {
+        process.check()?;
+        let said = match timeout(LOOK_MAX, readiness(port)).await {
+            Ok(Ok(line)) if line.contains(" 200 ") => return Ok(()),
+            Ok(Ok(line)) => line,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer".to_owned(),
+        };
+        if Instant::now() > deadline {
+            bail!(
+                "{} is not ready after {READY_WITHIN:?}: {said}; its log is {}",
+                process.name(),
+                process.log().display()
+            );
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// The first line of what a manager answers when it is asked whether it is ready.
+async fn readiness(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    stream
+        .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .await?;
+    let mut answer = [0; 256];
+    let length = stream.read(&mut answer).await?;
+    let text = String::from_utf8_lossy(&answer[..length]);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_provider_has_a_program_and_every_program_a_provider() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("manager");
+        std::fs::write(&program, "").expect("written");
+        let deployment = json!({
+            "metadata": {"name": "m", "namespace": "n", "labels": {"cluster.x-k8s.io/provider": "core"}},
+        });
+        let components = Components {
+            deployments: vec![deployment],
+            ..Components::default()
+        };
+        let planned = |programs: &[(&str, &Path)]| {
+            let programs = programs
+                .iter()
+                .map(|(name, path)| ((*name).to_owned(), (*path).to_owned()));
+            let planned = plan(&components, programs.collect(), folder.path());
+            planned
+                .map(|planned| planned.len())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(planned(&[("core", &program)]), Ok(1));
+        let refused = |text: &str| Err(text.to_owned());
+        assert_eq!(
+            planned(&[]),
+            refused("the provider core has no program: name it with --run core=FILE")
+        );
+        assert_eq!(
+            planned(&[("core", &program), ("cor", &program)]),
+            refused("no file has the provider cor (--run); there are core")
+        );
+        assert_eq!(
+            planned(&[("core", Path::new("/nowhere"))]),
+            refused("/nowhere is not a file (--run core=…)")
+        );
+    }
+}
