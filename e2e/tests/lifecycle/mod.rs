@@ -3,6 +3,7 @@
 
 mod authorities;
 mod available;
+mod cluster_api;
 mod deletion;
 mod drain;
 pub(crate) mod faults;

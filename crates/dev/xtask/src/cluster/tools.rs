@@ -343,7 +343,11 @@ impl Tools {
     /// Links the programs that people use into one folder.
     pub(crate) fn link(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
-        for name in ["kubectl", "clusterctl", "ctr", "kube-proxy"] {
+        let clients = ["kubectl", "clusterctl", "ctr", "kube-proxy"];
+        // For `nephele up --cluster-api`.
+        let servers = ["kube-apiserver", "etcd"];
+        let managers = ["cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"];
+        for name in clients.into_iter().chain(servers).chain(managers) {
             let link = folder.join(name);
             if link.symlink_metadata().is_ok() {
                 fs::remove_file(&link).with_context(|| format!("failed to replace {}", link.display()))?;

@@ -22,7 +22,7 @@ use self::tracked::{files, read};
 use crate::{book, codegen, command::capture, commands::Commands, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
-const PURE: [(&str, &[&str]); 22] = [
+const PURE: [(&str, &[&str]); 23] = [
     // Its time grows with the square of a text, and the manager reads texts of users.
     ("nephele-manager", &["serde_yaml_ng"]),
     (
@@ -69,6 +69,10 @@ const PURE: [(&str, &[&str]); 22] = [
         &["nephele-api", "nephele-ipam", "nephele-infra-controller"],
     ),
     ("nephele-cloud", &["nephele-api", "kube"]),
+    (
+        "nephele-cluster-api",
+        &["nephele-cloud", "nephele-engine", "nephele-infra-controller", "nephele-manager"],
+    ),
     // They see the providers through objects only.
     (
         "nephele-fake-capi",

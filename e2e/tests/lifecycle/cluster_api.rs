@@ -1,0 +1,110 @@
+//! `nephele up --cluster-api`: Cluster API's own managers as processes, without the cluster that the other tests use.
+
+use std::{collections::BTreeSet, env, fs, path::Path};
+
+use anyhow::Context as _;
+use nephele_e2e::{Cluster, Look, Management, shell::Shell, templates, until, wait::LIMIT};
+use serde_json::json;
+
+const NAME: &str = "small";
+/// The processes beside `nephele up`, by the names of their logs.
+const PROCESSES: [&str; 5] = [
+    "etcd",
+    "kube-apiserver",
+    "cluster-api",
+    "bootstrap-kubeadm",
+    "control-plane-kubeadm",
+];
+
+#[tokio::test]
+async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> anyhow::Result<()> {
+    let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
+    let repository = env::var("CLUSTERCTL_CONFIG").context("run cargo xtask e2e")?;
+    let repository = Path::new(&repository)
+        .parent()
+        .context("a file lies in a folder")?;
+    let shell = Shell::new("cluster-api")?.with("REPOSITORY", repository);
+    let programs = shell.run("dirname \"$(command -v kube-apiserver)\"").await?;
+    let shell = shell.with("KUBEBUILDER_ASSETS", programs.trim());
+    let mut objects = templates::class()?;
+    objects.push(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": NAME, "namespace": "default"},
+        "spec": {"topology": {
+            "classRef": {"name": "in-memory"}, "version": "v1.36.3", "controlPlane": {"replicas": 1},
+            "workers": {"machineDeployments": [{"class": "default-worker", "name": "md-0", "replicas": 1}]},
+        }},
+    }));
+    let text: Vec<_> = objects.iter().map(ToString::to_string).collect();
+    fs::write(shell.folder().join("objects.yaml"), text.join("\n---\n"))
+        .context("failed to write the objects")?;
+    let mut up = shell.start(&format!(
+        "'{program}' up --folder up -f objects.yaml --cluster-api \
+         --provider \"$REPOSITORY\"/cluster-api/*/core-components.yaml \
+         --provider \"$REPOSITORY\"/bootstrap-kubeadm/*/bootstrap-components.yaml \
+         --provider \"$REPOSITORY\"/control-plane-kubeadm/*/control-plane-components.yaml \
+         --run cluster-api=\"$KUBEBUILDER_ASSETS\"/cluster-api \
+         --run bootstrap-kubeadm=\"$KUBEBUILDER_ASSETS\"/bootstrap-kubeadm \
+         --run control-plane-kubeadm=\"$KUBEBUILDER_ASSETS\"/control-plane-kubeadm"
+    ))?;
+    let folder = shell.folder().join("up");
+    let management = until("nephele up to serve", LIMIT, async || {
+        up.still_runs()?;
+        Ok(
+            match Management::of(&folder.join("management.kubeconfig")).await {
+                Ok(management) => Look::Done(management),
+                Err(error) => Look::NotYet(format!("{error:#}")),
+            },
+        )
+    })
+    .await?;
+    let cluster = Cluster {
+        management,
+        namespace: "default".to_owned(),
+        name: NAME.to_owned(),
+    };
+    cluster.available().await?;
+    assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
+    assert_eq!(logs(&folder)?, PROCESSES.map(str::to_owned).into());
+    assert_eq!(running(&folder)?.len(), PROCESSES.len());
+    // As `kill -9` does.
+    drop(up);
+    until("every process to end", LIMIT, async || {
+        let left = running(&folder)?;
+        Ok(Look::when(left.is_empty(), || left.join("\n")))
+    })
+    .await
+}
+
+/// The processes that have a log in the folder.
+fn logs(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder).context("failed to list the folder")? {
+        let name = entry.context("failed to list the folder")?.file_name();
+        let name = name.to_string_lossy();
+        names.extend(
+            name.strip_suffix(".log")
+                .filter(|name| *name != "up")
+                .map(str::to_owned),
+        );
+    }
+    Ok(names)
+}
+
+/// The command lines of processes that run with files of the folder.
+fn running(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let folder = folder.to_string_lossy();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").context("failed to list processes")? {
+        let place = entry.context("failed to list processes")?.path();
+        // A process may end while the list is read. Its variables name its kubeconfig.
+        let [line, variables] =
+            ["cmdline", "environ"].map(|file| fs::read(place.join(file)).unwrap_or_default());
+        let [line, variables] =
+            [line, variables].map(|text| String::from_utf8_lossy(&text).replace('\0', " "));
+        if line.contains(&*folder) || variables.contains(&format!("{folder}/")) {
+            found.push(line);
+        }
+    }
+    Ok(found)
+}
