@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt as _, api::PostParams, core::object::HasStatus};
 use nephele_api::{
-    core::{Bootstrap, Machine, MachineSpec},
+    core::{Bootstrap, Endpoint, Machine, MachineSpec},
     infrastructure::v1beta2::{Behaviour, InMemoryMachine, InMemoryMachineSpec, pool_machine::label_value},
     labels,
 };
@@ -79,30 +79,9 @@ impl Actor<'_> {
             Action::CompleteCluster(cluster) => self.patch(&self.observed.cluster, &cluster).await,
             Action::CreateInfrastructure(infrastructure) => self.create(&*infrastructure).await,
             Action::AdoptInfrastructure => self.adopt_infrastructure().await,
-            Action::PublishEndpoint(endpoint) => {
-                let mut cluster = self.observed.cluster.clone();
-                cluster.spec.control_plane_endpoint = Some(endpoint);
-                self.patch(&self.observed.cluster, &cluster).await
-            }
+            Action::PublishEndpoint(endpoint) => self.publish_endpoint(endpoint).await,
             Action::CreateKeyPair(purpose) => self.create_key_pair(purpose).await,
-            Action::CreateKubeconfig(endpoint) => {
-                let ca = self
-                    .observed
-                    .secret(Purpose::Cluster.as_str())
-                    .and_then(|ca| ca.data.as_ref());
-                let part = |key: &str| {
-                    ca.and_then(|ca| ca.get(key))
-                        .map_or(&[][..], |bytes| bytes.0.as_slice())
-                };
-                let server = format!("https://{endpoint}");
-                let certificate = part("tls.crt");
-                let key = part("tls.key");
-                let text = admin_kubeconfig(&self.observed.name(), &server, certificate, key, self.now)
-                    .map_err(ActError::Certificate)?;
-                let name = names::secret(&self.observed.name(), "kubeconfig");
-                self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster())
-                    .await
-            }
+            Action::CreateKubeconfig(endpoint) => self.create_kubeconfig(&endpoint).await,
             Action::CreateMachine {
                 name,
                 failure_domain,
@@ -123,17 +102,7 @@ impl Actor<'_> {
                 let change = |machine: &mut Machine| machine.spec.provider_id = provider_id;
                 self.change_machine(&machine, change).await
             }
-            Action::AdoptNode { machine, node } => {
-                let known = self.observed.workload.as_ref().map(|workload| &workload.nodes);
-                let node = known.and_then(|nodes| nodes.iter().find(|other| other.name_any() == node));
-                let (Some(client), Some(machine), Some(node)) = (self.workload, self.find(&machine), node)
-                else {
-                    return Ok(());
-                };
-                workload::mark(client, node, &self.observed.cluster, machine)
-                    .await
-                    .map_err(ActError::Workload)
-            }
+            Action::AdoptNode { machine, node } => self.adopt_node(&machine, &node).await,
             Action::ReportMachine { machine, status } => {
                 let Some(old) = self.find(&machine) else {
                     return Ok(());
@@ -261,6 +230,23 @@ impl Actor<'_> {
         self.patch(old, &new).await
     }
 
+    async fn publish_endpoint(&self, endpoint: Endpoint) -> Result<(), ActError> {
+        let mut cluster = self.observed.cluster.clone();
+        cluster.spec.control_plane_endpoint = Some(endpoint);
+        self.patch(&self.observed.cluster, &cluster).await
+    }
+
+    async fn adopt_node(&self, machine: &str, node: &str) -> Result<(), ActError> {
+        let known = self.observed.workload.as_ref().map(|workload| &workload.nodes);
+        let node = known.and_then(|nodes| nodes.iter().find(|other| other.name_any() == node));
+        let (Some(client), Some(machine), Some(node)) = (self.workload, self.find(machine), node) else {
+            return Ok(());
+        };
+        workload::mark(client, node, &self.observed.cluster, machine)
+            .await
+            .map_err(ActError::Workload)
+    }
+
     async fn create_key_pair(&self, purpose: Purpose) -> Result<(), ActError> {
         let algorithm = self.plan.key_algorithm;
         let now = self.now;
@@ -275,6 +261,25 @@ impl Actor<'_> {
         };
         let name = names::secret(&self.observed.name(), purpose.as_str());
         self.create(&secret(self.metadata(&name, self.owned_by_cluster()), data))
+            .await
+    }
+
+    async fn create_kubeconfig(&self, endpoint: &Endpoint) -> Result<(), ActError> {
+        let ca = self
+            .observed
+            .secret(Purpose::Cluster.as_str())
+            .and_then(|ca| ca.data.as_ref());
+        let part = |key: &str| {
+            ca.and_then(|ca| ca.get(key))
+                .map_or(&[][..], |bytes| bytes.0.as_slice())
+        };
+        let server = format!("https://{endpoint}");
+        let certificate = part("tls.crt");
+        let key = part("tls.key");
+        let text = admin_kubeconfig(&self.observed.name(), &server, certificate, key, self.now)
+            .map_err(ActError::Certificate)?;
+        let name = names::secret(&self.observed.name(), "kubeconfig");
+        self.create_secret(&name, "value", text.into_bytes(), self.owned_by_cluster())
             .await
     }
 

@@ -14,14 +14,12 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    CloudSpec, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Hardware, Model, Operation,
-    Outcome, Previous, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec,
-    UpdateState,
+    CloudSpec, Config, Cursor, Engine, Entry, EventKind, Footprint, Hardware, Model, Operation, Outcome,
+    Previous, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
 };
 use nephele_listen::explained;
 use nephele_model::{
-    Caller, CloudError, ClusterId, Endpoint, FaultId, MachineId, Odds, ResourceId, ResourceKind, Role,
-    SimTime, Stage,
+    Caller, CloudError, ClusterId, Endpoint, MachineId, Odds, ResourceId, ResourceKind, Role, SimTime, Stage,
 };
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
@@ -54,6 +52,7 @@ use crate::{
     spec::{
         Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, PreviousCluster, PreviousMachine,
     },
+    touched::Touched,
 };
 
 /// The configuration of the cloud.
@@ -1044,72 +1043,20 @@ impl Cloud {
             self.tell(Changed::Everything);
             return true;
         }
-        let mut clusters = BTreeSet::new();
-        let mut faults = BTreeSet::new();
-        let mut usage = BTreeSet::new();
-        let mut cleared = BTreeSet::new();
+        let mut touched = Touched::default();
         for entry in batch.iter() {
             let took = times.read(&entry.record, new.contains(&entry.sequence));
             took.iter()
                 .for_each(|time| self.inner.shared.metrics.observe_operation(time));
-            let ResourceId {
-                namespace, cluster, ..
-            } = entry.record.resource();
-            match &entry.record {
-                // Whoever waits because of the fault may continue at once. A fault affects its own namespace only.
-                Record::Operation { operation, .. }
-                    if operation.request.target().kind == ResourceKind::Fault =>
-                {
-                    cleared.insert(namespace.clone());
-                }
-                Record::Operation { faults: counted, .. } => {
-                    faults.extend(counted.iter().map(|name| FaultId {
-                        namespace: namespace.clone(),
-                        name: name.clone(),
-                    }))
-                }
-                Record::FaultEnded { .. } | Record::FaultWindow { begins: false, .. } => {
-                    cleared.insert(namespace.clone());
-                }
-                Record::FaultWindow {
-                    fault, begins: true, ..
-                } => {
-                    faults.insert(FaultId::of_resource(fault));
-                }
-                Record::Event(Event {
-                    kind: EventKind::BecameAffected { fault, .. } | EventKind::Leaked { fault, .. },
-                    ..
-                }) => {
-                    faults.insert(FaultId {
-                        namespace: namespace.clone(),
-                        name: fault.clone(),
-                    });
-                }
-                Record::Event(_) | Record::CapacityFreed { .. } | Record::GrantEnded { .. } => {}
-            }
-            if changes_usage(&entry.record) {
-                usage.insert(namespace.clone());
-            }
-            clusters.insert(ClusterId {
-                namespace: namespace.clone(),
-                name: cluster.clone(),
-            });
+            touched.note(&entry.record);
             if let Record::Event(event) = &entry.record
                 && let EventKind::StageFailed { stage, cause } = &event.kind
             {
                 tracing::info!(machine = %event.id, %stage, cause, "A stage failed");
             }
         }
-        cleared
-            .into_iter()
-            .for_each(|namespace| self.tell(Changed::Namespace(namespace)));
-        faults
-            .into_iter()
-            .for_each(|fault| self.tell(Changed::Fault(fault)));
-        usage
-            .into_iter()
-            .for_each(|namespace| self.tell(Changed::Usage(namespace)));
-        for id in clusters {
+        touched.changes().for_each(|changed| self.tell(changed));
+        for id in touched.clusters {
             match self.cluster(&id) {
                 Some(cluster) => cluster.appended.notify_one(),
                 // Resources of a deleted cluster may take longer to go, and a load balancer may wait for room before
@@ -1131,27 +1078,6 @@ impl Cloud {
             }
         }
         changed.into_iter().for_each(|changed| self.tell(changed));
-    }
-}
-
-/// Whether a record says that a resource takes up room, gives it back, or begins or ends to wait for it, or that a read
-/// missed a change: the status of a SimulatedCloud has their numbers.
-fn changes_usage(record: &Record) -> bool {
-    match record {
-        Record::Operation {
-            outcome: Outcome::Refused(CloudError::NotVisibleYet { .. }),
-            ..
-        } => true,
-        Record::Operation { operation, .. } => matches!(
-            operation.request,
-            Request::Create(_) | Request::Adopt { .. } | Request::Reserve { .. } | Request::Delete(_)
-        ),
-        Record::Event(event) => matches!(
-            event.kind,
-            EventKind::Leaked { .. } | EventKind::LeakedDeleted { .. } | EventKind::Deleted
-        ),
-        Record::GrantEnded { .. } => true,
-        _ => false,
     }
 }
 

@@ -53,6 +53,7 @@ mod serve;
 mod spec;
 mod time_dependent;
 mod tls;
+mod touched;
 mod tunnel;
 mod user_data;
 

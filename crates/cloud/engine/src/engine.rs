@@ -16,8 +16,7 @@ use std::{
 };
 
 use nephele_model::{
-    Capacity, CloudError, ClusterId, FaultRecord, ResourceId, ResourceKind, SimTime, StageName, Verb,
-    count_step,
+    Capacity, CloudError, ClusterId, ResourceId, ResourceKind, SimTime, StageName, Verb, count_step,
 };
 
 use crate::{
@@ -303,20 +302,7 @@ impl Engine {
         } = operation;
         let now = *now;
         match request {
-            Request::Create(spec) => {
-                let is_there = self.resources.contains_key(&spec.id);
-                if !is_there {
-                    self.faults.show(&spec.id);
-                }
-                let outcome = self.create(now, caller, spec, None, now, &BTreeMap::new())?;
-                if !is_there {
-                    self.note_creation(now, &spec.id);
-                }
-                if outcome == Outcome::Accepted {
-                    events.extend(self.affect(now, &spec.id, false));
-                }
-                Ok(outcome)
-            }
+            Request::Create(spec) => self.create_new(now, caller, spec, events),
             Request::Adopt { spec, previous } => self.adopt(now, caller, spec, previous, events),
             Request::RegisterBackend {
                 load_balancer,
@@ -355,29 +341,16 @@ impl Engine {
                 if self.faults.get(id).is_none() {
                     events.extend(self.adopt_leaked(now, leaked));
                 }
-                let record = FaultRecord {
-                    began: record.began.min(now),
-                    ..*record
-                };
-                let affected_some = self
-                    .faults
-                    .get(id)
-                    .is_some_and(|state| state.active_effect().is_some());
                 let known = KnownBefore {
                     affected_ids,
                     is_cut: *is_cut,
                     notices,
                     skipped,
                 };
-                let cleared = self.faults.put(now, id, fault, record, known);
-                if !self.faults.set_paused(id, *paused) && cleared.is_none() {
+                let Some(changed) = self.put_fault(now, id, fault, record, known, *paused) else {
                     return Ok(Outcome::AlreadyDone);
-                }
-                events.extend(self.clear(now, &id.name, &cleared.unwrap_or_default()));
-                // A fault that is new or changes decides about all resources of its namespace.
-                if affected_some || fault.effect.active_effect().is_some() {
-                    events.extend(self.affect_all(now, id));
-                }
+                };
+                events.extend(changed);
                 Ok(Outcome::Accepted)
             }
             Request::DescribeModel { .. } => Ok(Outcome::Accepted),
@@ -631,6 +604,28 @@ impl Engine {
             self.reprice(now, id);
         }
         Outcome::Accepted
+    }
+
+    /// Creates a resource that a caller asks for, unless it is there already.
+    fn create_new(
+        &mut self,
+        now: SimTime,
+        caller: &str,
+        spec: &ResourceSpec,
+        events: &mut Vec<Event>,
+    ) -> Result<Outcome, CloudError> {
+        let is_there = self.resources.contains_key(&spec.id);
+        if !is_there {
+            self.faults.show(&spec.id);
+        }
+        let outcome = self.create(now, caller, spec, None, now, &BTreeMap::new())?;
+        if !is_there {
+            self.note_creation(now, &spec.id);
+        }
+        if outcome == Outcome::Accepted {
+            events.extend(self.affect(now, &spec.id, false));
+        }
+        Ok(outcome)
     }
 
     pub(crate) fn create(

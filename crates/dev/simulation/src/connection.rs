@@ -17,6 +17,7 @@ use kube::Client;
 use nephele_apiserver::ApiServer;
 use parking_lot::Mutex;
 use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -74,6 +75,20 @@ enum Fate {
     Refused(StatusCode, &'static str),
 }
 
+impl Fate {
+    fn draw(draws: &mut ChaCha8Rng, is_update: bool) -> Self {
+        match draws.random_range(0..120_u8) {
+            0..3 => Self::Lost,
+            3..6 => Self::AnswerLost,
+            6..8 => Self::GivenUp,
+            8..11 if is_update => Self::Refused(StatusCode::CONFLICT, "Conflict"),
+            11..13 => Self::Refused(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            13 => Self::Refused(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            _ => Self::Arrives,
+        }
+    }
+}
+
 /// What happens to one watch.
 enum WatchFate {
     Lasts,
@@ -81,6 +96,16 @@ enum WatchFate {
     Cut(Duration),
     /// The resourceVersion is too old: the server answers that it expired.
     Expired,
+}
+
+impl WatchFate {
+    fn draw(draws: &mut ChaCha8Rng) -> Self {
+        match draws.random_range(0..20_u8) {
+            0 => Self::Expired,
+            1..5 => Self::Cut(Duration::from_millis(draws.random_range(1..40_000))),
+            _ => Self::Lasts,
+        }
+    }
 }
 
 impl Connection {
@@ -157,35 +182,35 @@ impl Connection {
         if let Some((_, list)) = kind.filter(|_| self.conditions.away.load(Ordering::Relaxed)) {
             return Ok(self.nothing(is_watch, list).await);
         }
-        let number = {
-            let mut requests = self.requests.lock();
-            let count = requests.entry(format!("{method} {path} {is_watch}")).or_default();
-            *count += 1;
-            *count
-        };
+        let number = self.number_of(format!("{method} {path} {is_watch}"));
         let mut draws = draws_about(self.seed, &[&self.identity, method.as_str(), &path], number);
         if !self.conditions.trouble.load(Ordering::Relaxed) {
             self.thawed().await;
             return self.answer(request).await;
         }
         if is_watch {
-            let fate = match draws.random_range(0..20_u8) {
-                0 => WatchFate::Expired,
-                1..5 => WatchFate::Cut(Duration::from_millis(draws.random_range(1..40_000))),
-                _ => WatchFate::Lasts,
-            };
-            return self.watch(request, fate).await;
+            return self.watch(request, WatchFate::draw(&mut draws)).await;
         }
         let is_update = matches!(method, Method::PUT | Method::PATCH);
-        let fate = match draws.random_range(0..120_u8) {
-            0..3 => Fate::Lost,
-            3..6 => Fate::AnswerLost,
-            6..8 => Fate::GivenUp,
-            8..11 if is_update => Fate::Refused(StatusCode::CONFLICT, "Conflict"),
-            11..13 => Fate::Refused(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
-            13 => Fate::Refused(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
-            _ => Fate::Arrives,
-        };
+        let fate = Fate::draw(&mut draws, is_update);
+        self.carry(request, fate, draws).await
+    }
+
+    /// Counts a request. Returns how many there were of it.
+    fn number_of(&self, request: String) -> u64 {
+        let mut requests = self.requests.lock();
+        let count = requests.entry(request).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// Carries a request to its fate, with delays.
+    async fn carry(
+        self: Arc<Self>,
+        request: Request<Body>,
+        fate: Fate,
+        mut draws: ChaCha8Rng,
+    ) -> io::Result<Response<Body>> {
         let mut delay = || match draws.random_range(0..10_u8) {
             0 => Duration::from_millis(draws.random_range(0..4_000)),
             _ => Duration::from_millis(draws.random_range(0..20)),

@@ -288,58 +288,15 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
     };
     match theme {
         Theme::Anything => Vec::new(),
-        Theme::Scopes => {
-            let scope = [Scope::Even, Scope::LabelledEven, Scope::Nothing][draws.random_range(0..3_usize)];
-            let notes = (0..CLUSTERS).map(Step::Note);
-            // Half of these pauses are longer than the time after which missing objects count as deleted.
-            let pause = if draws.random_ratio(1, 2) {
-                pause
-            } else {
-                Step::Wait(700_000)
-            };
-            let narrow = [
-                Step::Restart(scope),
-                step(draws),
-                pause,
-                Step::Restart(Scope::All),
-                Step::Settle,
-            ];
-            [Step::Settle].into_iter().chain(notes).chain(narrow).collect()
-        }
+        Theme::Scopes => story_of_scopes(pause, draws),
         Theme::Restores => {
             let notes = (0..CLUSTERS).map(Step::Note);
             // Less than the time after which missing objects count as deleted.
             let restore = [Step::Restore(draws.random_range(1_000..500_000)), Step::Settle];
             [Step::Settle].into_iter().chain(notes).chain(restore).collect()
         }
-        Theme::Pauses => {
-            let restarted = [Step::Restart(Scope::All), create(draws), create(draws), pause];
-            let paused = [
-                Step::Settle,
-                Step::Pause(cluster),
-                Step::Pause(draws.random_range(0..CLUSTERS)),
-            ];
-            paused
-                .into_iter()
-                .chain(restarted)
-                .chain([Step::Unpause(cluster)])
-                .collect()
-        }
-        Theme::Leaders => {
-            let busy = [
-                create(draws),
-                step(draws),
-                Step::Wait(draws.random_range(1..15_000)),
-            ];
-            // About the time until another manager becomes the leader.
-            let end = match draws.random_range(0..4_u8) {
-                0 => Step::Restart(Scope::All),
-                _ => Step::Freeze(draws.random_range(12_000..24_000)),
-            };
-            busy.into_iter()
-                .chain([end, Step::Wait(draws.random_range(15_000..60_000))])
-                .collect()
-        }
+        Theme::Pauses => story_of_pauses(cluster, pause, draws),
+        Theme::Leaders => story_of_leaders(draws),
         Theme::Names => {
             let again = create_as(cluster, draws);
             vec![
@@ -363,31 +320,7 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             vec![large, pause, Step::Restart(Scope::All), step(draws)]
         }
         Theme::Faults => story_of_faults(cluster, pause, draws),
-        Theme::Limits => {
-            let begin = [
-                limit(cluster, draws),
-                create_as(cluster, draws),
-                create(draws),
-                step(draws),
-            ];
-            let busy = [
-                Step::Wait(draws.random_range(1..40_000)),
-                limit(cluster, draws),
-                step(draws),
-            ];
-            let end = match draws.random_range(0..5_u8) {
-                0 => Step::Restart(Scope::All),
-                1 => Step::Kill,
-                2 => Step::Delete(cluster),
-                3 => Step::Replace(cluster),
-                _ => limit(cluster, draws),
-            };
-            begin
-                .into_iter()
-                .chain(busy)
-                .chain([end, step(draws), pause])
-                .collect()
-        }
+        Theme::Limits => story_of_limits(cluster, pause, draws),
         Theme::Clocks => story_of_clocks(cluster, pause, draws),
         Theme::Moves => {
             let before = [
@@ -400,6 +333,81 @@ fn story(theme: Theme, draws: &mut ChaCha8Rng) -> Vec<Step> {
             before.into_iter().chain(after).collect()
         }
     }
+}
+
+fn story_of_scopes(pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let scope = [Scope::Even, Scope::LabelledEven, Scope::Nothing][draws.random_range(0..3_usize)];
+    let notes = (0..CLUSTERS).map(Step::Note);
+    // Half of these pauses are longer than the time after which missing objects count as deleted.
+    let pause = if draws.random_ratio(1, 2) {
+        pause
+    } else {
+        Step::Wait(700_000)
+    };
+    let narrow = [
+        Step::Restart(scope),
+        step(draws),
+        pause,
+        Step::Restart(Scope::All),
+        Step::Settle,
+    ];
+    [Step::Settle].into_iter().chain(notes).chain(narrow).collect()
+}
+
+fn story_of_pauses(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let restarted = [Step::Restart(Scope::All), create(draws), create(draws), pause];
+    let paused = [
+        Step::Settle,
+        Step::Pause(cluster),
+        Step::Pause(draws.random_range(0..CLUSTERS)),
+    ];
+    paused
+        .into_iter()
+        .chain(restarted)
+        .chain([Step::Unpause(cluster)])
+        .collect()
+}
+
+fn story_of_leaders(draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let busy = [
+        create(draws),
+        step(draws),
+        Step::Wait(draws.random_range(1..15_000)),
+    ];
+    // About the time until another manager becomes the leader.
+    let end = match draws.random_range(0..4_u8) {
+        0 => Step::Restart(Scope::All),
+        _ => Step::Freeze(draws.random_range(12_000..24_000)),
+    };
+    busy.into_iter()
+        .chain([end, Step::Wait(draws.random_range(15_000..60_000))])
+        .collect()
+}
+
+fn story_of_limits(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {
+    let begin = [
+        limit(cluster, draws),
+        create_as(cluster, draws),
+        create(draws),
+        step(draws),
+    ];
+    let busy = [
+        Step::Wait(draws.random_range(1..40_000)),
+        limit(cluster, draws),
+        step(draws),
+    ];
+    let end = match draws.random_range(0..5_u8) {
+        0 => Step::Restart(Scope::All),
+        1 => Step::Kill,
+        2 => Step::Delete(cluster),
+        3 => Step::Replace(cluster),
+        _ => limit(cluster, draws),
+    };
+    begin
+        .into_iter()
+        .chain(busy)
+        .chain([end, step(draws), pause])
+        .collect()
 }
 
 fn story_of_faults(cluster: u8, pause: Step, draws: &mut ChaCha8Rng) -> Vec<Step> {

@@ -226,12 +226,7 @@ fn not_running(key: &ClusterKey, ready: &[&InMemoryMachine], seen: &Seen) -> Vec
 
 fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
     let Asked {
-        key,
-        control_plane,
-        workers,
-        pool,
-        version,
-        ..
+        key, control_plane, ..
     } = asked;
     let mut missing = Vec::new();
     let status = cluster.status.clone().unwrap_or_default();
@@ -263,25 +258,10 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
         .map(|instance| &**instance)
         .filter(|instance| cluster_of(*instance).as_ref() == Some(key))
         .collect();
-    let is_control_plane = |machine: &&&Machine| labels::is_control_plane(&machine.metadata);
-    let found = machines.iter().filter(is_control_plane).count();
-    if (found, machines.len()) != (*control_plane, control_plane + workers + pool) {
-        missing.push(format!(
-            "it has {found} Machines of the control plane of {}, not {control_plane} of {}",
-            machines.len(),
-            control_plane + workers + pool
-        ));
-    }
+    missing.extend(wrong_machines(asked, &machines));
     if instances.len() != machines.len() {
         missing.push(format!("it has {} InMemoryMachines", instances.len()));
     }
-    // Machines of a pool have no version.
-    let is_other = |version: &str, said: &str| said != version && !said.is_empty();
-    let other = machines
-        .iter()
-        .filter(|machine| is_other(version, &machine.spec.version));
-    missing
-        .extend(other.map(|machine| format!("{} has version {}", machine.name_any(), machine.spec.version)));
     for instance in &instances {
         if !is_ready(instance) {
             let conditions = instance.status.clone().unwrap_or_default().conditions;
@@ -293,18 +273,54 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
         }
     }
     missing.extend(not_running(key, &instances, seen));
+    missing.extend(wrong_nodes(asked, instances.len(), seen));
+    missing
+}
+
+/// What is wrong about the numbers and versions of Machines.
+fn wrong_machines(asked: &Asked, machines: &[&Machine]) -> Vec<String> {
+    let Asked {
+        control_plane,
+        workers,
+        pool,
+        version,
+        ..
+    } = asked;
+    let mut wrong = Vec::new();
+    let is_control_plane = |machine: &&&Machine| labels::is_control_plane(&machine.metadata);
+    let found = machines.iter().filter(is_control_plane).count();
+    if (found, machines.len()) != (*control_plane, control_plane + workers + pool) {
+        wrong.push(format!(
+            "it has {found} Machines of the control plane of {}, not {control_plane} of {}",
+            machines.len(),
+            control_plane + workers + pool
+        ));
+    }
+    // Machines of a pool have no version.
+    let is_other = |version: &str, said: &str| said != version && !said.is_empty();
+    let other = machines
+        .iter()
+        .filter(|machine| is_other(version, &machine.spec.version));
+    wrong.extend(other.map(|machine| format!("{} has version {}", machine.name_any(), machine.spec.version)));
+    wrong
+}
+
+/// What is wrong about the number and versions of Nodes.
+fn wrong_nodes(asked: &Asked, instances: usize, seen: &Seen) -> Vec<String> {
+    let Asked { key, version, .. } = asked;
+    let mut wrong = Vec::new();
     let nodes = seen.nodes.get(key).map(Vec::as_slice).unwrap_or_default();
-    if nodes.len() != instances.len() {
-        missing.push(format!(
+    if nodes.len() != instances {
+        wrong.push(format!(
             "it has {} Nodes for {} InMemoryMachines",
             nodes.len(),
-            instances.len()
+            instances
         ));
     }
     let kubelet = |node: &Node| Some(node.status.as_ref()?.node_info.as_ref()?.kubelet_version.clone());
     let old = nodes
         .iter()
         .filter(|node| kubelet(node).as_ref() != Some(version));
-    missing.extend(old.map(|node| format!("Node {} runs {:?}", node.name_any(), kubelet(node))));
-    missing
+    wrong.extend(old.map(|node| format!("Node {} runs {:?}", node.name_any(), kubelet(node))));
+    wrong
 }

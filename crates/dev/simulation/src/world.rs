@@ -299,34 +299,13 @@ impl<'a> World<'a> {
                 self.create(cluster, control_plane, workers, pooled, machine_pool)
                     .await;
             }
-            Step::Scale { cluster, workers } => {
-                self.plan(cluster, |plan, asked| {
-                    if plan.control_plane > 0 {
-                        plan.scale_workers(workers.into());
-                        asked.workers = workers.into();
-                    }
-                });
-            }
-            Step::ScalePool { cluster, machines } => self.plan(cluster, |plan, asked| {
-                if let Some(pool) = &mut plan.pool {
-                    *pool = machines.into();
-                    asked.pool = machines.into();
-                }
-            }),
-            Step::Upgrade(cluster) => self.plan(cluster, |plan, asked| {
-                let other = VERSIONS[usize::from(plan.version == VERSIONS[0])];
-                other.clone_into(&mut plan.version);
-                other.clone_into(&mut asked.version);
-            }),
+            Step::Scale { cluster, workers } => self.scale(cluster, workers),
+            Step::ScalePool { cluster, machines } => self.scale_pool(cluster, machines),
+            Step::Upgrade(cluster) => self.upgrade(cluster),
             Step::Delete(cluster) => self.delete(cluster).await,
             Step::Pause(cluster) => self.pause(cluster, true).await,
             Step::Unpause(cluster) => self.pause(cluster, false).await,
-            Step::Terminate { cluster, worker } => {
-                if let Some(instance) = self.worker(cluster, worker) {
-                    let patch = json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: "" } } });
-                    self.patch::<InMemoryMachine>(&key_of(&*instance), &patch).await;
-                }
-            }
+            Step::Terminate { cluster, worker } => self.terminate(cluster, worker).await,
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
             Step::Fault {
                 cluster,
@@ -490,6 +469,40 @@ impl<'a> World<'a> {
         };
         change(&mut plan, asked);
         self.planned.set(plan);
+    }
+
+    fn scale(&mut self, cluster: u8, workers: u8) {
+        self.plan(cluster, |plan, asked| {
+            if plan.control_plane > 0 {
+                plan.scale_workers(workers.into());
+                asked.workers = workers.into();
+            }
+        });
+    }
+
+    fn scale_pool(&mut self, cluster: u8, machines: u8) {
+        self.plan(cluster, |plan, asked| {
+            if let Some(pool) = &mut plan.pool {
+                *pool = machines.into();
+                asked.pool = machines.into();
+            }
+        });
+    }
+
+    fn upgrade(&mut self, cluster: u8) {
+        self.plan(cluster, |plan, asked| {
+            let other = VERSIONS[usize::from(plan.version == VERSIONS[0])];
+            other.clone_into(&mut plan.version);
+            other.clone_into(&mut asked.version);
+        });
+    }
+
+    /// A user ends the instance of a worker.
+    async fn terminate(&mut self, cluster: u8, worker: u8) {
+        if let Some(instance) = self.worker(cluster, worker) {
+            let patch = json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: "" } } });
+            self.patch::<InMemoryMachine>(&key_of(&*instance), &patch).await;
+        }
     }
 
     async fn delete(&mut self, cluster: u8) {

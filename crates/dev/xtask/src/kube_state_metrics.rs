@@ -136,65 +136,10 @@ fn common(kind: &str) -> Vec<Value> {
 
 /// The metrics of one kind only.
 fn of_kind(kind: &str) -> Vec<Value> {
-    let provisioned = || {
-        let path = ["status", "initialization", "provisioned"];
-        gauge(
-            "status_initialization_provisioned",
-            "Whether the first provisioning is done.",
-            &path,
-        )
-    };
     match kind {
-        "InMemoryCluster" => vec![
-            info(&[
-                ("cloud", &["spec", "cloudRef", "name"]),
-                (
-                    "control_plane_endpoint_host",
-                    &["spec", "controlPlaneEndpoint", "host"],
-                ),
-                (
-                    "control_plane_endpoint_port",
-                    &["spec", "controlPlaneEndpoint", "port"],
-                ),
-            ]),
-            provisioned(),
-            list(
-                "status_failure_domain",
-                "Its failure domains.",
-                &["status", "failureDomains"],
-                &[
-                    ("failure_domain", &["name"]),
-                    ("control_plane", &["controlPlane"]),
-                ],
-            ),
-        ],
-        "InMemoryMachine" => vec![
-            info(&[
-                ("failure_domain", &["status", "failureDomain"]),
-                ("image", &["spec", "image"]),
-                ("instance_type", &["spec", "instanceType"]),
-                ("provider_id", &["spec", "providerID"]),
-            ]),
-            provisioned(),
-            list(
-                "addresses",
-                "Its addresses.",
-                &["status", "addresses"],
-                &[("type", &["type"]), ("address", &["address"])],
-            ),
-        ],
-        "InMemoryMachinePool" => vec![
-            info(&[
-                ("image", &["spec", "template", "image"]),
-                ("instance_type", &["spec", "template", "instanceType"]),
-            ]),
-            provisioned(),
-            gauge(
-                "status_replicas",
-                "The number of machines.",
-                &["status", "replicas"],
-            ),
-        ],
+        "InMemoryCluster" => of_cluster(),
+        "InMemoryMachine" => of_machine(),
+        "InMemoryMachinePool" => of_machine_pool(),
         "CloudExtensionConfig" => vec![info(&[
             ("service_name", &["spec", "clientConfig", "service", "name"]),
             (
@@ -203,37 +148,8 @@ fn of_kind(kind: &str) -> Vec<Value> {
             ),
             ("url", &["spec", "clientConfig", "url"]),
         ])],
-        "Fault" => vec![
-            fault_phase("Whether the fault can still hit."),
-            gauge(
-                "status_matched",
-                "How many operations it has matched.",
-                &["status", "matched"],
-            ),
-            gauge(
-                "status_hits",
-                "How many operations it has hit.",
-                &["status", "hits"],
-            ),
-        ],
-        "ClusterFault" => vec![
-            fault_phase("Whether one of its faults can still hit."),
-            gauge(
-                "status_namespaces",
-                "How many namespaces have its fault.",
-                &["status", "namespaces"],
-            ),
-            gauge(
-                "status_matched",
-                "How many operations its faults have matched.",
-                &["status", "matched"],
-            ),
-            gauge(
-                "status_hits",
-                "How many operations its faults have hit.",
-                &["status", "hits"],
-            ),
-        ],
+        "Fault" => of_fault(),
+        "ClusterFault" => of_cluster_fault(),
         "Scenario" => vec![json!({
             "name": "status_phase",
             "help": "Whether the scenario runs, and how it ended.",
@@ -248,20 +164,130 @@ fn of_kind(kind: &str) -> Vec<Value> {
             "The number of zones.",
             &["status", "zones"],
         )],
-        _ => [
-            ("total", "total"),
-            ("free", "free"),
-            ("used", "used"),
-            ("out_of_range", "outOfRange"),
-        ]
-        .into_iter()
-        .map(|(name, field)| {
-            let name = format!("status_ipaddresses_{name}");
-            let help = format!("The value of status.ipAddresses.{field}.");
-            gauge(&name, &help, &["status", "ipAddresses", field])
-        })
-        .collect(),
+        _ => of_pool(),
     }
+}
+
+fn of_cluster() -> Vec<Value> {
+    vec![
+        info(&[
+            ("cloud", &["spec", "cloudRef", "name"]),
+            (
+                "control_plane_endpoint_host",
+                &["spec", "controlPlaneEndpoint", "host"],
+            ),
+            (
+                "control_plane_endpoint_port",
+                &["spec", "controlPlaneEndpoint", "port"],
+            ),
+        ]),
+        provisioned(),
+        list(
+            "status_failure_domain",
+            "Its failure domains.",
+            &["status", "failureDomains"],
+            &[
+                ("failure_domain", &["name"]),
+                ("control_plane", &["controlPlane"]),
+            ],
+        ),
+    ]
+}
+
+fn of_machine() -> Vec<Value> {
+    vec![
+        info(&[
+            ("failure_domain", &["status", "failureDomain"]),
+            ("image", &["spec", "image"]),
+            ("instance_type", &["spec", "instanceType"]),
+            ("provider_id", &["spec", "providerID"]),
+        ]),
+        provisioned(),
+        list(
+            "addresses",
+            "Its addresses.",
+            &["status", "addresses"],
+            &[("type", &["type"]), ("address", &["address"])],
+        ),
+    ]
+}
+
+fn of_machine_pool() -> Vec<Value> {
+    vec![
+        info(&[
+            ("image", &["spec", "template", "image"]),
+            ("instance_type", &["spec", "template", "instanceType"]),
+        ]),
+        provisioned(),
+        gauge(
+            "status_replicas",
+            "The number of machines.",
+            &["status", "replicas"],
+        ),
+    ]
+}
+
+fn of_fault() -> Vec<Value> {
+    vec![
+        fault_phase("Whether the fault can still hit."),
+        gauge(
+            "status_matched",
+            "How many operations it has matched.",
+            &["status", "matched"],
+        ),
+        gauge(
+            "status_hits",
+            "How many operations it has hit.",
+            &["status", "hits"],
+        ),
+    ]
+}
+
+fn of_cluster_fault() -> Vec<Value> {
+    vec![
+        fault_phase("Whether one of its faults can still hit."),
+        gauge(
+            "status_namespaces",
+            "How many namespaces have its fault.",
+            &["status", "namespaces"],
+        ),
+        gauge(
+            "status_matched",
+            "How many operations its faults have matched.",
+            &["status", "matched"],
+        ),
+        gauge(
+            "status_hits",
+            "How many operations its faults have hit.",
+            &["status", "hits"],
+        ),
+    ]
+}
+
+/// The metrics of a pool of addresses.
+fn of_pool() -> Vec<Value> {
+    [
+        ("total", "total"),
+        ("free", "free"),
+        ("used", "used"),
+        ("out_of_range", "outOfRange"),
+    ]
+    .into_iter()
+    .map(|(name, field)| {
+        let name = format!("status_ipaddresses_{name}");
+        let help = format!("The value of status.ipAddresses.{field}.");
+        gauge(&name, &help, &["status", "ipAddresses", field])
+    })
+    .collect()
+}
+
+fn provisioned() -> Value {
+    let path = ["status", "initialization", "provisioned"];
+    gauge(
+        "status_initialization_provisioned",
+        "Whether the first provisioning is done.",
+        &path,
+    )
 }
 
 fn fault_phase(help: &str) -> Value {

@@ -125,7 +125,6 @@ pub fn run(
             shutdown.clone(),
         );
         let (lister, serve_lists) = lister(Api::all(client.clone()), shutdown.clone());
-        let queue = ClaimQueue::new(concurrency.get().into());
         let runner = Runner::<IPAddressClaim>::new(
             "ipaddressclaim",
             &services,
@@ -140,7 +139,7 @@ pub fn run(
             events: services.events.clone(),
             metrics,
             pools: Arc::new(Pools::default()),
-            queue: queue.clone(),
+            queue: ClaimQueue::new(concurrency.get().into()),
             lister,
             claims: runner.store(),
             claims_listed: AtomicBool::new(false),
@@ -168,39 +167,49 @@ pub fn run(
         let run_faults = poll_on_wake(run_faults).map(|result| result.map_err(Error::Fault));
         gate.open();
 
-        let for_claims = Arc::clone(&context);
-        let run_claims = async {
-            // A claim that is reconciled before its pool is known would report that the pool does not exist.
-            // A watch that ended before its first list did so on shutdown.
-            if shutdown.run_until_cancelled(all(listed)).await != Some(true) {
-                return Ok(());
-            }
-            let runner = runner
-                .reads(&clusters)
-                .reconcile_on(queue.listen(context.claims.clone()));
-            let run = runner.run(
-                move |object| claim::reconcile(object, Arc::clone(&for_claims)),
-                shutdown.clone(),
-            );
-            run.await.map_err(Error::Claim)
-        };
-        let note_listed = async {
-            if shutdown.run_until_cancelled(listed_claims.wait()).await == Some(true) {
-                context.claims_listed.store(true, Ordering::Release);
-            }
-        };
+        let run_claims = reconcile_claims(runner, &context, listed, &shutdown);
         let rest = join(
             join(follow_clusters, poll_on_wake(serve_lists)),
             join(
                 join_all(follows),
                 join(
-                    note_listed,
+                    note_listed(&context, listed_claims, &shutdown),
                     poll_on_wake(wake_by_clusters(&context, clusters.clone(), &shutdown)),
                 ),
             ),
         );
         try_join3(run_claims, run_faults, rest.map(Ok)).await.map(drop)
     })
+}
+
+/// Reconciles claims once it is known what they are decided from.
+async fn reconcile_claims(
+    runner: Runner<IPAddressClaim>,
+    context: &Arc<Context>,
+    listed: Vec<Listed>,
+    shutdown: &CancellationToken,
+) -> Result<(), Error> {
+    // A claim that is reconciled before its pool is known would report that the pool does not exist.
+    // A watch that ended before its first list did so on shutdown.
+    if shutdown.run_until_cancelled(all(listed)).await != Some(true) {
+        return Ok(());
+    }
+    let runner = runner
+        .reads(&context.clusters)
+        .reconcile_on(context.queue.listen(context.claims.clone()));
+    let context = Arc::clone(context);
+    let run = runner.run(
+        move |object| claim::reconcile(object, Arc::clone(&context)),
+        shutdown.clone(),
+    );
+    run.await.map_err(Error::Claim)
+}
+
+/// Notes when the claims have been listed.
+async fn note_listed(context: &Context, claims: Listed, shutdown: &CancellationToken) {
+    if shutdown.run_until_cancelled(claims.wait()).await == Some(true) {
+        context.claims_listed.store(true, Ordering::Release);
+    }
 }
 
 /// Follows addresses and all kinds of pools. The second result tells when each has been listed.

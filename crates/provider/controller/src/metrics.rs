@@ -26,16 +26,7 @@ pub struct Metrics {
 }
 
 struct Families {
-    reconciles: IntCounterVec,
-    capi_reconciles: IntCounterVec,
-    reconcile_errors: IntCounterVec,
-    terminal_errors: IntCounterVec,
-    panics: IntCounterVec,
-    reconcile_seconds: HistogramVec,
-    active: IntGaugeVec,
-    concurrency_max: IntGaugeVec,
-    outcomes: IntCounterVec,
-    errors_by_category: IntCounterVec,
+    reconciles: Arc<Reconciles>,
     watch_errors: IntCounterVec,
     unreadable: IntGaugeVec,
     /// What cannot be read of an object, by kind and key. Several watches may see an object.
@@ -45,27 +36,36 @@ struct Families {
     work_queues: WorkQueues,
 }
 
-impl Metrics {
-    /// Declares the metrics in a registry.
-    ///
-    /// # Errors
-    ///
-    /// When the registry already has a metric of one of these names.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let families = Families {
-            reconciles: counters(
+/// The metrics of reconciles, by controller.
+struct Reconciles {
+    results: IntCounterVec,
+    capi_results: IntCounterVec,
+    errors: IntCounterVec,
+    terminal_errors: IntCounterVec,
+    panics: IntCounterVec,
+    seconds: HistogramVec,
+    active: IntGaugeVec,
+    concurrency_max: IntGaugeVec,
+    outcomes: IntCounterVec,
+    errors_by_category: IntCounterVec,
+}
+
+impl Reconciles {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            results: counters(
                 registry,
                 "controller_runtime_reconcile_total",
                 "Reconciles by controller and result.",
                 &["controller", "result"],
             )?,
-            capi_reconciles: counters(
+            capi_results: counters(
                 registry,
                 "capi_reconcile_total",
                 "Reconciles by controller and result.",
                 &["controller", "result"],
             )?,
-            reconcile_errors: counters(
+            errors: counters(
                 registry,
                 "controller_runtime_reconcile_errors_total",
                 "Failed reconciles by controller.",
@@ -83,7 +83,7 @@ impl Metrics {
                 "Panics caught in reconciles, by controller.",
                 &["controller"],
             )?,
-            reconcile_seconds: reconcile_seconds(registry)?,
+            seconds: reconcile_seconds(registry)?,
             active: gauges(
                 registry,
                 "controller_runtime_active_workers",
@@ -108,6 +108,19 @@ impl Metrics {
                 "Failed reconciles by controller and category of the error.",
                 &["controller", "category"],
             )?,
+        })
+    }
+}
+
+impl Metrics {
+    /// Declares the metrics in a registry.
+    ///
+    /// # Errors
+    ///
+    /// When the registry already has a metric of one of these names.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let families = Families {
+            reconciles: Arc::new(Reconciles::register(registry)?),
             watch_errors: counters(
                 registry,
                 "nephele_watch_errors_total",
@@ -137,16 +150,17 @@ impl Metrics {
 
     /// The metrics of one controller.
     pub(crate) fn controller(&self, controller: &'static str, concurrency_max: i64) -> ControllerMetrics {
-        self.families
+        let reconciles = &self.families.reconciles;
+        reconciles
             .concurrency_max
             .with_label_values(&[controller])
             .set(concurrency_max);
         // These counters exist from the start, so that a rate includes the first failure.
-        self.families.reconcile_errors.with_label_values(&[controller]);
-        self.families.panics.with_label_values(&[controller]);
+        reconciles.errors.with_label_values(&[controller]);
+        reconciles.panics.with_label_values(&[controller]);
         ControllerMetrics {
             controller,
-            families: Arc::clone(&self.families),
+            reconciles: Arc::clone(reconciles),
         }
     }
 
@@ -204,13 +218,13 @@ impl Metrics {
 #[derive(Clone)]
 pub(crate) struct ControllerMetrics {
     controller: &'static str,
-    families: Arc<Families>,
+    reconciles: Arc<Reconciles>,
 }
 
 impl ControllerMetrics {
     /// Counts a reconcile as running until the guard is dropped.
     pub(crate) fn running(&self) -> Running {
-        let gauge = self.families.active.with_label_values(&[self.controller]);
+        let gauge = self.reconciles.active.with_label_values(&[self.controller]);
         gauge.inc();
         Running(gauge)
     }
@@ -218,32 +232,29 @@ impl ControllerMetrics {
     /// Counts a reconcile that ended with this result, one of controller-runtime's four results.
     pub(crate) fn ended(&self, result: &'static str, took: Duration) {
         let labels = [self.controller, result];
-        self.families.reconciles.with_label_values(&labels).inc();
-        self.families.capi_reconciles.with_label_values(&labels).inc();
-        self.families
-            .reconcile_seconds
+        self.reconciles.results.with_label_values(&labels).inc();
+        self.reconciles.capi_results.with_label_values(&labels).inc();
+        self.reconciles
+            .seconds
             .with_label_values(&[self.controller])
             .observe(took.as_secs_f64());
     }
 
     pub(crate) fn outcome(&self, outcome: &'static str) {
-        self.families
+        self.reconciles
             .outcomes
             .with_label_values(&[self.controller, outcome])
             .inc();
     }
 
     pub(crate) fn failed(&self, category: &'static str, terminal: bool) {
-        self.families
-            .reconcile_errors
-            .with_label_values(&[self.controller])
-            .inc();
-        self.families
+        self.reconciles.errors.with_label_values(&[self.controller]).inc();
+        self.reconciles
             .errors_by_category
             .with_label_values(&[self.controller, category])
             .inc();
         if terminal {
-            self.families
+            self.reconciles
                 .terminal_errors
                 .with_label_values(&[self.controller])
                 .inc();
@@ -251,7 +262,7 @@ impl ControllerMetrics {
     }
 
     pub(crate) fn panicked(&self) {
-        self.families.panics.with_label_values(&[self.controller]).inc();
+        self.reconciles.panics.with_label_values(&[self.controller]).inc();
     }
 }
 
@@ -335,7 +346,7 @@ mod tests {
         let metrics = Metrics::register(&registry)
             .expect("registers")
             .controller("inmemorymachine", 4);
-        let gauge = metrics.families.active.with_label_values(&["inmemorymachine"]);
+        let gauge = metrics.reconciles.active.with_label_values(&["inmemorymachine"]);
         let running = metrics.running();
         assert_eq!(gauge.get(), 1);
         drop(running);

@@ -135,25 +135,8 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     if needs_place(&known) && paused(known.as_ref(), None).is_none() && context.begin(&known) == Place::None {
         return wait_for_place(&context, &api, &known).await;
     }
-    // The known one may have an earlier status, and then an action of an earlier step would be repeated.
-    let version = context.runs.kept(&known).and_then(|kept| kept.version);
-    let object = match version.is_some() && version == known.metadata.resource_version {
-        true => known,
-        false => {
-            let turn = context.runs.turn(&known).await;
-            let api: Api<Readable<Scenario>> =
-                scoped(context.client.clone(), known.metadata.namespace.as_deref());
-            let read = api.get_opt(&known.name_any()).await.map_err(Error::Read)?;
-            drop(turn);
-            let Some(object) = read.map(Readable::into_object) else {
-                context.end(&known);
-                return Ok(Outcome::Done);
-            };
-            context.runs.keep(&object, |kept| {
-                kept.version.clone_from(&object.metadata.resource_version)
-            });
-            Arc::new(object)
-        }
+    let Some(object) = current(&context, known).await? else {
+        return Ok(Outcome::Done);
     };
     if object.metadata.deletion_timestamp.is_some() {
         return remove(&context, &api, &object).await;
@@ -180,24 +163,56 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
     {
         return Ok(Outcome::After(Duration::ZERO));
     }
-    let wants = wants(&script, generation, object.status.as_ref());
-    let mut seen = observe(&context.steps, &object, &script, wants)
+    advance(&context, &api, &object, &script).await
+}
+
+/// The Scenario with its last status: the known one may have an earlier status, and then an action of an earlier step
+/// would be repeated. None if it is gone.
+async fn current(context: &Context, known: Arc<Scenario>) -> Result<Option<Arc<Scenario>>, Error> {
+    let version = context.runs.kept(&known).and_then(|kept| kept.version);
+    if version.is_some() && version == known.metadata.resource_version {
+        return Ok(Some(known));
+    }
+    let turn = context.runs.turn(&known).await;
+    let api: Api<Readable<Scenario>> = scoped(context.client.clone(), known.metadata.namespace.as_deref());
+    let read = api.get_opt(&known.name_any()).await.map_err(Error::Read)?;
+    drop(turn);
+    let Some(object) = read.map(Readable::into_object) else {
+        context.end(&known);
+        return Ok(None);
+    };
+    context.runs.keep(&object, |kept| {
+        kept.version.clone_from(&object.metadata.resource_version);
+    });
+    Ok(Some(Arc::new(object)))
+}
+
+/// Looks at what the script waits for, does what is next, and says in the status how far it has come.
+async fn advance(
+    context: &Context,
+    api: &Api<Scenario>,
+    object: &Scenario,
+    script: &Script,
+) -> Result<Outcome, Error> {
+    let generation = object.metadata.generation.unwrap_or_default();
+    let wants = wants(script, generation, object.status.as_ref());
+    let mut seen = observe(&context.steps, object, script, wants)
         .await
         .map_err(Error::Read)?;
     seen.looked = context
         .runs
-        .kept(&object)
+        .kept(object)
         .map(|kept| kept.looked)
         .unwrap_or_default();
     let now = context.now();
-    let mut plan = plan(&script, generation, object.status.as_ref(), &seen, now);
-    context.runs.keep(&object, |kept| {
-        kept.looked = plan.looked.iter().map(|index| (*index, now)).collect()
+    let mut plan = plan(script, generation, object.status.as_ref(), &seen, now);
+    context.runs.keep(object, |kept| {
+        kept.looked = plan.looked.iter().map(|index| (*index, now)).collect();
     });
     let actor = Actor {
         client: &context.steps,
         events: &context.events,
-        object: &object,
+        object,
     };
     let mut trouble = None;
     for act in std::mem::take(&mut plan.acts) {
@@ -207,8 +222,8 @@ pub(crate) async fn reconcile(known: Arc<Scenario>, context: Arc<Context>) -> Re
             trouble = Some(message);
         }
     }
-    let status = summarised(&object, plan.status, trouble.as_deref(), context.now());
-    report(&context, &api, &object, status, plan.again).await
+    let status = summarised(object, plan.status, trouble.as_deref(), context.now());
+    report(context, api, object, status, plan.again).await
 }
 
 /// Lets a scenario rest that is paused, and ends its Faults on time. Nothing else continues.
@@ -335,7 +350,7 @@ async fn report(
         Err(error) => return Err(error),
         Ok(Some(written)) => {
             context.runs.keep(object, |kept| {
-                kept.version.clone_from(&written.metadata.resource_version)
+                kept.version.clone_from(&written.metadata.resource_version);
             });
             if is_over(written.status.as_ref(), generation) && !is_over(object.status.as_ref(), generation) {
                 tell(context, &written);

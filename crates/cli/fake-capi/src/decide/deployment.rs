@@ -266,110 +266,121 @@ fn wanted_set(deployment: &MachineDeployment, plan: &ClusterPlan, observed: &Obs
     }
 }
 
-/// The new statuses of MachineSets and MachineDeployments. A MachineSet should have as many Machines as stay.
+/// The new statuses of MachineSets and MachineDeployments.
 fn reports(plan: &ClusterPlan, observed: &Observed, now: Timestamp) -> Vec<Action> {
-    let mut actions = Vec::new();
-    for set in &observed.sets {
-        let machines: Vec<_> = machines_of(set, observed).collect();
-        if machines.is_empty() && is_deleting(&set.metadata) {
-            // It goes in this round.
-            continue;
-        }
-        let stay = count(
-            machines
-                .iter()
-                .filter(|machine| !is_deleting(&machine.metadata))
-                .count(),
-        );
-        let part = plan.deployments.iter().find(|part| is_set_of(set, &part.name));
-        let is_current = part
-            .and_then(|part| current_set(part, plan, observed))
-            .is_some_and(|other| other == set);
-        // The current one grows at once, unless it grows one by one in place of an old one.
-        let others = part.map_or(0, |part| {
-            let all = observed.machines.iter().filter(|machine| part.has(machine));
-            count(all.filter(|machine| !is_deleting(&machine.metadata)).count()) - stay
-        });
-        let wanted = match part.filter(|_| is_current && others == 0) {
-            Some(part) => i32::try_from(part.replicas).unwrap_or(i32::MAX),
-            None => stay,
-        };
-        if !is_deleting(&set.metadata) && set.spec.replicas != Some(wanted) {
-            let spec = MachineSetSpec {
-                replicas: Some(wanted),
-                ..set.spec.clone()
-            };
-            actions.push(Action::Owner(OwnerAction::ScaleSet(Box::new(MachineSet {
-                spec,
-                ..set.clone()
-            }))));
-            continue;
-        }
-        let group = Group {
-            wanted,
-            is_deleting: is_deleting(&set.metadata),
-            machines,
-        };
-        let old = set.status.clone().unwrap_or_default();
-        let mut status = status(&group, &old, set.spec.selector.match_labels.as_ref());
-        status.observed_generation = set.metadata.generation;
-        conditions::set(&mut status.conditions, not_paused(), now);
-        set_all(&mut status.conditions, group.conditions(), now);
-        if status != old {
-            actions.push(Action::Owner(OwnerAction::ReportSet {
-                set: set.name_any(),
-                status: Box::new(status),
-            }));
-        }
+    let sets = observed.sets.iter();
+    let of_sets = sets.filter_map(|set| report_of_set(set, plan, observed, now));
+    let deployments = observed.deployments.iter();
+    let of_deployments = deployments.filter_map(|deployment| report_of_deployment(deployment, observed, now));
+    of_sets.chain(of_deployments).map(Action::Owner).collect()
+}
+
+/// The new number of Machines of a MachineSet, or else its new status.
+fn report_of_set(
+    set: &MachineSet,
+    plan: &ClusterPlan,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<OwnerAction> {
+    let machines: Vec<_> = machines_of(set, observed).collect();
+    if machines.is_empty() && is_deleting(&set.metadata) {
+        // It goes in this round.
+        return None;
     }
-    for deployment in &observed.deployments {
-        let name = deployment.name_any();
-        let of: Vec<_> = observed.sets.iter().filter(|set| is_set_of(set, &name)).collect();
-        if of.is_empty() && is_deleting(&deployment.metadata) {
-            continue;
-        }
-        let machines: Vec<_> = of
-            .into_iter()
-            .flat_map(|set| machines_of(set, observed))
-            .collect();
-        let group = Group {
-            wanted: deployment.spec.replicas.unwrap_or(1),
-            is_deleting: is_deleting(&deployment.metadata),
-            machines,
+    let wanted = wanted_machines(set, &machines, plan, observed);
+    if !is_deleting(&set.metadata) && set.spec.replicas != Some(wanted) {
+        let spec = MachineSetSpec {
+            replicas: Some(wanted),
+            ..set.spec.clone()
         };
-        let old = deployment.status.clone().unwrap_or_default();
-        let mut status = status(&group, &old, deployment.spec.selector.match_labels.as_ref());
-        status.observed_generation = deployment.metadata.generation;
-        let counts = &status.counts;
-        let [current, available] =
-            [counts.replicas, counts.available_replicas].map(Option::unwrap_or_default);
-        status.phase = match current.cmp(&group.wanted) {
-            _ if group.is_deleting => "ScalingDown",
-            std::cmp::Ordering::Less => "ScalingUp",
-            std::cmp::Ordering::Equal => "Running",
-            std::cmp::Ordering::Greater => "ScalingDown",
-        }
-        .to_owned();
-        let message = match group.is_deleting {
-            true => "Deletion in progress".to_owned(),
-            false => format!(
-                "{available} available replicas, at least {} required",
-                group.wanted
-            ),
-        };
-        let is_available = condition(AVAILABLE, available >= group.wanted, &message);
-        conditions::set(&mut status.conditions, is_available, now);
-        conditions::set(&mut status.conditions, not_paused(), now);
-        conditions::set(&mut status.conditions, group.rolling_out(), now);
-        set_all(&mut status.conditions, group.conditions(), now);
-        if status != old {
-            actions.push(Action::Owner(OwnerAction::ReportDeployment {
-                deployment: name,
-                status: Box::new(status),
-            }));
-        }
+        return Some(OwnerAction::ScaleSet(Box::new(MachineSet {
+            spec,
+            ..set.clone()
+        })));
     }
-    actions
+    let group = Group {
+        wanted,
+        is_deleting: is_deleting(&set.metadata),
+        machines,
+    };
+    let old = set.status.clone().unwrap_or_default();
+    let mut status = status(&group, &old, set.spec.selector.match_labels.as_ref());
+    status.observed_generation = set.metadata.generation;
+    conditions::set(&mut status.conditions, not_paused(), now);
+    set_all(&mut status.conditions, group.conditions(), now);
+    (status != old).then(|| OwnerAction::ReportSet {
+        set: set.name_any(),
+        status: Box::new(status),
+    })
+}
+
+/// How many of its Machines a MachineSet should have: those that stay. The current one grows at once, unless it grows one
+/// by one in place of an old one.
+fn wanted_machines(set: &MachineSet, machines: &[&Machine], plan: &ClusterPlan, observed: &Observed) -> i32 {
+    let stays = |machine: &&&Machine| !is_deleting(&machine.metadata);
+    let stay = count(machines.iter().filter(stays).count());
+    let part = plan.deployments.iter().find(|part| is_set_of(set, &part.name));
+    let is_current = part
+        .and_then(|part| current_set(part, plan, observed))
+        .is_some_and(|other| other == set);
+    let others = part.map_or(0, |part| {
+        let all = observed.machines.iter().filter(|machine| part.has(machine));
+        count(all.filter(|machine| !is_deleting(&machine.metadata)).count()) - stay
+    });
+    match part.filter(|_| is_current && others == 0) {
+        Some(part) => i32::try_from(part.replicas).unwrap_or(i32::MAX),
+        None => stay,
+    }
+}
+
+/// The new status of a MachineDeployment.
+fn report_of_deployment(
+    deployment: &MachineDeployment,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<OwnerAction> {
+    let name = deployment.name_any();
+    let of: Vec<_> = observed.sets.iter().filter(|set| is_set_of(set, &name)).collect();
+    if of.is_empty() && is_deleting(&deployment.metadata) {
+        return None;
+    }
+    let machines: Vec<_> = of
+        .into_iter()
+        .flat_map(|set| machines_of(set, observed))
+        .collect();
+    let group = Group {
+        wanted: deployment.spec.replicas.unwrap_or(1),
+        is_deleting: is_deleting(&deployment.metadata),
+        machines,
+    };
+    let old = deployment.status.clone().unwrap_or_default();
+    let mut status = status(&group, &old, deployment.spec.selector.match_labels.as_ref());
+    status.observed_generation = deployment.metadata.generation;
+    let counts = &status.counts;
+    let [current, available] = [counts.replicas, counts.available_replicas].map(Option::unwrap_or_default);
+    status.phase = match current.cmp(&group.wanted) {
+        _ if group.is_deleting => "ScalingDown",
+        std::cmp::Ordering::Less => "ScalingUp",
+        std::cmp::Ordering::Equal => "Running",
+        std::cmp::Ordering::Greater => "ScalingDown",
+    }
+    .to_owned();
+    let message = match group.is_deleting {
+        true => "Deletion in progress".to_owned(),
+        false => format!(
+            "{available} available replicas, at least {} required",
+            group.wanted
+        ),
+    };
+    let is_available = condition(AVAILABLE, available >= group.wanted, &message);
+    conditions::set(&mut status.conditions, is_available, now);
+    conditions::set(&mut status.conditions, not_paused(), now);
+    conditions::set(&mut status.conditions, group.rolling_out(), now);
+    set_all(&mut status.conditions, group.conditions(), now);
+    (status != old).then(|| OwnerAction::ReportDeployment {
+        deployment: name,
+        status: Box::new(status),
+    })
 }
 
 fn status(

@@ -303,81 +303,92 @@ fn health(check: &MachineHealthCheck, observed: &Observed, machine: &Machine, no
         .as_ref()
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
-    let mut messages = Vec::new();
-    let mut waits = false;
-    for unhealthy in &checks.unhealthy_machine_conditions {
-        let known = conditions::find(list, &unhealthy.kind).filter(|known| known.status == unhealthy.status);
-        let Some(known) = known else { continue };
-        match lasts(unhealthy, known.last_transition_time.0, now) {
-            true => messages.push(said("Machine", unhealthy, &known.reason)),
-            false => waits = true,
-        }
-    }
-    let is_of_machine = !messages.is_empty();
-    let node = match node(observed, machine) {
-        Found::Node(node) => Some(node),
-        Found::Deleted(name) => {
-            messages.push(format!("  * Node {name} has been deleted"));
-            let reason = if is_of_machine {
-                "UnhealthyMachine"
-            } else {
-                "NodeDeleted"
-            };
-            return Health::Unhealthy {
-                reason,
-                message: messages.join("\n"),
-            };
-        }
-        Found::Nothing => None,
-    };
+    let mut signs = Signs::default();
+    signs.look_at_machine(list, &checks.unhealthy_machine_conditions, now);
+    let is_of_machine = !signs.messages.is_empty();
     let mut reason = "UnhealthyNode";
-    match node {
-        Some(node) => {
-            let known = node
-                .status
-                .as_ref()
-                .and_then(|status| status.conditions.as_deref());
-            for unhealthy in &checks.unhealthy_node_conditions {
-                let mut known = known.unwrap_or_default().iter();
-                let is_it = known.find(|known| known.type_ == unhealthy.kind);
-                let Some(known) = is_it.filter(|known| known.status == unhealthy.status) else {
-                    continue;
-                };
-                let since = known
-                    .last_transition_time
-                    .as_ref()
-                    .map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-                match lasts(unhealthy, since, now) {
-                    true => {
-                        let why = known.reason.as_deref().unwrap_or_default();
-                        messages.push(said("Node", unhealthy, why));
-                    }
-                    false => waits = true,
-                }
-            }
+    match node(observed, machine) {
+        Found::Node(node) => signs.look_at_node(node, &checks.unhealthy_node_conditions, now),
+        Found::Deleted(name) => {
+            signs.messages.push(format!("  * Node {name} has been deleted"));
+            reason = "NodeDeleted";
         }
-        None if machine::node(machine).is_none() => {
+        Found::Nothing if machine::node(machine).is_none() => {
             let timeout = checks
                 .node_startup_timeout_seconds
                 .unwrap_or(NODE_STARTUP_TIMEOUT_SECONDS);
-            waits = true;
+            signs.may_come = true;
             if timeout > 0 && now > started(observed, machine) + SignedDuration::from_secs(timeout.into()) {
-                messages.push(format!("  * Node failed to report startup in {timeout}s"));
+                signs
+                    .messages
+                    .push(format!("  * Node failed to report startup in {timeout}s"));
                 reason = "NodeStartupTimeout";
             }
         }
         // The cluster does not answer: what was found before stays.
-        None => return known_health(list),
+        Found::Nothing => return known_health(list),
     }
-    match (messages.is_empty(), waits || machine::is_deleting(machine)) {
+    let waits = signs.may_come || machine::is_deleting(machine);
+    match (signs.messages.is_empty(), waits) {
         (true, true) => Health::Waiting,
         (true, false) => Health::Healthy,
-        (false, _) => {
-            let reason = if is_of_machine { "UnhealthyMachine" } else { reason };
-            Health::Unhealthy {
-                reason,
-                message: messages.join("\n"),
-            }
+        (false, _) => Health::Unhealthy {
+            reason: if is_of_machine { "UnhealthyMachine" } else { reason },
+            message: signs.messages.join("\n"),
+        },
+    }
+}
+
+/// The signs that a Machine is unhealthy.
+#[derive(Default)]
+struct Signs {
+    messages: Vec<String>,
+    /// Whether there may be one later.
+    may_come: bool,
+}
+
+impl Signs {
+    fn look_at_machine(&mut self, list: &[Condition], unhealthy: &[UnhealthyCondition], now: Timestamp) {
+        for unhealthy in unhealthy {
+            let known = conditions::find(list, &unhealthy.kind);
+            let Some(known) = known.filter(|known| known.status == unhealthy.status) else {
+                continue;
+            };
+            let since = known.last_transition_time.0;
+            self.note("Machine", unhealthy, &known.reason, since, now);
+        }
+    }
+
+    fn look_at_node(&mut self, node: &Node, unhealthy: &[UnhealthyCondition], now: Timestamp) {
+        let status = node.status.as_ref();
+        let list = status.and_then(|status| status.conditions.as_deref());
+        for unhealthy in unhealthy {
+            let mut list = list.unwrap_or_default().iter();
+            let known = list.find(|known| known.type_ == unhealthy.kind);
+            let Some(known) = known.filter(|known| known.status == unhealthy.status) else {
+                continue;
+            };
+            let since = known
+                .last_transition_time
+                .as_ref()
+                .map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+            let reason = known.reason.as_deref().unwrap_or_default();
+            self.note("Node", unhealthy, reason, since, now);
+        }
+    }
+
+    /// A condition that should not be is a sign once it has lasted.
+    fn note(
+        &mut self,
+        of: &str,
+        unhealthy: &UnhealthyCondition,
+        reason: &str,
+        since: Timestamp,
+        now: Timestamp,
+    ) {
+        match lasts(unhealthy, since, now) {
+            true => self.messages.push(said(of, unhealthy, reason)),
+            false => self.may_come = true,
         }
     }
 }

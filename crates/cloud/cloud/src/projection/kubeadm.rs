@@ -1,10 +1,10 @@
 //! The objects that `kubeadm init` creates in a cluster.
 
 use nephele_pki::{Authority, KeyAlgorithm};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::projected::{Projected, Scope};
-use crate::user_data::KubeadmCluster;
+use crate::{spec::ClusterSpec, user_data::KubeadmCluster};
 
 /// `authority` is the cluster's. The algorithm of its key is shown as kubeadm's algorithm for all keys. If kubeadm does
 /// not know the algorithm, kubeadm's default is shown.
@@ -15,13 +15,55 @@ pub(crate) fn kubeadm(
     authority: &Authority,
 ) -> Vec<Projected> {
     let cluster = scope.cluster;
-    let algorithm = authority.key_algorithm().unwrap_or(KeyAlgorithm::Rsa2048);
     let endpoint = cluster
         .endpoint
         .as_ref()
         .map(ToString::to_string)
         .unwrap_or_default();
-    // The document that KCP parses, changes and writes back on an upgrade.
+    let configuration = cluster_configuration(cluster, &endpoint, version, configured, authority);
+    let config_map = |namespace: &str, name: &str, data: Value| {
+        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data});
+        scope.object("", "configmaps", namespace, name, value)
+    };
+    let kubelet = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
+        "clusterDNS": [cluster.service_address(10)], "clusterDomain": cluster.domain(),
+        "rotateCertificates": true, "staticPodPath": "/etc/kubernetes/manifests",
+    });
+    let discovery = json!({
+        "apiVersion": "v1", "kind": "Config", "preferences": {}, "contexts": [], "users": [], "current-context": "",
+        "clusters": [{"name": "", "cluster": {"server": format!("https://{endpoint}"),
+                      "certificate-authority-data": base64(&authority.certificate_pem())}}],
+    });
+    let config_maps = [
+        config_map(
+            "kube-system",
+            "kubeadm-config",
+            json!({"ClusterConfiguration": nephele_yaml::write(&configuration)}),
+        ),
+        config_map(
+            "kube-system",
+            "kubelet-config",
+            json!({"kubelet": nephele_yaml::write(&kubelet)}),
+        ),
+        config_map(
+            "kube-public",
+            "cluster-info",
+            json!({"kubeconfig": nephele_yaml::write(&discovery)}),
+        ),
+    ];
+    config_maps.into_iter().chain(roles(scope)).collect()
+}
+
+/// The document that KCP parses, changes and writes back on an upgrade.
+fn cluster_configuration(
+    cluster: &ClusterSpec,
+    endpoint: &str,
+    version: &str,
+    configured: &KubeadmCluster,
+    authority: &Authority,
+) -> Value {
+    let algorithm = authority.key_algorithm().unwrap_or(KeyAlgorithm::Rsa2048);
     let mut configuration = json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "ClusterConfiguration",
         "apiServer": {}, "caCertificateValidityPeriod": "87600h0m0s", "certificateValidityPeriod": "8760h0m0s",
@@ -57,22 +99,13 @@ pub(crate) fn kubeadm(
             part[field] = value.as_str().into();
         }
     }
-    let config_map = |namespace: &str, name: &str, data: serde_json::Value| {
-        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": data});
-        scope.object("", "configmaps", namespace, name, value)
-    };
-    let kubelet = json!({
-        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
-        "clusterDNS": [cluster.service_address(10)], "clusterDomain": cluster.domain(),
-        "rotateCertificates": true, "staticPodPath": "/etc/kubernetes/manifests",
-    });
-    let discovery = json!({
-        "apiVersion": "v1", "kind": "Config", "preferences": {}, "contexts": [], "users": [], "current-context": "",
-        "clusters": [{"name": "", "cluster": {"server": format!("https://{endpoint}"),
-                      "certificate-authority-data": base64(&authority.certificate_pem())}}],
-    });
+    configuration
+}
+
+/// The roles of administrators and of machines that join, and who has them.
+fn roles(scope: &Scope<'_>) -> [Projected; 5] {
     let rbac = "rbac.authorization.k8s.io";
-    let role = |rules: serde_json::Value| json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {}, "rules": rules});
+    let role = |rules: Value| json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {}, "rules": rules});
     let binding = |role: &str, group: &str| {
         json!({
             "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {},
@@ -88,22 +121,7 @@ pub(crate) fn kubeadm(
     let roles = "clusterroles";
     let bindings = "clusterrolebindings";
     let admins = "kubeadm:cluster-admins";
-    vec![
-        config_map(
-            "kube-system",
-            "kubeadm-config",
-            json!({"ClusterConfiguration": nephele_yaml::write(&configuration)}),
-        ),
-        config_map(
-            "kube-system",
-            "kubelet-config",
-            json!({"kubelet": nephele_yaml::write(&kubelet)}),
-        ),
-        config_map(
-            "kube-public",
-            "cluster-info",
-            json!({"kubeconfig": nephele_yaml::write(&discovery)}),
-        ),
+    [
         scope.object(rbac, roles, "", "cluster-admin", everything),
         scope.object(rbac, roles, "", "kubeadm:get-nodes", get_nodes),
         scope.object(

@@ -18,11 +18,37 @@ use crate::{identity::MachineAddress, spec::MachineSpec, user_data::Taint};
 pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<Projected> {
     let now = time(scope.at);
     let hardware = machine.hardware.clone().unwrap_or_default();
+    let mut capacity = json!(hardware.capacity);
+    capacity["hugepages-2Mi"] = "0".into();
+    let value = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "labels": labels(machine, name, &hardware), "annotations": annotations(machine) },
+        "spec": node_spec(machine, name),
+        "status": {
+            "addresses": addresses(machine, name), "capacity": capacity, "allocatable": capacity,
+            "conditions": super::conditions::reported(&now),
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": node_info(scope, machine, name, &hardware),
+        },
+    });
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
+                 "renewTime": renew_time(scope.at)},
+    });
+    vec![
+        scope.object("", "nodes", "", name, value),
+        scope.object("coordination.k8s.io", "leases", "kube-node-lease", name, lease),
+    ]
+}
+
+/// The labels that a Node registers with, and those that its cloud gives to it.
+fn labels(machine: &MachineSpec, name: &str, hardware: &Hardware) -> Value {
     let Hardware {
         architecture,
         operating_system,
-        capacity,
-    } = &hardware;
+        ..
+    } = hardware;
     let mut labels = json!({
         "beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": operating_system,
         "kubernetes.io/arch": architecture, "kubernetes.io/os": operating_system,
@@ -43,21 +69,21 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
     if let Some(kind) = &machine.instance_type {
         labels["node.kubernetes.io/instance-type"] = kind.as_str().into();
     }
-    let addresses: Vec<Value> = machine
-        .allocation
-        .addresses
-        .iter()
-        .map(|MachineAddress { kind, address }| {
-            let address = if kind == "Hostname" && *address == machine.id.name {
-                name
-            } else {
-                address
-            };
-            json!({"type": kind, "address": address})
-        })
-        .collect();
-    let mut capacity = json!(capacity);
-    capacity["hugepages-2Mi"] = "0".into();
+    labels
+}
+
+fn annotations(machine: &MachineSpec) -> Value {
+    let mut annotations = json!({
+        "node.alpha.kubernetes.io/ttl": "0",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    });
+    if let Some(files) = files(machine) {
+        annotations[FILES_ANNOTATION] = files.into();
+    }
+    annotations
+}
+
+fn node_spec(machine: &MachineSpec, name: &str) -> Value {
     let mut spec = json!({"providerID": machine.id.provider_id()});
     let taints = taints(machine);
     if !taints.is_empty() {
@@ -72,33 +98,19 @@ pub(crate) fn node(scope: &Scope<'_>, machine: &MachineSpec, name: &str) -> Vec<
         spec["podCIDR"] = first.as_str().into();
         spec["podCIDRs"] = json!(machine.allocation.pod_cidrs);
     }
-    let mut annotations = json!({
-        "node.alpha.kubernetes.io/ttl": "0",
-        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
-    });
-    if let Some(files) = files(machine) {
-        annotations[FILES_ANNOTATION] = files.into();
-    }
-    let value = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": { "labels": labels, "annotations": annotations },
-        "spec": spec,
-        "status": {
-            "addresses": addresses, "capacity": capacity, "allocatable": capacity,
-            "conditions": super::conditions::reported(&now),
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": node_info(scope, machine, name, &hardware),
-        },
-    });
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
-                 "renewTime": renew_time(scope.at)},
-    });
-    vec![
-        scope.object("", "nodes", "", name, value),
-        scope.object("coordination.k8s.io", "leases", "kube-node-lease", name, lease),
-    ]
+    spec
+}
+
+fn addresses(machine: &MachineSpec, name: &str) -> Vec<Value> {
+    let shown = |MachineAddress { kind, address }: &MachineAddress| {
+        let address = if kind == "Hostname" && *address == machine.id.name {
+            name
+        } else {
+            address
+        };
+        json!({"type": kind, "address": address})
+    };
+    machine.allocation.addresses.iter().map(shown).collect()
 }
 
 /// The taints that a Node registers with: those of its kubeadm configuration, or else those of its role.

@@ -22,7 +22,8 @@ use crate::{
     clock::CloudTime,
     environment::Environment,
     event::{Event, EventKind},
-    fault::{FaultState, Subject},
+    fault::{Fault, FaultState, Subject},
+    faults::KnownBefore,
     resource::{Due, Resource, StageState},
 };
 
@@ -30,6 +31,36 @@ use crate::{
 const NAMES_MAX: usize = 10;
 
 impl Engine {
+    /// Sets a fault, and what it does to resources from now on. Returns what happens to them; none if nothing changes.
+    pub(super) fn put_fault(
+        &mut self,
+        now: SimTime,
+        id: &ResourceId,
+        fault: &Fault,
+        record: &FaultRecord,
+        known: KnownBefore<'_>,
+        paused: bool,
+    ) -> Option<Vec<Event>> {
+        let record = FaultRecord {
+            began: record.began.min(now),
+            ..*record
+        };
+        let affected_some = self
+            .faults
+            .get(id)
+            .is_some_and(|state| state.active_effect().is_some());
+        let cleared = self.faults.put(now, id, fault, record, known);
+        if !self.faults.set_paused(id, paused) && cleared.is_none() {
+            return None;
+        }
+        let mut events = self.clear(now, &id.name, &cleared.unwrap_or_default());
+        // A fault that is new or changes decides about all resources of its namespace.
+        if affected_some || fault.effect.active_effect().is_some() {
+            events.extend(self.affect_all(now, id));
+        }
+        Some(events)
+    }
+
     /// Lets the faults of its namespace decide about a resource that is new or was changed. An adopted resource existed
     /// before, so most faults have decided about it before.
     pub(crate) fn affect(&mut self, at: SimTime, id: &ResourceId, is_adopted: bool) -> Vec<Event> {

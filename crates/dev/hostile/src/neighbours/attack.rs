@@ -173,36 +173,15 @@ impl Attack {
         .map(|server| server.from(ADDRESS));
         let server = hostile;
         match self {
-            Self::StalledBodies => {
-                let path = "/api/v1/namespaces/default/configmaps";
-                // The large ones leave some room, which the small ones fill.
-                stall(
-                    server,
-                    path,
-                    &[(24, 3 * MIB - 1), (12, 256 << 10), (24, 16 << 10), (80, 300)],
-                )
-                .await;
-            }
+            Self::StalledBodies => stall_config_maps(server).await,
             Self::UnreadLists => unread(server).await,
-            Self::JsonPatches => {
-                let operations = vec![json!({"op": "add", "path": "/spec/list/0", "value": 0}); 6_000];
-                let body = Bytes::from(Value::Array(operations).to_string());
-                let path = "/api/v1/namespaces/default/pods/object-0";
-                repeat(server, 4, "PATCH", path, "application/json-patch+json", body).await;
-            }
+            Self::JsonPatches => patch_lists(server).await,
             Self::FieldSelectors => {
                 let path = "/api/v1/pods?fieldSelector=status.phase%3DNone";
                 repeat(server, 4, "GET", path, JSON, Bytes::new()).await;
             }
             Self::Tables => repeat_tables(server).await,
-            Self::DenseBodies => {
-                let body = format!(
-                    "{{\"metadata\":{{\"name\":\"a\"}},\"x\":{}}}",
-                    dense(3 * MIB - 64)
-                );
-                let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
-                repeat(server, 4, "POST", path, JSON, body.into()).await;
-            }
+            Self::DenseBodies => create_dense(server).await,
             Self::PortForwards => forward(server).await,
             Self::PortForwardPairs => spdy::pairs(server).await,
             Self::Watches => watch(server).await,
@@ -215,23 +194,8 @@ impl Attack {
             Self::TenantFaults => tenant::faults(&whole).await,
             Self::TenantObjects => tenant::unowned(&whole).await,
             Self::TenantBoots => tenant::boots(&whole).await,
-            Self::OpenConversions => {
-                let body = format!(
-                    "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\
-                     {{\"uid\":\"a\",\"desiredAPIVersion\":\"x/v1\",\"objects\":{}}}}}",
-                    dense(32 * MIB - 1024)
-                );
-                repeat(webhook, 4, "POST", "/convert", JSON, body.into()).await;
-            }
-            Self::OpenReviews => {
-                let body = format!(
-                    "{{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{{\"uid\":\
-                     \"a\",\"operation\":\"CREATE\",\"object\":{}}}}}",
-                    dense(8 * MIB - 1024)
-                );
-                let path = "/validate-ipam-cluster-x-k8s-io-v1alpha2-inclusterippool";
-                repeat(webhook, 2, "POST", path, JSON, body.into()).await;
-            }
+            Self::OpenConversions => convert(webhook).await,
+            Self::OpenReviews => ask_for_reviews(webhook).await,
             Self::OpenStalledReviews => {
                 stall(webhook, "/convert", &[(12, 32 * MIB - 1), (80, 4 << 10)]).await;
             }
@@ -242,17 +206,7 @@ impl Attack {
             Self::OpenStalledHooks => stall(extension, &hook(), &[(48, 1024)]).await,
             Self::OpenHandshakes => shake_hands([webhook, server]).await,
             Self::OpenProbes => probes(health).await,
-            Self::OpenDiagnostics => {
-                let token = AtomicU64::new(0);
-                let request = |server: &Server| {
-                    reading(
-                        server,
-                        "/metrics",
-                        &format!("unknown-{}", token.fetch_add(1, Ordering::Relaxed)),
-                    )
-                };
-                repeat_with(diagnostics, 8, request).await;
-            }
+            Self::OpenDiagnostics => guess_tokens(diagnostics).await,
             Self::DiagnosticsReaders => read_diagnostics(diagnostics).await,
         }
     }
@@ -296,6 +250,64 @@ async fn repeat(
 ) {
     let request = |server: &Server| server.request(method, path, content_type, Payload::of(body.clone()));
     repeat_with(server, connections, request).await;
+}
+
+async fn stall_config_maps(server: Server) {
+    let path = "/api/v1/namespaces/default/configmaps";
+    // The large ones leave some room, which the small ones fill.
+    stall(
+        server,
+        path,
+        &[(24, 3 * MIB - 1), (12, 256 << 10), (24, 16 << 10), (80, 300)],
+    )
+    .await;
+}
+
+async fn patch_lists(server: Server) {
+    let operations = vec![json!({"op": "add", "path": "/spec/list/0", "value": 0}); 6_000];
+    let body = Bytes::from(Value::Array(operations).to_string());
+    let path = "/api/v1/namespaces/default/pods/object-0";
+    repeat(server, 4, "PATCH", path, "application/json-patch+json", body).await;
+}
+
+async fn create_dense(server: Server) {
+    let body = format!(
+        "{{\"metadata\":{{\"name\":\"a\"}},\"x\":{}}}",
+        dense(3 * MIB - 64)
+    );
+    let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
+    repeat(server, 4, "POST", path, JSON, body.into()).await;
+}
+
+async fn convert(webhook: Server) {
+    let body = format!(
+        "{{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"ConversionReview\",\"request\":\
+         {{\"uid\":\"a\",\"desiredAPIVersion\":\"x/v1\",\"objects\":{}}}}}",
+        dense(32 * MIB - 1024)
+    );
+    repeat(webhook, 4, "POST", "/convert", JSON, body.into()).await;
+}
+
+async fn ask_for_reviews(webhook: Server) {
+    let body = format!(
+        "{{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{{\"uid\":\
+         \"a\",\"operation\":\"CREATE\",\"object\":{}}}}}",
+        dense(8 * MIB - 1024)
+    );
+    let path = "/validate-ipam-cluster-x-k8s-io-v1alpha2-inclusterippool";
+    repeat(webhook, 2, "POST", path, JSON, body.into()).await;
+}
+
+async fn guess_tokens(diagnostics: Server) {
+    let token = AtomicU64::new(0);
+    let request = |server: &Server| {
+        reading(
+            server,
+            "/metrics",
+            &format!("unknown-{}", token.fetch_add(1, Ordering::Relaxed)),
+        )
+    };
+    repeat_with(diagnostics, 8, request).await;
 }
 
 async fn repeat_tables(server: Server) {

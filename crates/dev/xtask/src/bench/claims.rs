@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, ensure};
 use nephele_e2e::{
     Management, Scope,
-    load::{Load, Tally},
+    load::{Load, Tally, Witness},
     management::kinds,
     manager::{self, Provider::Ipam},
 };
@@ -123,22 +123,10 @@ pub(super) async fn round(
 ) -> anyhow::Result<Round> {
     let scope = Scope::on(management.clone(), "bench").await?;
     let pool_name = |index: usize| format!("pool-{:03}", index % pools);
-    for index in 0..pools {
-        scope
-            .pool(
-                kinds::IP_POOL,
-                &pool_name(index),
-                json!({"addresses": ["10.0.0.0/8"], "prefix": 8}),
-            )
-            .await?;
+    for pool in (0..pools).map(pool_name).chain([SINGLE.to_owned()]) {
+        let spec = json!({"addresses": ["10.0.0.0/8"], "prefix": 8});
+        scope.pool(kinds::IP_POOL, &pool, spec).await?;
     }
-    scope
-        .pool(
-            kinds::IP_POOL,
-            SINGLE,
-            json!({"addresses": ["10.0.0.0/8"], "prefix": 8}),
-        )
-        .await?;
     let pid = manager::process_in(management, namespace).await?;
     let names: Vec<_> = (0..number).map(|index| format!("claim-{index:06}")).collect();
     let load = Load::start(management, &scope.namespace).await?;
@@ -166,19 +154,7 @@ pub(super) async fn round(
     let binding = meter
         .stop(management, elapsed, all, "POST ipaddressclaims 201")
         .await?;
-    load.addresses(|witness| {
-        ensure!(
-            witness.held().len() == all,
-            "{} addresses of {all} claims",
-            witness.held().len()
-        );
-        ensure!(
-            witness.duplicates().is_empty(),
-            "given twice: {:?}",
-            witness.duplicates()
-        );
-        Ok(())
-    })?;
+    load.addresses(|witness| each_has_one(witness, all))?;
     time::sleep(QUIET).await;
     let resident_bound = manager::resident_kib(pid)?;
 
@@ -213,6 +189,15 @@ pub(super) async fn round(
         single_latencies,
         resident_kib,
     })
+}
+
+/// Checks that each claim has an address of its own.
+fn each_has_one(witness: &Witness, claims: usize) -> anyhow::Result<()> {
+    let held = witness.held().len();
+    ensure!(held == claims, "{held} addresses of {claims} claims");
+    let duplicates = witness.duplicates();
+    ensure!(duplicates.is_empty(), "given twice: {duplicates:?}");
+    Ok(())
 }
 
 /// Creates claims one after the other, each once the one before is bound, until the end. Returns their names.
@@ -281,6 +266,23 @@ impl Meter {
 }
 
 fn print(rounds: &[Round]) {
+    print_rates(rounds);
+    print_processors(rounds);
+    print_requests(rounds);
+    print_durations(rounds);
+}
+
+/// What happened in each phase of each round, and what it is called.
+fn phases(rounds: &[Round]) -> impl Iterator<Item = (&'static str, &Round, &Phase)> {
+    rounds.iter().flat_map(|round| {
+        [
+            ("bound", round, &round.binding),
+            ("released", round, &round.releasing),
+        ]
+    })
+}
+
+fn print_rates(rounds: &[Round]) {
     println!(
         "\n| Claims | pools | bound/s | p50 ms | p99 ms | a single one, p50 ms | p99 ms | released/s | manager CPU ms per claim bound | released | resident MiB: before -> bound -> gone | KiB per claim |"
     );
@@ -312,15 +314,9 @@ fn print(rounds: &[Round]) {
             (bound - before) * 1024.0 / binding.claims as f64,
         );
     }
-    let phases = || {
-        rounds.iter().flat_map(|round| {
-            [
-                ("bound", round, &round.binding),
-                ("released", round, &round.releasing),
-            ]
-        })
-    };
+}
 
+fn print_processors(rounds: &[Round]) {
     println!(
         "\nProcessor seconds, and ms of them per claim, by program. All share the machine with the load.\n"
     );
@@ -329,7 +325,7 @@ fn print(rounds: &[Round]) {
         SHOWN.map(|program| format!(" {program} |")).concat()
     );
     println!("|---:|---:|---|---:|{}", "---:|".repeat(SHOWN.len()));
-    for (what, round, phase) in phases() {
+    for (what, round, phase) in phases(rounds) {
         let cells = SHOWN.map(|program| match phase.processors.seconds(program) {
             Some(seconds) => format!(" {seconds:.1} ({:.2}) |", phase.ms_per_claim(seconds)),
             None => " - |".to_owned(),
@@ -342,11 +338,13 @@ fn print(rounds: &[Round]) {
             cells.concat()
         );
     }
+}
 
+fn print_requests(rounds: &[Round]) {
     println!("\nRequests per claim, without the one that the load sends.\n");
     println!("| Claims | pools | | requests | of which |");
     println!("|---:|---:|---|---:|---|");
-    for (what, round, phase) in phases() {
+    for (what, round, phase) in phases(rounds) {
         let per_claim = |count: u64| format!("{:.2}", count as f64 / phase.claims as f64);
         // Requests that are rarer than one per hundred claims are not caused by claims.
         let parts = phase
@@ -364,13 +362,15 @@ fn print(rounds: &[Round]) {
             parts.join(", ")
         );
     }
+}
 
+fn print_durations(rounds: &[Round]) {
     println!(
         "\nms per claim that the API server worked on requests, and within them waited for webhooks and etcd.\n"
     );
     println!("| Claims | pools | | of which |");
     println!("|---:|---:|---|---|");
-    for (what, round, phase) in phases() {
+    for (what, round, phase) in phases(rounds) {
         let parts = phase.durations.iter().take(DURATIONS_MAX);
         let parts: Vec<_> = parts
             .map(|(what, seconds)| format!("{:.2} {what}", phase.ms_per_claim(*seconds)))

@@ -54,64 +54,17 @@ pub(super) fn set(kind: &ResourceType, object: &mut Map<String, Value>) {
                 json!({"maxUnavailable": 1, "maxSurge": 0}),
             );
         }
-        "StatefulSet" => {
-            let retention = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
-            fill(
-                spec,
-                json!({"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
-                       "persistentVolumeClaimRetentionPolicy": retention}),
-            );
-            rolling(spec, "updateStrategy", json!({"partition": 0}));
-        }
+        "StatefulSet" => stateful_set(spec),
         "ReplicaSet" => fill(spec, json!({"replicas": 1})),
-        "ReplicationController" => {
-            let labels = spec
-                .get("template")
-                .and_then(|template| template["metadata"].get("labels"))
-                .cloned();
-            fill(spec, json!({"replicas": 1}));
-            if let Some(labels) = labels {
-                spec.entry("selector").or_insert(labels);
-            }
-        }
-        "Job" => {
-            let completes_once = !spec.contains_key("completions") && !spec.contains_key("parallelism");
-            if completes_once {
-                spec.insert("completions".to_owned(), 1.into());
-            }
-            fill(
-                spec,
-                json!({"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false}),
-            );
-        }
+        "ReplicationController" => replication_controller(spec),
+        "Job" => job(spec),
         "CronJob" => fill(
             spec,
             json!({"concurrencyPolicy": "Allow", "suspend": false, "successfulJobsHistoryLimit": 3,
                    "failedJobsHistoryLimit": 1}),
         ),
-        "HorizontalPodAutoscaler" => {
-            fill(spec, json!({"minReplicas": 1}));
-            if spec
-                .get("metrics")
-                .is_none_or(|metrics| metrics.as_array().is_some_and(Vec::is_empty))
-            {
-                let target = json!({"type": "Utilization", "averageUtilization": 80});
-                let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
-                spec.insert("metrics".to_owned(), json!([metric]));
-            }
-        }
-        _ => {
-            let egress = spec
-                .get("egress")
-                .and_then(Value::as_array)
-                .is_some_and(|rules| !rules.is_empty());
-            let types = if egress {
-                json!(["Ingress", "Egress"])
-            } else {
-                json!(["Ingress"])
-            };
-            fill(spec, json!({"policyTypes": types}));
-        }
+        "HorizontalPodAutoscaler" => horizontal_pod_autoscaler(spec),
+        _ => network_policy(spec),
     }
 }
 
@@ -167,6 +120,63 @@ fn service(spec: &mut Map<String, Value>) {
         let number = port.get("port").cloned().unwrap_or(Value::Null);
         fill(port, json!({"protocol": "TCP", "targetPort": number}));
     }
+}
+
+fn stateful_set(spec: &mut Map<String, Value>) {
+    let retention = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
+    fill(
+        spec,
+        json!({"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
+               "persistentVolumeClaimRetentionPolicy": retention}),
+    );
+    rolling(spec, "updateStrategy", json!({"partition": 0}));
+}
+
+fn replication_controller(spec: &mut Map<String, Value>) {
+    let labels = spec
+        .get("template")
+        .and_then(|template| template["metadata"].get("labels"))
+        .cloned();
+    fill(spec, json!({"replicas": 1}));
+    if let Some(labels) = labels {
+        spec.entry("selector").or_insert(labels);
+    }
+}
+
+fn job(spec: &mut Map<String, Value>) {
+    let completes_once = !spec.contains_key("completions") && !spec.contains_key("parallelism");
+    if completes_once {
+        spec.insert("completions".to_owned(), 1.into());
+    }
+    fill(
+        spec,
+        json!({"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": false}),
+    );
+}
+
+fn horizontal_pod_autoscaler(spec: &mut Map<String, Value>) {
+    fill(spec, json!({"minReplicas": 1}));
+    if spec
+        .get("metrics")
+        .is_none_or(|metrics| metrics.as_array().is_some_and(Vec::is_empty))
+    {
+        let target = json!({"type": "Utilization", "averageUtilization": 80});
+        let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
+        spec.insert("metrics".to_owned(), json!([metric]));
+    }
+}
+
+fn network_policy(spec: &mut Map<String, Value>) {
+    let egress = spec
+        .get("egress")
+        .and_then(Value::as_array)
+        .is_some_and(|rules| !rules.is_empty());
+    let types = if egress {
+        json!(["Ingress", "Egress"])
+    } else {
+        json!(["Ingress"])
+    };
+    fill(spec, json!({"policyTypes": types}));
 }
 
 fn binding(object: &mut Map<String, Value>) {

@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     parse_cost::LARGE_BYTES,
+    registry::ResourceType,
     store::{GroupResource, Key, Part, Store},
 };
 
@@ -255,31 +256,10 @@ impl ApiServer {
         let shape = negotiate::shape(&parts.headers)?;
         let now = (self.settings.clock)();
         if let Some(reviewed) = discovery::review_named(&info.group, &info.resource) {
-            if info.version != "v1" || reviewed.namespaced == info.namespace.is_empty() {
-                return Err(ApiError::unknown_path());
-            }
-            let api_version = format!("{}/v1", reviewed.group);
-            return match info.verb {
-                "create" => review(&api_version, reviewed.kind, requester, &parts.headers, body),
-                _ => Err(ApiError::method_not_allowed()),
-            };
+            return answer_review(reviewed, info, parts, requester, body);
         }
         let kind = read::served(&self.store, info)?;
-        if !kind.namespaced && !info.namespace.is_empty() {
-            return Err(ApiError::unknown_path());
-        }
-        // Across namespaces, a namespaced kind can only be listed and watched.
-        if kind.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
-            return Err(ApiError::method_not_allowed());
-        }
-        if info.subresource.is_empty() && !kind.verbs.contains(&info.verb) {
-            return Err(ApiError::method_not_allowed());
-        }
-        if is_write(info.verb) {
-            self.store
-                .admits()
-                .map_err(|error| ApiError::not_admitted(&error))?;
-        }
+        self.check_request(&kind, info)?;
         let view = View::new(kind.clone(), &info.version, shape, &options);
         let key = read::key(&kind, info);
         let get = || -> Result<Response<Body>, ApiError> {
@@ -338,6 +318,26 @@ impl ApiServer {
             },
             _ => Err(ApiError::unknown_path()),
         }
+    }
+
+    /// Checks that a kind can be asked for what a request asks for, and that the store takes writes.
+    fn check_request(&self, kind: &ResourceType, info: &RequestInfo) -> Result<(), ApiError> {
+        if !kind.namespaced && !info.namespace.is_empty() {
+            return Err(ApiError::unknown_path());
+        }
+        // Across namespaces, a namespaced kind can only be listed and watched.
+        if kind.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
+            return Err(ApiError::method_not_allowed());
+        }
+        if info.subresource.is_empty() && !kind.verbs.contains(&info.verb) {
+            return Err(ApiError::method_not_allowed());
+        }
+        if is_write(info.verb) {
+            self.store
+                .admits()
+                .map_err(|error| ApiError::not_admitted(&error))?;
+        }
+        Ok(())
     }
 
     /// Answers paths that need no authentication.
@@ -400,6 +400,23 @@ impl ApiServer {
         )
         .or_else(|| discovery::answer(&self.store, path, request.headers()))
         .ok_or_else(ApiError::unknown_path)
+    }
+}
+
+fn answer_review(
+    reviewed: &discovery::Review,
+    info: &RequestInfo,
+    parts: &Parts,
+    requester: &Requester,
+    body: &Bytes,
+) -> Result<Response<Body>, ApiError> {
+    if info.version != "v1" || reviewed.namespaced == info.namespace.is_empty() {
+        return Err(ApiError::unknown_path());
+    }
+    let api_version = format!("{}/v1", reviewed.group);
+    match info.verb {
+        "create" => review(&api_version, reviewed.kind, requester, &parts.headers, body),
+        _ => Err(ApiError::method_not_allowed()),
     }
 }
 

@@ -15,88 +15,13 @@ use super::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
 pub fn loose_crds() -> Vec<CustomResourceDefinition> {
     vec![
         cluster(),
-        with_scale(
-            loose(
-                GROUP,
-                "MachineDeployment",
-                "machinedeployments",
-                &["md"],
-                &columns(
-                    &["Cluster", "Condition", "Counts", "Paused", "Phase"],
-                    ".spec.template.spec.version",
-                ),
-            ),
-            ".status.selector",
-        ),
-        with_scale(
-            loose(
-                GROUP,
-                "MachineSet",
-                "machinesets",
-                &["ms"],
-                &columns(
-                    &["Cluster", "Condition", "Counts", "Paused"],
-                    ".spec.template.spec.version",
-                ),
-            ),
-            ".status.selector",
-        ),
+        machine_deployment(),
+        machine_set(),
         machine(),
-        with_scale(
-            loose(
-                GROUP,
-                "MachinePool",
-                "machinepools",
-                &["mp"],
-                &columns(
-                    &["Cluster", "Counts", "Paused", "Phase"],
-                    ".spec.template.spec.version",
-                ),
-            ),
-            "",
-        ),
-        loose(
-            GROUP,
-            "MachineHealthCheck",
-            "machinehealthchecks",
-            &["mhc", "mhcs"],
-            &[
-                column("Cluster", "string", ".spec.clusterName"),
-                column("Replicas", "integer", ".status.expectedMachines"),
-                column("Healthy", "integer", ".status.currentHealthy"),
-                paused(),
-                age(),
-            ],
-        ),
-        with_scale(
-            loose(
-                CONTROL_PLANE_GROUP,
-                "KubeadmControlPlane",
-                "kubeadmcontrolplanes",
-                &["kcp"],
-                &columns(
-                    &["Label", "Condition", "Counts", "Paused", "Initialized"],
-                    ".spec.version",
-                ),
-            ),
-            ".status.selector",
-        ),
-        loose(
-            BOOTSTRAP_GROUP,
-            "KubeadmConfig",
-            "kubeadmconfigs",
-            &[],
-            &[
-                cluster_of_label(),
-                paused(),
-                column(
-                    "Data secret created",
-                    "string",
-                    ".status.initialization.dataSecretCreated",
-                ),
-                age(),
-            ],
-        ),
+        machine_pool(),
+        machine_health_check(),
+        control_plane(),
+        kubeadm_config(),
     ]
 }
 
@@ -129,6 +54,38 @@ fn cluster() -> CustomResourceDefinition {
     loose(GROUP, "Cluster", "clusters", &["cl"], &columns)
 }
 
+fn machine_deployment() -> CustomResourceDefinition {
+    with_scale(
+        loose(
+            GROUP,
+            "MachineDeployment",
+            "machinedeployments",
+            &["md"],
+            &columns(
+                &["Cluster", "Condition", "Counts", "Paused", "Phase"],
+                ".spec.template.spec.version",
+            ),
+        ),
+        ".status.selector",
+    )
+}
+
+fn machine_set() -> CustomResourceDefinition {
+    with_scale(
+        loose(
+            GROUP,
+            "MachineSet",
+            "machinesets",
+            &["ms"],
+            &columns(
+                &["Cluster", "Condition", "Counts", "Paused"],
+                ".spec.template.spec.version",
+            ),
+        ),
+        ".status.selector",
+    )
+}
+
 fn machine() -> CustomResourceDefinition {
     let address = |kind: &str| {
         let path = format!(".status.addresses[?(@.type==\"{kind}\")].address");
@@ -151,6 +108,73 @@ fn machine() -> CustomResourceDefinition {
         column("Version", "string", ".spec.version"),
     ];
     loose(GROUP, "Machine", "machines", &["ma"], &columns)
+}
+
+fn machine_pool() -> CustomResourceDefinition {
+    with_scale(
+        loose(
+            GROUP,
+            "MachinePool",
+            "machinepools",
+            &["mp"],
+            &columns(
+                &["Cluster", "Counts", "Paused", "Phase"],
+                ".spec.template.spec.version",
+            ),
+        ),
+        "",
+    )
+}
+
+fn machine_health_check() -> CustomResourceDefinition {
+    loose(
+        GROUP,
+        "MachineHealthCheck",
+        "machinehealthchecks",
+        &["mhc", "mhcs"],
+        &[
+            column("Cluster", "string", ".spec.clusterName"),
+            column("Replicas", "integer", ".status.expectedMachines"),
+            column("Healthy", "integer", ".status.currentHealthy"),
+            paused(),
+            age(),
+        ],
+    )
+}
+
+fn control_plane() -> CustomResourceDefinition {
+    with_scale(
+        loose(
+            CONTROL_PLANE_GROUP,
+            "KubeadmControlPlane",
+            "kubeadmcontrolplanes",
+            &["kcp"],
+            &columns(
+                &["Label", "Condition", "Counts", "Paused", "Initialized"],
+                ".spec.version",
+            ),
+        ),
+        ".status.selector",
+    )
+}
+
+fn kubeadm_config() -> CustomResourceDefinition {
+    loose(
+        BOOTSTRAP_GROUP,
+        "KubeadmConfig",
+        "kubeadmconfigs",
+        &[],
+        &[
+            cluster_of_label(),
+            paused(),
+            column(
+                "Data secret created",
+                "string",
+                ".status.initialization.dataSecretCreated",
+            ),
+            age(),
+        ],
+    )
 }
 
 /// The columns of a kind with replicas, in the order of `parts`, then the age and the version.

@@ -40,45 +40,7 @@ pub(super) fn status(
     let invalid = in_force.iter().find(|status| status.phase == "Invalid");
     let invalid = invalid.and_then(|status| conditions::find(&status.conditions, types::READY));
     let mistake = mistake.or(invalid.map(|ready| ready.message.as_str()));
-    let ready = match (mistake, refused.first()) {
-        (Some(mistake), _) => condition(
-            types::READY,
-            conditions::FALSE,
-            reasons::INVALID_CONFIGURATION,
-            mistake,
-        ),
-        (None, Some(RefusedNamespace { namespace, message })) => {
-            let count = refused.len();
-            let all = plan.selected;
-            let message = format!(
-                "{count} of {all} namespaces cannot have the Fault; the first is {namespace}: {message}"
-            );
-            condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
-        }
-        (None, None) if in_force.len() < plan.selected => {
-            let message = format!(
-                "the Fault is in force in {} of {} namespaces",
-                in_force.len(),
-                plan.selected
-            );
-            condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
-        }
-        // A selector with a typing mistake selects nothing.
-        (None, None) if plan.selected == 0 => condition(
-            types::READY,
-            conditions::TRUE,
-            reasons::READY,
-            "No namespace is selected so far",
-        ),
-        (None, None) => {
-            let message = if matched == 0 {
-                "Nothing has matched it so far"
-            } else {
-                ""
-            };
-            condition(types::READY, conditions::TRUE, reasons::READY, message)
-        }
-    };
+    let ready = ready(plan, mistake, &refused, in_force.len(), matched);
     let known = object.status.as_ref();
     let mut list = known.map(|status| status.conditions.clone()).unwrap_or_default();
     let generation = object.metadata.generation;
@@ -110,6 +72,53 @@ pub(super) fn status(
         hits: Some(hits.try_into().unwrap_or(i64::MAX)),
         refused,
         conditions: list,
+    }
+}
+
+/// Whether a ClusterFault does in all namespaces what it says, and if not, why. `mistake` is one of its spec; `in_force` is
+/// in how many namespaces its Fault is.
+fn ready(
+    plan: &Plan,
+    mistake: Option<&str>,
+    refused: &[RefusedNamespace],
+    in_force: usize,
+    matched: u64,
+) -> Condition {
+    match (mistake, refused.first()) {
+        (Some(mistake), _) => condition(
+            types::READY,
+            conditions::FALSE,
+            reasons::INVALID_CONFIGURATION,
+            mistake,
+        ),
+        (None, Some(RefusedNamespace { namespace, message })) => {
+            let count = refused.len();
+            let all = plan.selected;
+            let message = format!(
+                "{count} of {all} namespaces cannot have the Fault; the first is {namespace}: {message}"
+            );
+            condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
+        }
+        (None, None) if in_force < plan.selected => {
+            let all = plan.selected;
+            let message = format!("the Fault is in force in {in_force} of {all} namespaces");
+            condition(types::READY, conditions::FALSE, reasons::NOT_READY, message)
+        }
+        // A selector with a typing mistake selects nothing.
+        (None, None) if plan.selected == 0 => condition(
+            types::READY,
+            conditions::TRUE,
+            reasons::READY,
+            "No namespace is selected so far",
+        ),
+        (None, None) => {
+            let message = if matched == 0 {
+                "Nothing has matched it so far"
+            } else {
+                ""
+            };
+            condition(types::READY, conditions::TRUE, reasons::READY, message)
+        }
     }
 }
 

@@ -46,60 +46,8 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
         },
         budget: nephele_fault::budget(budget)?,
     };
-    if matches!(fault.effect, Effect::Lag(_))
-        && let Some(operation) = fault
-            .matches
-            .operations
-            .iter()
-            .find(|operation| operation.is_read())
-    {
-        return Err(mistake(
-            "match.operations",
-            operation.as_str(),
-            "an operation that changes something",
-        ));
-    }
-    if fault.effect == Effect::Leak
-        && let Some(operation) = fault
-            .matches
-            .operations
-            .iter()
-            .find(|operation| !operation.is_deletion())
-    {
-        return Err(mistake(
-            "match.operations",
-            operation.as_str(),
-            "DeleteInstance or DeleteLoadBalancer",
-        ));
-    }
-    if !matches!(
-        fault.effect,
-        Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)
-    ) {
-        if let Some(operation) = fault
-            .matches
-            .operations
-            .first()
-            .filter(|_| fault.effect != Effect::Leak)
-        {
-            return Err(mistake(
-                "match.operations",
-                operation.as_str(),
-                "for a fault of machines or API servers",
-            ));
-        }
-        // The status lists those that were hit and those that passed, for the next manager.
-        let nephele_model::Budget { count, skip, .. } = fault.budget;
-        for (field, number) in [("budget.count", count), ("budget.skip", Some(skip))] {
-            if let Some(number) = number.filter(|number| *number > AFFECTED_MAX as u64) {
-                return Err(mistake(
-                    field,
-                    &number,
-                    "at most 100, for a fault of machines or API servers",
-                ));
-            }
-        }
-    }
+    check_operations(&fault)?;
+    check_budget(&fault)?;
     let is_of_resources = fault.effect.active_effect().is_some();
     if let Some(caller) = fault.matches.callers.first().filter(|_| is_of_resources) {
         return Err(mistake(
@@ -109,6 +57,46 @@ pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
         ));
     }
     Ok(fault)
+}
+
+/// Checks that a fault names only operations that it can hit.
+fn check_operations(fault: &Fault) -> Result<(), Mistake> {
+    let mut operations = fault.matches.operations.iter();
+    let wrong = match fault.effect {
+        Effect::Fail { .. } | Effect::Delay(_) => None,
+        Effect::Lag(_) => operations.find(|operation| operation.is_read()),
+        Effect::Leak => operations.find(|operation| !operation.is_deletion()),
+        Effect::Duplicate { .. } | Effect::Affect(_) | Effect::Outage { .. } => operations.next(),
+    };
+    let Some(operation) = wrong else { return Ok(()) };
+    let expected = match fault.effect {
+        Effect::Lag(_) => "an operation that changes something",
+        Effect::Leak => "DeleteInstance or DeleteLoadBalancer",
+        _ => "for a fault of machines or API servers",
+    };
+    Err(mistake("match.operations", operation.as_str(), expected))
+}
+
+/// Checks that a fault of resources is of no more than its status can list for the next manager: those that it hits, and
+/// those that pass.
+fn check_budget(fault: &Fault) -> Result<(), Mistake> {
+    if matches!(
+        fault.effect,
+        Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)
+    ) {
+        return Ok(());
+    }
+    let nephele_model::Budget { count, skip, .. } = fault.budget;
+    for (field, number) in [("budget.count", count), ("budget.skip", Some(skip))] {
+        if let Some(number) = number.filter(|number| *number > AFFECTED_MAX as u64) {
+            return Err(mistake(
+                field,
+                &number,
+                "at most 100, for a fault of machines or API servers",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What a Fault does, for the engine: it acts on what changes its own operations, and carries what affects resources.
