@@ -5,41 +5,17 @@ use std::{path::PathBuf, time::Duration};
 use kube::config::Kubeconfig;
 use serde::Serialize;
 
-use crate::{Nephele, StartError};
-
-/// The one of `nephele up`.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-
-/// How long a wait takes at most, unless [`Builder::wait_limit`] says otherwise.
-const WAIT_LIMIT: Duration = Duration::from_secs(30);
+use crate::{nephele::Nephele, settings::Settings, start_error::StartError};
 
 /// What [`start`](Self::start) starts.
+#[derive(Default)]
 #[must_use = "it starts nothing before `start`"]
 pub struct Builder(Settings);
 
-pub(crate) struct Settings {
-    pub(crate) program: Option<PathBuf>,
-    pub(crate) files: Vec<PathBuf>,
-    pub(crate) objects: Vec<serde_json::Result<String>>,
-    pub(crate) attach: Option<Kubeconfig>,
-    pub(crate) stand_in: bool,
-    pub(crate) folder: Option<PathBuf>,
-    pub(crate) time_limit: Duration,
-    pub(crate) wait_limit: Duration,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self(Settings {
-            program: None,
-            files: Vec::new(),
-            objects: Vec::new(),
-            attach: None,
-            stand_in: false,
-            folder: None,
-            time_limit: TIME_LIMIT,
-            wait_limit: WAIT_LIMIT,
-        })
+impl Nephele {
+    /// What to start.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 }
 

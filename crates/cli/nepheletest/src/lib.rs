@@ -52,11 +52,14 @@ mod output;
 mod process;
 mod program;
 mod report;
+mod settings;
+mod start_error;
 mod unnamed;
 mod wait;
 
 pub use builder::Builder;
 pub use cluster::{Cluster, ClusterError, Machine};
-pub use nephele::{Nephele, StartError, StopError};
+pub use nephele::{Nephele, StopError};
 pub use process::Ended;
+pub use start_error::StartError;
 pub use wait::{LastSeen, WaitError};

@@ -10,19 +10,17 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    Client, Config,
-    config::{Kubeconfig, KubeconfigError},
-};
+use kube::{Client, Config, config::Kubeconfig};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    Builder, Cluster, ClusterError, Ended, WaitError,
-    builder::Settings,
-    cluster, log,
-    process::{Process, STOP_MAX},
+    cluster::{self, Cluster, ClusterError},
+    log,
+    process::{Ended, Process, STOP_MAX},
     program::{self, Program},
     report::Report,
+    settings::Settings,
+    start_error::StartError,
     unnamed::UnnamedFiles,
 };
 
@@ -40,61 +38,6 @@ pub struct Nephele {
     wait_limit: Duration,
 }
 
-/// Why Nephele has not started.
-#[derive(thiserror::Error)]
-pub enum StartError {
-    /// The builder has a stand-in and nothing to attach it to.
-    #[error("failed to start nephele: stand_in needs attach; without attach the stand-in always plays")]
-    StandInWithoutAttach,
-    /// An object has no JSON.
-    #[error("failed to encode object {number}")]
-    EncodeObject {
-        /// Its place among the objects of the builder, from 1.
-        number: usize,
-        source: serde_json::Error,
-    },
-    /// The program cannot get something that is not in a file.
-    #[error("failed to pass {name} to nephele")]
-    Pass { name: &'static str, source: io::Error },
-    /// There is no program, or it cannot be run.
-    #[error(
-        "failed to run the program {} (from {origin}); build it with `cargo build --release` in a checkout of \
-         Nephele, and set NEPHELE to the path of target/release/nephele",
-        program.display()
-    )]
-    Program {
-        /// Its path, or its name on `PATH`.
-        program: PathBuf,
-        origin: &'static str,
-        source: io::Error,
-    },
-    /// The program does not say whether it is up.
-    #[error("failed to start nephele: it does not report within {limit:?} whether it is up; it says: {said}")]
-    Time {
-        /// The time limit for Clusters, and a margin.
-        limit: Duration,
-        /// The end of its error output.
-        said: String,
-    },
-    /// The program has ended with an error.
-    #[error("failed to start nephele")]
-    Ended(#[source] Ended),
-    /// The report of the program is not one that this library knows.
-    #[error("failed to read what nephele reports; is {} another version?", program.display())]
-    Report {
-        /// The path of the program, or its name on `PATH`.
-        program: PathBuf,
-        source: serde_json::Error,
-    },
-    /// The kubeconfig of the management API cannot be read or written.
-    #[error("failed to read or write the kubeconfig {} of the management API", path.display())]
-    File { path: PathBuf, source: io::Error },
-    /// The kubeconfig of the management API cannot be used.
-    #[error("failed to use the kubeconfig of the management API")]
-    Kubeconfig(#[source] KubeconfigError),
-}
-crate::debug::in_words!(StartError);
-
 /// Why Nephele has not ended well.
 #[derive(thiserror::Error)]
 pub enum StopError {
@@ -111,11 +54,6 @@ pub enum StopError {
 crate::debug::in_words!(StopError);
 
 impl Nephele {
-    /// What to start.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) async fn start(settings: Settings) -> Result<Self, StartError> {
         if settings.stand_in && settings.attach.is_none() {
             return Err(StartError::StandInWithoutAttach);
@@ -179,7 +117,8 @@ impl Nephele {
         &self.kubeconfig
     }
 
-    /// Has kubeconfigs, log and journal. It is removed at the end, unless [`Builder::folder`] names it.
+    /// Has kubeconfigs, log and journal. It is removed at the end, unless [`Builder::folder`](crate::Builder::folder) names
+    /// it.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.report.folder
@@ -210,24 +149,6 @@ impl Nephele {
     /// When there is no such cluster, or when its API server is not up yet.
     pub async fn cluster(&self, namespace: &str, name: &str) -> Result<Cluster, ClusterError> {
         Cluster::find(&self.config, self.folder(), namespace, name).await
-    }
-
-    /// Waits until a Cluster exists and is available, and returns it.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait_until`](Self::wait_until).
-    pub async fn wait_for_cluster(&self, namespace: &str, name: &str) -> Result<Cluster, WaitError> {
-        let client = cluster::client(&self.config);
-        self.wait_until(
-            &format!("the Cluster {namespace}/{name} is available"),
-            async || {
-                let client = client.as_ref().map_err(ToString::to_string)?.clone();
-                cluster::check_available(client, namespace, name).await?;
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(self.cluster(namespace, name).await?)
-            },
-        )
-        .await
     }
 
     pub(crate) fn process(&self) -> &Process {

@@ -2,7 +2,7 @@
 
 use std::{env, ffi::OsString, io, path::PathBuf};
 
-use crate::{builder::Settings, nephele::StartError, unnamed::UnnamedFiles};
+use crate::{settings::Settings, start_error::StartError, unnamed::UnnamedFiles};
 
 /// A program, and who named it.
 pub(crate) struct Program {

@@ -4,7 +4,12 @@ use std::{error::Error, fmt, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use crate::{Ended, Nephele, log};
+use crate::{
+    cluster::{self, Cluster},
+    log,
+    nephele::Nephele,
+    process::Ended,
+};
 
 /// Short, because a request takes about a millisecond and no other program uses the API server.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -46,6 +51,24 @@ impl Error for LastSeen {
 }
 
 impl Nephele {
+    /// Waits until a Cluster exists and is available, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_until`](Self::wait_until).
+    pub async fn wait_for_cluster(&self, namespace: &str, name: &str) -> Result<Cluster, WaitError> {
+        let client = cluster::client(&self.config());
+        self.wait_until(
+            &format!("the Cluster {namespace}/{name} is available"),
+            async || {
+                let client = client.as_ref().map_err(ToString::to_string)?.clone();
+                cluster::check_available(client, namespace, name).await?;
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(self.cluster(namespace, name).await?)
+            },
+        )
+        .await
+    }
+
     /// Calls a condition until it returns something else than an error. Its errors are what is seen in place of what
     /// is wanted, and can also be texts:
     ///

@@ -1,66 +1,35 @@
 //! Kubernetes Events: published once, counted when repeated, dropped rather than waited for.
 
+mod cut;
+mod event;
 mod series;
 
 use k8s_openapi::{
-    api::{
-        core::v1::ObjectReference,
-        events::v1::{Event as Published, EventSeries},
-    },
+    api::events::v1::{Event as Published, EventSeries},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
+use nephele_error_chain::chain;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use self::series::{Say, SeriesLog};
-use crate::{chain, clock::Clock, metrics::Metrics};
+pub use self::event::{Event, Severity};
+use self::{
+    cut::cut,
+    series::{Say, SeriesLog},
+};
+use crate::{clock::Clock, metrics::Metrics};
 
 /// The most Events that wait to be published. Further Events are dropped and counted: 256 are enough for a reconcile
 /// failure of each of 250 objects within the time of one request.
 const QUEUE_MAX: usize = 256;
 /// The API server refuses longer notes (events.k8s.io/v1, `note`).
 const NOTE_BYTES_MAX: usize = 1024;
-/// Leaves room for the suffix within the 253 characters of an object name.
-const NAME_PREFIX_MAX: usize = 230;
-
-/// The type of an Event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Severity {
-    /// Nothing is wrong.
-    Normal,
-    /// A person should look at the object.
-    Warning,
-}
-
-impl Severity {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
-}
-
-/// A message about an object for its users.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    /// The object that it names.
-    pub regarding: ObjectReference,
-    /// The type of the Event.
-    pub severity: Severity,
-    /// Why, as one word in PascalCase.
-    pub reason: &'static str,
-    /// What was done or attempted, as one word in PascalCase.
-    pub action: &'static str,
-    /// The message for people. Cut at 1 KiB.
-    pub note: String,
-}
 
 /// The reporter of Events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,28 +144,4 @@ impl Publisher {
 /// Events about objects without a namespace live in `default`.
 fn namespace(event: &Event) -> &str {
     event.regarding.namespace.as_deref().unwrap_or("default")
-}
-
-/// The longest prefix of the text that has at most `bytes_max` bytes.
-fn cut(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
-    }
-    let end = (0..=bytes_max)
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    &text[..end]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_note_is_cut_between_characters() {
-        assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("aäb", 2), "a");
-        assert_eq!(cut("äöü", 4), "äö");
-    }
 }

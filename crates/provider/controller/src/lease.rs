@@ -17,11 +17,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, Client, api::PostParams};
+use nephele_error_chain::chain;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::{chain, clock::Clock, fence::Fence, metrics::Metrics};
+use crate::{clock::Clock, fence::Fence, metrics::Metrics};
 
 /// The name of the lease, and its times. The defaults are those of Cluster API's managers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
-};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::{
     failures::ObjectKey,
+    registered::registered,
     work_queue::{WorkQueue, WorkQueues},
 };
 
@@ -311,19 +310,6 @@ fn gauges(
     labels: &[&str],
 ) -> Result<IntGaugeVec, prometheus::Error> {
     registered(registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
-}
-
-/// Registers the collector and returns it.
-///
-/// # Errors
-///
-/// When the registry already has a metric of the same name.
-pub fn registered<C: Collector + Clone + 'static>(
-    registry: &Registry,
-    family: C,
-) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use kube::{
         watcher,
     },
 };
+use nephele_error_chain::chain;
 use nephele_poll_time::timed;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,6 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use crate::{
     backoff::Backoff,
-    chain,
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
     filter::WatchFilter,

@@ -1,6 +1,7 @@
 //! What the log says of a watch that ended with an error.
 
 use kube::runtime::watcher::Error;
+use nephele_error_chain::chain;
 use tracing::{debug, warn};
 
 /// Logs the error. The watch of this kind starts again by itself.
@@ -8,7 +9,7 @@ use tracing::{debug, warn};
 /// A server that has forgotten the changes since the resource version of a watch says so with `410 Gone`, for example
 /// right after the installation of a definition. Then the objects are listed again, which is no news.
 pub fn watch_failed(kind: &str, error: &Error) {
-    let text = crate::chain(error);
+    let text = chain(error);
     if is_expired(error) {
         debug!(kind, error = text, "A watch expired; listing again");
     } else {

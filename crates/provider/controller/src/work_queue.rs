@@ -12,7 +12,7 @@ use prometheus::{
 };
 use tokio::time::Instant;
 
-use crate::{failures::ObjectKey, metrics::registered};
+use crate::{failures::ObjectKey, registered::registered};
 
 /// Buckets from no delay to one minute.
 const SECONDS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 10.0, 60.0];

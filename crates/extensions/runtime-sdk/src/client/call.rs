@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use nephele_error_chain::chain;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     aggregate::aggregate,
-    chain,
     circuit::CircuitSettings,
     discovery::{Discovered, UnknownHooks, validate},
     endpoint::{ClientConfig, Endpoint},

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use nephele_error_chain::chain;
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
 use super::{
-    chain,
     circuit::Circuit,
     endpoint::{ClientConfig, Endpoint, EndpointError},
     handler::Handler,

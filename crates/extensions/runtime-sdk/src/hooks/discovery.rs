@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Hook, HookId, HookMeta, Request, Settings, hook};
+use super::{
+    hook::{Hook, HookId, HookMeta, hook},
+    message::{Request, Settings},
+};
 use crate::{response, wire::text};
 
 /// The timeout of a handler that does not set one, in seconds.

@@ -1,13 +1,11 @@
 //! The hooks of updates in place (Cluster API, `inplaceupdate_types.go`).
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::{HookMeta, PatchType, hook};
-use crate::{
-    request, response,
-    wire::{Bytes, Object},
-};
+use super::hook::{HookMeta, hook};
+pub use super::patch::Patch;
+use crate::{request, response, wire::Object};
 
 const TAGS: &[&str] = &["In-Place Update Hooks"];
 
@@ -70,36 +68,6 @@ response! {
         #[serde(skip_serializing_if = "Patch::is_absent")]
         pub bootstrap_config_patch: Patch,
     }
-}
-
-/// A patch. If absent, it is omitted from the message. Cluster API refuses a patch with a type and without bytes, so
-/// omit a patch that changes nothing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("required" = ["patchType", "patch"]))]
-pub struct Patch {
-    /// The type of patch. As in Go, an empty text means no type.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unless_empty")]
-    pub patch_type: Option<PatchType>,
-    /// The patch.
-    #[serde(skip_serializing_if = "Bytes::is_empty")]
-    pub patch: Bytes,
-}
-
-impl Patch {
-    /// Whether there is no patch.
-    #[must_use]
-    pub fn is_absent(&self) -> bool {
-        self.patch_type
-            .as_ref()
-            .is_none_or(|kind| kind.as_str().is_empty())
-            && self.patch.is_empty()
-    }
-}
-
-fn unless_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PatchType>, D::Error> {
-    let kind = Option::<PatchType>::deserialize(from)?;
-    Ok(kind.filter(|kind| !kind.as_str().is_empty()))
 }
 
 hook! {

@@ -1,11 +1,25 @@
 //! The common parts of all requests and responses.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
-use super::{Message, ResponseStatus};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::response::ResponseStatus;
 
 /// Settings of an extension, from its registration and from the call. Those of the call take precedence.
 pub type Settings = BTreeMap<String, String>;
+
+/// A request or a response.
+pub trait Message:
+    Clone + fmt::Debug + Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
+}
+
+impl<T> Message for T where
+    T: Clone + fmt::Debug + Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
+}
 
 /// A request. [`request!`](crate::request) declares one.
 pub trait Request: Message {

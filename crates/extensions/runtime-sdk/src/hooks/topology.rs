@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{HookMeta, hook};
+use super::hook::{HookMeta, hook};
+pub use super::patch::PatchType;
 use crate::{
     request, response,
-    wire::{Bytes, Object, text},
+    wire::{Bytes, Object},
 };
 
 const TAGS: &[&str] = &["Topology Mutation Hook"];
@@ -79,16 +80,6 @@ impl Default for GeneratePatchesResponseItem {
             patch_type: PatchType::Other(String::new()),
             patch: Bytes::default(),
         }
-    }
-}
-
-text! {
-    /// The type of patch.
-    pub enum PatchType {
-        /// JSON Patch (RFC 6902).
-        JsonPatch = "JSONPatch",
-        /// JSON Merge Patch (RFC 7396).
-        JsonMergePatch = "JSONMergePatch",
     }
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{HookMeta, hook};
+use super::hook::{HookMeta, hook};
 use crate::{request, response, wire::Object};
 
 hook! {

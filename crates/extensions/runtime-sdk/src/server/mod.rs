@@ -12,14 +12,16 @@
 
 mod extension;
 mod handler;
+mod limits;
 mod listen;
 mod metrics;
 mod record;
 mod service;
 mod tls;
 
-pub use extension::{Extension, ExtensionError, Limits, Mount};
+pub use extension::{Extension, ExtensionError, Mount};
 pub use handler::{Call, HandlerOptions};
+pub use limits::Limits;
 pub use listen::serve;
 pub use metrics::Metrics;
 pub use record::{Recorder, Recording};

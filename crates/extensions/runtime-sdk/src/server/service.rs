@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{Instrument as _, debug, debug_span, warn};
 
 use super::{
-    extension::Limits,
     handler::{Answer, Call, Handler, Received},
+    limits::Limits,
     metrics::{HandlerMetrics, Metrics, Outcome},
     record::{Recorded, Recorder},
 };

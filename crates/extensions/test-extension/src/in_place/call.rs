@@ -4,7 +4,11 @@ use nephele_controller::{Clock, PatchError, Precondition, patch};
 use nephele_runtime_sdk::hooks::{Failure, Settings, UpdateMachineRequest, UpdateMachineResponse};
 use thiserror::Error;
 
-use super::{INFRASTRUCTURE_GROUP, Pace, Step, step, target};
+use super::{
+    groups::INFRASTRUCTURE_GROUP,
+    step::{Pace, Step, step},
+    target::target,
+};
 use crate::{
     access::{Access, NameError, object_name, shown},
     script::preloaded,

@@ -9,7 +9,10 @@ use nephele_runtime_sdk::{
 };
 use serde_json::{Map, Value};
 
-use super::{BOOTSTRAP_GROUP, ETCD_IMAGE_TAG, INFRASTRUCTURE_GROUP};
+use super::{
+    groups::{BOOTSTRAP_GROUP, INFRASTRUCTURE_GROUP},
+    target::ETCD_IMAGE_TAG,
+};
 use crate::settings::{DISABLE_IN_PLACE_UPDATES, is_true};
 
 const MACHINE_FIELDS: [&[&str]; 1] = [&["version"]];

@@ -20,6 +20,7 @@
 
 mod call;
 mod cover;
+mod groups;
 mod step;
 mod target;
 
@@ -27,11 +28,3 @@ pub(crate) use call::update_machine;
 pub use cover::{can_update_machine, can_update_machine_set};
 pub use step::{Pace, Step, step};
 pub use target::target;
-
-/// The group of KubeadmConfigs.
-const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
-/// The group of InMemoryMachines.
-const INFRASTRUCTURE_GROUP: &str = nephele_api::infrastructure::GROUP;
-
-/// The path of the tag of etcd's image in the spec of a KubeadmConfig.
-const ETCD_IMAGE_TAG: [&str; 4] = ["clusterConfiguration", "etcd", "local", "imageTag"];

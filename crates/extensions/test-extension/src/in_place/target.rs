@@ -7,7 +7,10 @@ use nephele_runtime_sdk::{hooks::UpdateMachineRequestObjects, wire::Object};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{BOOTSTRAP_GROUP, ETCD_IMAGE_TAG};
+use super::groups::BOOTSTRAP_GROUP;
+
+/// The path of the tag of etcd's image in the spec of a KubeadmConfig.
+pub(super) const ETCD_IMAGE_TAG: [&str; 4] = ["clusterConfiguration", "etcd", "local", "imageTag"];
 
 /// The most files that are shown, of the 200 that a KubeadmConfig may have. With paths of at most 512 characters they
 /// are 40 KB. They are written twice into annotations, which may have 256 KB together.

@@ -9,7 +9,7 @@ use nephele_runtime_sdk::{
 };
 use serde_json::Value;
 
-use super::{CLUSTER_TEMPLATE, GROUP, MACHINE_POOL_TEMPLATE, MACHINE_TEMPLATE, POOL_SPEC, SPEC};
+use super::templates::{CLUSTER_TEMPLATE, GROUP, MACHINE_POOL_TEMPLATE, MACHINE_TEMPLATE, POOL_SPEC, SPEC};
 
 /// Checks the templates of simulated clusters and machines.
 ///

@@ -7,11 +7,17 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use super::{MOVE_LABEL, v1alpha1};
+use super::v1alpha1;
 use crate::{
-    definitions::{allow_no_spec, tidy_schema},
+    definitions::finish::{allow_no_spec, tidy_schema},
     labels, schema,
 };
+
+/// Label of a CRD: `clusterctl move` moves all its objects (`cmd/clusterctl/client/cluster/objectgraph.go`).
+///
+/// SimulatedClouds own no objects and have no owner: several clusters share a SimulatedCloud. An owner reference would
+/// delete it with the last Cluster, but it belongs to its user.
+pub const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
 
 /// The CRDs of the group, sorted by name.
 #[must_use]

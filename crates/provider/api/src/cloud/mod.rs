@@ -10,7 +10,7 @@
 mod definitions;
 pub mod v1alpha1;
 
-pub use definitions::crds;
+pub use definitions::{MOVE_LABEL, crds};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The API group.
@@ -38,9 +38,3 @@ pub const NEEDS_CLUSTER_API_ANNOTATION: &str = "cloud.nephele.dev/needs-cluster-
 
 /// Label of a Fault that a ClusterFault has made: the name of the ClusterFault, which is short enough for a label.
 pub const CLUSTER_FAULT_LABEL: &str = "cloud.nephele.dev/cluster-fault";
-
-/// Label of a CRD: `clusterctl move` moves all its objects (`cmd/clusterctl/client/cluster/objectgraph.go`).
-///
-/// SimulatedClouds own no objects and have no owner: several clusters share a SimulatedCloud. An owner reference would
-/// delete it with the last Cluster, but it belongs to its user.
-pub const MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";

@@ -6,8 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectReference, older};
-use crate::{conditions, host_port, infrastructure::v1beta2::FailureDomain};
+use super::{
+    failure_domain::{self, FailureDomain},
+    object_reference::ObjectReference,
+};
+use crate::{conditions, host_port};
 
 /// The desired state of a cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +111,7 @@ pub struct ClusterStatus {
     /// The failure domains for machines, as the infrastructure reported them.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "older::failure_domains"
+        deserialize_with = "failure_domain::list_or_map"
     )]
     pub failure_domains: Vec<FailureDomain>,
     /// Its phase, as one word.

@@ -4,8 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::ObjectReference;
-use crate::infrastructure::v1beta2::MachineAddress;
+use super::{machine_address::MachineAddress, object_reference::ObjectReference};
 
 /// The desired state of a machine.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

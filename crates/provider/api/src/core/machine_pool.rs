@@ -3,7 +3,7 @@
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{MachineInitialization, MachineSpec};
+use super::machine::{MachineInitialization, MachineSpec};
 
 /// The desired state of a group of machines.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

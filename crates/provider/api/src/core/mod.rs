@@ -25,9 +25,12 @@
 
 mod cluster;
 mod definitions;
+pub(crate) mod failure_domain;
+mod groups;
 mod machine;
+pub(crate) mod machine_address;
 mod machine_pool;
-mod older;
+mod object_reference;
 
 pub use cluster::{
     Cluster, ClusterInitialization, ClusterNetwork, ClusterSpec, ClusterStatus, Endpoint, NetworkRanges,
@@ -35,40 +38,14 @@ pub use cluster::{
 };
 pub(crate) use definitions::{age, column, loose};
 pub use definitions::{loose_class_crds, loose_crds};
+pub use groups::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
 pub use machine::{Bootstrap, Machine, MachineInitialization, MachineSpec, MachineStatus, NodeReference};
 pub use machine_pool::{MachinePool, MachinePoolSpec, MachinePoolStatus, MachinePoolTemplate};
-use serde::{Deserialize, Serialize};
-
-/// The API group.
-pub const GROUP: &str = "cluster.x-k8s.io";
-/// The API group of the kubeadm control plane provider.
-pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
-/// The API group of the kubeadm bootstrap provider.
-pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+pub use object_reference::ObjectReference;
 
 /// The annotation, with any value, of an object that `clusterctl move` has created on another management cluster and is
 /// about to delete here (`deleteSourceObject` in `cmd/clusterctl/client/cluster/mover.go` of cluster-api).
 pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
-
-/// A reference to an object of the same namespace, without a version.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", from = "older::ObjectReference")]
-pub struct ObjectReference {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub api_group: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-}
-
-impl ObjectReference {
-    /// Whether it refers to an object of this group and kind.
-    #[must_use]
-    pub fn is(&self, group: &str, kind: &str) -> bool {
-        self.api_group == group && self.kind == kind
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 use serde_json::json;
 
-use super::*;
-use crate::infrastructure::v1beta2::FailureDomain;
+use super::{failure_domain::FailureDomain, *};
 
 #[test]
 fn unknown_fields_are_passed_over() {

@@ -7,7 +7,8 @@ use kube::{CustomResourceExt, core::crd::merge_crds};
 use serde_json::{Value, json};
 
 use super::{
-    GROUP, MOVE_HIERARCHY_LABEL, PROVIDER_VALUE, v1alpha1,
+    group::GROUP,
+    v1alpha1,
     v1alpha2::{
         self, ALLOCATION_PREFIX_LENGTH_DEFAULT, GlobalInClusterIPPool, GlobalInClusterPrefixPool,
         InClusterIPPool, InClusterPrefixPool,
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     core::{age, column, loose},
-    definitions::{conversion, tidy_schema},
+    definitions::finish::{conversion, tidy_schema},
     labels,
 };
 
@@ -26,6 +27,13 @@ const WEBHOOK_SERVICE: (&str, &str) = (
     "capi-ipam-in-cluster-system",
     "capi-ipam-in-cluster-webhook-service",
 );
+
+/// The value of [`crate::labels::PROVIDER`] on objects of this provider, as clusterctl writes it.
+pub const PROVIDER_VALUE: &str = "ipam-in-cluster";
+
+/// Label of a CRD: `clusterctl move` moves all its objects, with everything that they own
+/// (`cmd/clusterctl/client/cluster/objectgraph.go`).
+pub const MOVE_HIERARCHY_LABEL: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
 
 /// The CRDs of the pools, sorted by name.
 #[must_use]

@@ -59,7 +59,7 @@ macro_rules! global_kind {
             }
 
             fn group((): &()) -> std::borrow::Cow<'_, str> {
-                crate::ipam::GROUP.into()
+                crate::ipam::group::GROUP.into()
             }
 
             fn version((): &()) -> std::borrow::Cow<'_, str> {

@@ -17,21 +17,12 @@ pub mod conversion;
 mod definitions;
 pub mod finalizers;
 mod global;
+mod group;
 mod pool_kind;
-mod schema;
 pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod v1beta2;
 
-pub use definitions::{crds, loose_crds};
+pub use definitions::{MOVE_HIERARCHY_LABEL, PROVIDER_VALUE, crds, loose_crds};
+pub use group::GROUP;
 pub use pool_kind::PoolKind;
-
-/// The API group.
-pub const GROUP: &str = "ipam.cluster.x-k8s.io";
-
-/// The value of [`crate::labels::PROVIDER`] on objects of this provider, as clusterctl writes it.
-pub const PROVIDER_VALUE: &str = "ipam-in-cluster";
-
-/// Label of a CRD: `clusterctl move` moves all its objects, with everything that they own
-/// (`cmd/clusterctl/client/cluster/objectgraph.go`).
-pub const MOVE_HIERARCHY_LABEL: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::GROUP;
+use super::group::GROUP;
 use crate::core::ObjectReference;
 
 /// A kind of pool.

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Event, NAME_PREFIX_MAX, cut};
+use super::{cut::cut, event::Event};
 
 /// The shortest time between two writes of a repeated Event; in between it is only counted.
 const WRITE_EVERY: SignedDuration = SignedDuration::from_mins(1);
@@ -19,6 +19,8 @@ const SERIES_MAX: usize = 4096;
 /// Ended series are forgotten when the log holds this many, or twice as many as were left the last time. So the work for
 /// each new series is constant on average, and the log holds at most twice the series that ever ran together.
 const SWEPT_MIN: usize = 64;
+/// Leaves room for the suffix within the 253 characters of an object name.
+const NAME_PREFIX_MAX: usize = 230;
 
 /// What to write for an Event.
 #[derive(Debug, PartialEq, Eq)]

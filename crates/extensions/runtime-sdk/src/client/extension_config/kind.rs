@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::condition::Condition;
+use super::{annotations::INJECT_CA_ANNOTATION, condition::Condition};
 use crate::{
     client::{
         discovery::UnknownHooks,
@@ -106,7 +106,7 @@ pub trait ExtensionKind: DeserializeOwned + Clone + Send + Sync + 'static {
     /// Whether the condition `Discovered` reports a CA bundle that cannot be injected.
     const REPORTS_INJECTION: bool = true;
     /// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the CA bundle.
-    const INJECT_ANNOTATION: &'static str = super::INJECT_CA_ANNOTATION;
+    const INJECT_ANNOTATION: &'static str = INJECT_CA_ANNOTATION;
 
     /// The object's metadata.
     fn metadata(&self) -> &Metadata;

@@ -61,6 +61,7 @@
 //! }
 //! ```
 
+mod annotations;
 mod condition;
 mod kind;
 mod plan;
@@ -68,6 +69,7 @@ mod plan;
 mod reconciler;
 mod types;
 
+pub use annotations::{INJECT_CA_ANNOTATION, PAUSED_ANNOTATION};
 pub use condition::{Condition, DISCOVERED, PAUSED, condition, set_condition};
 pub use kind::{ExtensionKind, HandlerStatus, Metadata, Status};
 pub use plan::{
@@ -80,9 +82,3 @@ pub use types::{
     Deprecated, ExtensionConfig, ExtensionConfigSpec, ExtensionConfigStatus, LegacyCondition,
     LegacyConditions, v1alpha1,
 };
-
-/// The annotation that names a Secret, `<namespace>/<name>`, whose `ca.crt` becomes the CA bundle of an
-/// `ExtensionConfig`.
-pub const INJECT_CA_ANNOTATION: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
-/// The annotation that pauses an object (Cluster API, `api/core`).
-pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";

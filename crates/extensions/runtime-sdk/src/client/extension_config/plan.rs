@@ -7,7 +7,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::{
-    PAUSED_ANNOTATION,
+    annotations::PAUSED_ANNOTATION,
     condition::{Condition, DISCOVERED, PAUSED, condition, set_condition},
     kind::{ExtensionKind, HandlerStatus},
 };

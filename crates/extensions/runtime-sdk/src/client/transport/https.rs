@@ -21,11 +21,15 @@ use hyper_util::{
 };
 use parking_lot::Mutex;
 use rustls::{CertificateError, ClientConfig, RootCertStore, crypto::CryptoProvider};
-use rustls_pki_types::{CertificateDer, pem, pem::PemObject as _};
-use thiserror::Error;
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::time::{Instant, timeout_at};
 
-use super::{BoxedError, Identity, Incoming, Outgoing, Transport, TransportError, resolve::Resolver};
+use super::{
+    error::{BoxedError, TransportError, TrustError},
+    exchange::{Incoming, Outgoing, Transport},
+    identity::Identity,
+    resolve::Resolver,
+};
 
 /// The longest response, as documented for Cluster API's own client. There the limit is not enforced for responses with
 /// status 200; here it is.
@@ -67,29 +71,6 @@ impl Default for HttpsSettings {
             hosts_at: BTreeMap::new(),
         }
     }
-}
-
-/// Why a CA bundle or an identity cannot be used.
-#[derive(Debug, Error)]
-pub enum TrustError {
-    /// The bundle is not PEM.
-    #[error("failed to read the CA bundle")]
-    Bundle(#[source] pem::Error),
-    /// A certificate of the bundle is invalid.
-    #[error("failed to use a certificate of the CA bundle")]
-    Certificate(#[source] rustls::Error),
-    /// There is no certificate in the bundle.
-    #[error("there is no certificate in the CA bundle")]
-    Empty,
-    /// The system has no authorities.
-    #[error("failed to find certificate authorities of the system")]
-    System,
-    /// TLS refuses the client certificate.
-    #[error("failed to use the client certificate")]
-    Identity(#[source] rustls::Error),
-    /// The cryptography provider supports no TLS version of this crate.
-    #[error("failed to set up the versions of TLS")]
-    Versions(#[source] rustls::Error),
 }
 
 type HttpClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;

@@ -2,7 +2,7 @@
 
 use nephele_model::Amount;
 
-use super::{Gpu, InstanceType};
+use super::instance_type::{Gpu, InstanceType};
 
 /// The instance types of a cloud that lists none, and of clusters without a cloud.
 #[must_use]

@@ -7,7 +7,7 @@ use nephele_model::{
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use super::simulated_cloud::{NAME_PATTERN, PLACE_PATTERN};
+use super::name_patterns::{NAME_PATTERN, PLACE_PATTERN};
 use crate::{
     schema,
     start_up::{DURATION_PATTERN, JITTER_PATTERN},

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     effect_schema,
-    simulated_cloud::{LeakedInstance, LeakedLoadBalancer, NAME_PATTERN},
+    leaked::{LeakedInstance, LeakedLoadBalancer},
+    name_patterns::NAME_PATTERN,
 };
 use crate::{
     schema::{self, FAILURE_DOMAIN_NAME_MAX},

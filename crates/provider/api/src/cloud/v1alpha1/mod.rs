@@ -7,7 +7,10 @@ mod cloud_extension_config;
 mod cluster_fault;
 mod effect_schema;
 mod fault;
+mod instance_type;
 mod latency;
+mod leaked;
+mod name_patterns;
 mod scenario;
 mod simulated_cloud;
 
@@ -24,7 +27,9 @@ pub use fault::{
     AFFECTED_MAX, Affected, AffectedClaim, Fault, FaultBudget, FaultHit, FaultMatch, FaultSchedule,
     FaultSpec, FaultStatus,
 };
+pub use instance_type::{Gpu, InstanceType};
 pub use latency::CloudLatency;
+pub use leaked::{LeakedInstance, LeakedLoadBalancer};
 pub use scenario::{
     Apply, BRANCHES_MAX, Branch, CLOCK_STEPS_MAX, ClockChange, Delete, Expectation, FaultStep, Heal,
     INNER_STEPS_MAX, InnerStep, MACHINE_PHASES, MANIFESTS_MAX, MachineCount, Never, ObjectField, ROUNDS_MAX,
@@ -32,9 +37,8 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepAction, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Gpu, Image, InstanceType, LEAKED_INSTANCES,
-    LeakedInstance, LeakedLoadBalancer, LimitUsage, MistakesByCaller, Quotas, Region, SimulatedCloud,
-    SimulatedCloudSpec, SimulatedCloudStatus, Zone,
+    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Image, LEAKED_INSTANCES, LimitUsage,
+    MistakesByCaller, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     clock::{CloudClock, RATE_PATTERN},
     fault::FaultSpec,
-    simulated_cloud::{NAME_PATTERN, PLACE_PATTERN},
+    name_patterns::{NAME_PATTERN, PLACE_PATTERN},
 };
 use crate::{schema, start_up::DURATION_PATTERN};
 

@@ -1,38 +1,31 @@
 //! `SimulatedCloud`.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
-use nephele_model::{Amount, Caller, Market};
+use nephele_model::{Amount, Caller};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
 use super::{
     api_limits::CloudApi,
     built_in::built_in_instance_types,
     clock::{CloudClock, CloudClockStatus},
     fault::AFFECTED_MAX,
+    instance_type::InstanceType,
     latency::CloudLatency,
+    leaked::{LeakedInstance, LeakedLoadBalancer},
+    name_patterns::{NAME_PATTERN, PLACE_PATTERN},
 };
 use crate::schema;
 
-/// A name that is the value of a label of Nodes, and of a failure domain.
-pub(super) const PLACE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-/// A name that is the value of a label of Nodes.
-pub(super) const NAME_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
-/// A decimal number from 0 to less than a million.
-const PRICE_PATTERN: &str = r"^(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?$";
-/// The first price that is too high, in millionths.
-const PRICE_END: u64 = 1_000_000 * 1_000_000;
 /// An amount that prices add up to.
 const AMOUNT_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?$";
 /// The most clusters whose cost a status lists.
 pub const CLUSTER_COSTS_MAX: usize = 20;
 /// What happens to leaked instances.
 pub const LEAKED_INSTANCES: [&str; 2] = ["Keep", "Delete"];
-/// A quantity of bytes greater than zero.
-const BYTES_PATTERN: &str = "^[1-9][0-9]{0,11}(Ki|Mi|Gi|Ti|k|M|G|T)?$";
 /// A minor version of Kubernetes.
 const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
@@ -186,75 +179,6 @@ pub struct Zone {
     /// Whether control plane machines may be placed there; by default they may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-}
-
-/// The size of a machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["name", "cpu", "memory"]))]
-pub struct InstanceType {
-    /// Its name: the label node.kubernetes.io/instance-type of Nodes.
-    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
-    pub name: String,
-    /// Processors.
-    #[schemars(range(min = 1, max = 4096))]
-    pub cpu: i32,
-    /// Memory in bytes, such as 8Gi.
-    #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
-    pub memory: String,
-    /// Space for images, logs and scratch data in bytes; by default 40Gi.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
-    pub ephemeral_storage: String,
-    /// How many pods fit; by default 110.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1024))]
-    pub pods: Option<i32>,
-    /// Processor architecture; by default amd64.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = ["amd64", "arm64", "s390x", "ppc64le"]))]
-    pub architecture: String,
-    /// Graphics processors.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<Gpu>,
-    /// What a machine costs in an hour of the cloud's time, such as 0.096, in any currency; by default nothing. A changed
-    /// price is for the time after the change.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "price")]
-    #[schemars(with = "String", length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
-    pub price: Option<Amount>,
-    /// What a machine of the market Spot costs; by default nothing.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "price")]
-    #[schemars(with = "String", length(min = 1, max = 13), regex(pattern = PRICE_PATTERN))]
-    pub spot_price: Option<Amount>,
-}
-
-/// A price, which is below a million.
-fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
-    let price = Option::<Amount>::deserialize(deserializer)?;
-    match &price {
-        Some(high) if high.millionths() >= PRICE_END => Err(de::Error::custom(format_args!(
-            "{:?} is not below 1000000",
-            high.as_str()
-        ))),
-        _ => Ok(price),
-    }
-}
-
-/// Graphics processors of a machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["count"]))]
-pub struct Gpu {
-    /// How many.
-    #[schemars(range(min = 1, max = 64))]
-    pub count: i32,
-    /// The name of the resource that pods request; by default nvidia.com/gpu.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(
-        length(min = 3, max = 128),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
-    )]
-    pub resource: String,
 }
 
 /// An image that machines boot from.
@@ -426,80 +350,6 @@ pub struct MistakesByCaller {
     pub missed_reads: Option<i64>,
 }
 
-/// A leaked instance.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["name", "cluster", "since"]))]
-pub struct LeakedInstance {
-    /// The name of its InMemoryMachine, which is gone or has another instance. Another InMemoryMachine of this name has
-    /// another instance, too.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-    /// The cluster of the InMemoryMachine. It may be gone.
-    #[schemars(length(min = 1, max = 253))]
-    pub cluster: String,
-    /// Its instance type.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 63))]
-    pub instance_type: String,
-    /// How it is paid for, if it is not OnDemand.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = Market::ALL))]
-    pub market: String,
-    /// Its zone.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253))]
-    pub zone: String,
-    /// Its processors.
-    #[serde(rename = "vCPUs", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
-    pub vcpus: Option<i64>,
-    /// Its addresses.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
-    #[schemars(inner(length(min = 1, max = 63)))]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub addresses: Vec<String>,
-    /// When the cloud called it deleted, or made another one in its place.
-    pub since: Option<MicroTime>,
-    /// The Fault that made it leak.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253))]
-    pub fault: String,
-    /// The SimulatedCloud of which it is, in the status of a Fault, if that was deleted before it leaked.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253))]
-    pub cloud: String,
-}
-
-/// A leaked load balancer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["cluster", "since"]))]
-pub struct LeakedLoadBalancer {
-    /// The cluster that it was for, which is gone. Another cluster of this name has another load balancer.
-    #[schemars(length(min = 1, max = 253))]
-    pub cluster: String,
-    /// The host of its endpoint.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253))]
-    pub host: String,
-    /// The port of its endpoint, which no other cluster gets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: Option<i32>,
-    /// When the cloud called it deleted.
-    pub since: Option<MicroTime>,
-    /// The Fault that made it leak.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253))]
-    pub fault: String,
-    /// The SimulatedCloud of which it is, in the status of a Fault, if that was deleted before it leaked.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253))]
-    pub cloud: String,
-}
-
 /// How much of a quota or stock is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
@@ -537,51 +387,6 @@ impl SimulatedCloudSpec {
             Cow::Owned(built_in_instance_types())
         } else {
             Cow::Borrowed(&self.instance_types)
-        }
-    }
-}
-
-impl InstanceType {
-    /// The capacity for pods of a machine of this type, as quantities by resource name.
-    #[must_use]
-    pub fn capacity(&self) -> BTreeMap<String, String> {
-        let Self {
-            cpu,
-            memory,
-            ephemeral_storage,
-            pods,
-            gpu,
-            ..
-        } = self;
-        let storage = if ephemeral_storage.is_empty() {
-            "40Gi"
-        } else {
-            ephemeral_storage
-        };
-        let mut capacity = BTreeMap::from([
-            ("cpu".to_owned(), cpu.to_string()),
-            ("memory".to_owned(), memory.clone()),
-            ("ephemeral-storage".to_owned(), storage.to_owned()),
-            ("pods".to_owned(), pods.unwrap_or(110).to_string()),
-        ]);
-        if let Some(Gpu { count, resource }) = gpu {
-            let resource = if resource.is_empty() {
-                "nvidia.com/gpu"
-            } else {
-                resource
-            };
-            capacity.insert(resource.to_owned(), count.to_string());
-        }
-        capacity
-    }
-
-    /// Its processor architecture.
-    #[must_use]
-    pub fn architecture(&self) -> &str {
-        if self.architecture.is_empty() {
-            "amd64"
-        } else {
-            &self.architecture
         }
     }
 }

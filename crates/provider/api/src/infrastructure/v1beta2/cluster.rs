@@ -1,17 +1,19 @@
 //! `InMemoryCluster`.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClusterNetwork, ClusterNetworkStatus, Initialization, LoadBalancerStatus, PoolReference,
-    creation_record::ClusterCreationRecord, is_default,
+    creation_record::ClusterCreationRecord,
+    initialization::Initialization,
+    load_balancer::LoadBalancerStatus,
+    network::{ClusterNetwork, ClusterNetworkStatus, PoolReference},
 };
-use crate::{host_port, schema};
+use crate::{core::failure_domain::FailureDomain, host_port, schema};
 
 /// The desired state of a simulated cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -121,7 +123,7 @@ pub struct ControlPlaneEndpoint {
     ]))]
     pub host: String,
     /// A TCP port.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "schema::is_default")]
     #[schemars(range(min = 1, max = 65535))]
     #[schemars(extend("x-kubernetes-validations" = [
         schema::rule("self == oldSelf", "spec.controlPlaneEndpoint.port is immutable once set"),
@@ -133,18 +135,6 @@ impl fmt::Display for ControlPlaneEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         host_port::write(f, &self.host, self.port)
     }
-}
-
-/// A part of the simulated world that fails independently.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct FailureDomain {
-    pub name: String,
-    /// Whether control plane machines may be placed there; Cluster API takes absence for no.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub control_plane: Option<bool>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub attributes: BTreeMap<String, String>,
 }
 
 /// The observed state of a simulated cluster.
@@ -189,5 +179,49 @@ impl InMemoryCluster {
             .as_ref()?
             .control_plane_address_from_pool
             .as_ref()
+    }
+
+    /// When the cluster was created for the first time, if the object records it.
+    #[must_use]
+    pub fn first_created(&self) -> Option<jiff::Timestamp> {
+        let origin = self
+            .spec
+            .origin
+            .as_ref()
+            .filter(|origin| Some(&origin.cluster) == self.metadata.name.as_ref());
+        origin.map(|origin| origin.created.0)
+    }
+
+    /// Records when the cluster was created for the first time.
+    pub fn set_first_created(&mut self, at: jiff::Timestamp) {
+        let cluster = self.metadata.name.clone().unwrap_or_default();
+        self.spec.origin = Some(ClusterCreationRecord {
+            cluster,
+            created: Time(at),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_remembers_when_it_was_created_first_and_a_copy_does_not() {
+        let mut cluster = InMemoryCluster::default();
+        cluster.metadata.name = Some("c".into());
+        assert_eq!(cluster.first_created(), None);
+        let created = "2026-01-02T03:04:05Z".parse().expect("a time");
+        cluster.set_first_created(created);
+        assert_eq!(cluster.first_created(), Some(created));
+        assert_eq!(
+            cluster.spec.origin,
+            Some(ClusterCreationRecord {
+                cluster: "c".into(),
+                created: Time(created)
+            })
+        );
+        cluster.metadata.name = Some("copy".into());
+        assert_eq!(cluster.first_created(), None);
     }
 }

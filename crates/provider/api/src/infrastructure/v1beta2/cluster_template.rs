@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InMemoryClusterSpec, TemplateMetadata};
+use super::{cluster::InMemoryClusterSpec, template_metadata::TemplateMetadata};
 
 /// The template of clusters of a ClusterClass.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InMemoryCluster, MachineAddress, kubeadm::Kubeadm, update::Software};
-use crate::schema;
+use super::{kubeadm::Kubeadm, update::Software};
+use crate::{core::machine_address::MachineAddress, schema};
 
 /// How a cluster was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -124,51 +124,5 @@ impl CreationRecord {
             seed_key: None,
             reached: BTreeMap::new(),
         }
-    }
-}
-
-impl InMemoryCluster {
-    /// When the cluster was created for the first time, if the object records it.
-    #[must_use]
-    pub fn first_created(&self) -> Option<jiff::Timestamp> {
-        let origin = self
-            .spec
-            .origin
-            .as_ref()
-            .filter(|origin| Some(&origin.cluster) == self.metadata.name.as_ref());
-        origin.map(|origin| origin.created.0)
-    }
-
-    /// Records when the cluster was created for the first time.
-    pub fn set_first_created(&mut self, at: jiff::Timestamp) {
-        let cluster = self.metadata.name.clone().unwrap_or_default();
-        self.spec.origin = Some(ClusterCreationRecord {
-            cluster,
-            created: Time(at),
-        });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cluster_remembers_when_it_was_created_first_and_a_copy_does_not() {
-        let mut cluster = InMemoryCluster::default();
-        cluster.metadata.name = Some("c".into());
-        assert_eq!(cluster.first_created(), None);
-        let created = "2026-01-02T03:04:05Z".parse().expect("a time");
-        cluster.set_first_created(created);
-        assert_eq!(cluster.first_created(), Some(created));
-        assert_eq!(
-            cluster.spec.origin,
-            Some(ClusterCreationRecord {
-                cluster: "c".into(),
-                created: Time(created)
-            })
-        );
-        cluster.metadata.name = Some("copy".into());
-        assert_eq!(cluster.first_created(), None);
     }
 }

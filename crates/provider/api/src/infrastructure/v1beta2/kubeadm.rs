@@ -1,12 +1,11 @@
 //! What the kubeadm configuration of a machine said when the machine booted. Its Secret may be gone since: Cluster API deletes
-//! it with the bootstrap configuration. So the part that others see is in the origin ([`super::origin`]).
+//! it with the bootstrap configuration. So the part that others see is in the origin ([`super::creation_record`]).
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::is_default;
 use crate::schema;
 
 /// What the kubeadm configuration of a machine said.
@@ -66,9 +65,9 @@ pub struct KubeadmCluster {
     #[schemars(schema_with = "schema::etcd_endpoints")]
     pub external_etcd: Vec<String>,
     /// Whether kubeadm did not install kube-proxy.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "schema::is_default")]
     pub skips_proxy: bool,
     /// Whether kubeadm did not install CoreDNS.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "schema::is_default")]
     pub skips_dns: bool,
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::is_default;
+use crate::schema;
 
 /// The most backends in a status. Each takes at most 253 + 256 + 32 + 512 bytes and the names of its fields: 71 KiB for all.
 pub const BACKENDS_MAX: usize = 64;
@@ -20,7 +20,7 @@ pub struct LoadBalancerStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub backends: Vec<Backend>,
     /// How many more machines are registered with it.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "schema::is_default")]
     #[schemars(range(min = 0))]
     pub other_backends: i64,
 }

@@ -7,9 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Initialization, MachineNetwork, MachineNetworkStatus, PoolReference, instance::InstanceRecord, is_default,
+    creation_record::CreationRecord,
+    deletion::Deletion,
+    initialization::Initialization,
+    instance::InstanceRecord,
+    network::{MachineNetwork, MachineNetworkStatus, PoolReference},
+    pool_machine::annotation,
+    termination::{TERMINATE_ANNOTATION, Termination},
+    update::Update,
 };
-use crate::schema;
+use crate::{core::machine_address::MachineAddress, schema};
 
 /// The desired state of a simulated machine.
 ///
@@ -138,7 +145,7 @@ pub struct Behaviour {
 #[serde(default, rename_all = "camelCase")]
 pub struct Component {
     /// How it starts.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "schema::is_default")]
     pub provisioning: Provisioning,
 }
 
@@ -188,16 +195,6 @@ pub struct InMemoryMachineStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// An address of a machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct MachineAddress {
-    /// `Hostname`, `ExternalIP`, `InternalIP`, `ExternalDNS` or `InternalDNS`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub address: String,
-}
-
 impl InMemoryMachine {
     /// Whether the first provisioning is done.
     #[must_use]
@@ -217,5 +214,102 @@ impl InMemoryMachine {
             .as_ref()
             .map(|network| network.addresses_from_pools.as_slice())
             .unwrap_or_default()
+    }
+
+    /// Whether a user requests the termination of the instance.
+    #[must_use]
+    pub fn is_to_terminate(&self) -> bool {
+        annotation(&self.metadata, TERMINATE_ANNOTATION).is_some()
+    }
+
+    /// The record of the machine's instance; none before there was an instance.
+    #[must_use]
+    pub fn instance(&self) -> Option<InstanceRecord> {
+        self.recorded().cloned()
+    }
+
+    fn recorded(&self) -> Option<&InstanceRecord> {
+        let known = self.spec.instance.as_deref();
+        known.filter(|known| Some(&known.machine) == self.metadata.name.as_ref())
+    }
+
+    /// The origin of the instance, if the object records it.
+    #[must_use]
+    pub fn origin(&self) -> Option<CreationRecord> {
+        self.recorded()?.origin.clone()
+    }
+
+    /// Whether the object records the origin of the instance.
+    #[must_use]
+    pub fn has_origin(&self) -> bool {
+        self.recorded().is_some_and(|known| known.origin.is_some())
+    }
+
+    /// The last update in place that was requested for the machine.
+    #[must_use]
+    pub fn update(&self) -> Option<Update> {
+        self.recorded()?.update.clone()
+    }
+
+    /// The termination of the instance, if there was one.
+    #[must_use]
+    pub fn termination(&self) -> Option<Termination> {
+        self.recorded()?.termination.clone()
+    }
+
+    /// Whether the instance is gone for good.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.recorded()
+            .and_then(|known| known.deletion.as_ref()?.ended.clone())
+            .is_some()
+    }
+
+    /// Whether the instance was deregistered from the load balancer because it is to be deleted.
+    #[must_use]
+    pub fn is_deregistered(&self) -> bool {
+        self.recorded().is_some_and(|known| known.deregistered.is_some())
+    }
+
+    /// The deletion of the instance, if it has begun and takes time.
+    #[must_use]
+    pub fn deletion(&self) -> Option<Deletion> {
+        self.recorded()?.deletion.clone()
+    }
+
+    /// The mutable record of the machine's instance. It begins empty where there is none, or only a copy of another machine's.
+    pub fn instance_mut(&mut self) -> &mut InstanceRecord {
+        let machine = self.metadata.name.clone().unwrap_or_default();
+        let known = self.instance().unwrap_or_else(|| InstanceRecord {
+            machine,
+            ..InstanceRecord::default()
+        });
+        self.spec.instance.insert(Box::new(known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_copied_from_another_machine_does_not_count() {
+        let mut object = InMemoryMachine::default();
+        object.metadata.name = Some("m".into());
+        assert_eq!(object.instance(), None);
+        let time = MicroTime("2026-01-02T03:04:05.678Z".parse().expect("a time"));
+        object.instance_mut().termination = Some(Termination { time });
+        let record = object.instance().expect("it is kept");
+        assert_eq!(
+            (record.machine.as_str(), &record.termination),
+            ("m", &object.termination())
+        );
+        object.metadata.name = Some("copy".into());
+        assert_eq!((object.instance(), object.termination()), (None, None));
+        let fresh = InstanceRecord {
+            machine: "copy".into(),
+            ..InstanceRecord::default()
+        };
+        assert_eq!(*object.instance_mut(), fresh);
     }
 }

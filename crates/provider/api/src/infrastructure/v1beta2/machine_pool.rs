@@ -8,7 +8,12 @@ use nephele_model::Market;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Behaviour, InMemoryMachineSpec, Initialization, MachineNetwork, NodeInfo};
+use super::{
+    initialization::Initialization,
+    machine::{Behaviour, InMemoryMachineSpec},
+    machine_template::NodeInfo,
+    network::MachineNetwork,
+};
 use crate::schema;
 
 /// The desired state of a simulated group of machines. The MachinePool sets how many there are.

@@ -7,7 +7,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InMemoryMachinePoolSpec, NodeInfo, TemplateMetadata};
+use super::{
+    machine_pool::InMemoryMachinePoolSpec, machine_template::NodeInfo, template_metadata::TemplateMetadata,
+};
 use crate::schema;
 
 /// The template of machine pools of a ClusterClass.

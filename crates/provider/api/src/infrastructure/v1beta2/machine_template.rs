@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InMemoryMachineSpec, TemplateMetadata};
+use super::{machine::InMemoryMachineSpec, template_metadata::TemplateMetadata};
 use crate::schema;
 
 /// The template of machines.

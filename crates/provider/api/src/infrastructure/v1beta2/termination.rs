@@ -5,7 +5,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InMemoryMachine, pool_machine::annotation};
 use crate::schema;
 
 /// On an `InMemoryMachine`, with any value: requests the termination of its instance. It has no effect before there is
@@ -20,12 +19,4 @@ pub struct Termination {
     /// The time of the termination.
     #[schemars(schema_with = "schema::instant")]
     pub time: MicroTime,
-}
-
-impl InMemoryMachine {
-    /// Whether a user requests the termination of the instance.
-    #[must_use]
-    pub fn is_to_terminate(&self) -> bool {
-        annotation(&self.metadata, TERMINATE_ANNOTATION).is_some()
-    }
 }

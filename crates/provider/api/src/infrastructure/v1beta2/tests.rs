@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use nephele_model::{Fraction, GoDuration};
 use serde_json::json;
 

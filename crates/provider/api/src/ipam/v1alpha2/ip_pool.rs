@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PoolStatus;
+use super::status::PoolStatus;
 use crate::ipam::global::global_kind;
 
 /// The desired state of an address pool, global or namespaced.

@@ -1,11 +1,11 @@
 //! `InClusterPrefixPool` and `GlobalInClusterPrefixPool`.
 
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::PoolStatus;
-use crate::ipam::{global::global_kind, schema};
+use super::status::PoolStatus;
+use crate::{ipam::global::global_kind, schema};
 
 /// The length of the prefixes that a pool hands out unless it says otherwise.
 pub const ALLOCATION_PREFIX_LENGTH_DEFAULT: i32 = 64;
@@ -53,7 +53,7 @@ pub struct InClusterPrefixPoolSpec {
     /// The IPv6 CIDR blocks to carve prefixes from.
     pub prefixes: Vec<String>,
     /// The length of each prefix that is handed out. It cannot be changed.
-    #[schemars(schema_with = "schema::allocation_prefix_length")]
+    #[schemars(schema_with = "allocation_prefix_length")]
     pub allocation_prefix_length: i32,
     /// The gateway that comes with every prefix. No address is reserved for it.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -61,6 +61,21 @@ pub struct InClusterPrefixPoolSpec {
     /// Addresses, ranges and CIDR blocks: no prefix that touches one of them is handed out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excluded_prefixes: Vec<String>,
+}
+
+/// The schema of a length that is set once, which a derive cannot express.
+fn allocation_prefix_length(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "The length of each prefix that is handed out. It cannot be changed.",
+        "type": "integer",
+        "format": "int32",
+        "minimum": 1,
+        "maximum": 128,
+        "default": ALLOCATION_PREFIX_LENGTH_DEFAULT,
+        "x-kubernetes-validations": [
+            schema::rule("self == oldSelf", "spec.allocationPrefixLength is immutable"),
+        ],
+    })
 }
 
 impl Default for InClusterPrefixPoolSpec {

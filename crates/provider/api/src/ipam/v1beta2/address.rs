@@ -3,7 +3,7 @@
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::NameReference;
+use super::name_reference::NameReference;
 use crate::core::ObjectReference;
 
 /// An address in use.

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::NameReference;
+use super::name_reference::NameReference;
 use crate::{core::ObjectReference, names::is_dns_subdomain};
 
 /// The spec of a claim.

@@ -5,18 +5,11 @@
 
 mod address;
 mod claim;
+mod name_reference;
 
 pub use address::{IPAddress, IPAddressSpec};
 pub use claim::{IPAddressClaim, IPAddressClaimSpec, IPAddressClaimStatus};
-use serde::{Deserialize, Serialize};
+pub use name_reference::NameReference;
 
 /// This version's name.
 pub const VERSION: &str = "v1beta2";
-
-/// A reference by name to an object of the same namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct NameReference {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-}
