@@ -46,7 +46,7 @@ fn add(fields: &mut Fields, path: &str, namespace: &str, value: &Value) {
             .entry(path.to_owned())
             .or_default()
             .entry(text)
-            .or_default() += 1
+            .or_default() += 1;
     };
     match value {
         Value::Object(map) if !map.is_empty() => {

@@ -567,7 +567,7 @@ impl Engine {
         // What is absent writes nothing, here and in `write_resource`.
         let leaked = self.leaked_by_name();
         if !leaked.is_empty() {
-            hash.list(leaked.into_iter(), write_leaked);
+            hash.list(leaked, write_leaked);
         }
         hash.finish()
     }

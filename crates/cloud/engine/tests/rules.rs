@@ -1509,7 +1509,7 @@ fn digest_tells_any_difference_of_state() {
                 spec.seed_key = Some(SeedKey {
                     owner_set: "a".into(),
                     ordinal: 0,
-                })
+                });
             },
             &[],
         ),
@@ -1523,7 +1523,7 @@ fn digest_tells_any_difference_of_state() {
                 spec.endpoint = Some(Endpoint {
                     host: "a".into(),
                     port: 6443,
-                })
+                });
             },
             &[],
         ),

@@ -96,9 +96,9 @@ impl Quiet {
         let manager = self.managers.remove(0);
         self.show_managers();
         if crashes {
-            manager.kill().await
+            manager.kill().await;
         } else {
-            manager.stop().await
+            manager.stop().await;
         }
     }
 

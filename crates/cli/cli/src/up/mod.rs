@@ -169,7 +169,7 @@ async fn serve_on(
     started: Instant,
     shutdown: &CancellationToken,
     closed: &CancellationToken,
-    mut cluster_api: Option<&mut ClusterApi>,
+    cluster_api: Option<&mut ClusterApi>,
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let kubeconfig = cluster_api.as_ref().map(|running| running.kubeconfig());
@@ -228,7 +228,7 @@ async fn serve_on(
     let outcome = tokio::select! {
         outcome = work => outcome,
         ended = tasks.ended() => Err(ended),
-        ended = ended(cluster_api.as_deref_mut()) => Err(ended),
+        ended = ended(cluster_api) => Err(ended),
         () = shutdown.cancelled() => Ok(()),
         () = closed.cancelled() => match is_reported.get() {
             true => Ok(()),

@@ -232,7 +232,7 @@ impl World {
                 self.observed.infrastructure_machines.push(InMemoryMachine {
                     metadata: meta(&name),
                     ..InMemoryMachine::default()
-                })
+                });
             }
             Action::CreateBootstrapData(name) => {
                 let data = Bootstrap {

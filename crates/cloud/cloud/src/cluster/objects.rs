@@ -169,7 +169,7 @@ impl Cluster {
     pub(super) fn count_nodes(&self) {
         let nodes = self.cluster_server.store.count(&GroupResource::new("", "nodes"));
         self.edit(&projection::addon_keys()[0], |object| {
-            projection::count_nodes(object, nodes)
+            projection::count_nodes(object, nodes);
         });
     }
 

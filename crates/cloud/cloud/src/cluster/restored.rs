@@ -396,7 +396,7 @@ mod tests {
         keys().iter().for_each(|key| delete(&cluster, key));
         for round in 0..600 {
             cluster.edit(&node_key("cp"), |node| {
-                node["metadata"]["labels"]["round"] = round.to_string().into()
+                node["metadata"]["labels"]["round"] = round.to_string().into();
             });
         }
         cluster.restore(&cluster.missed(1), 1);

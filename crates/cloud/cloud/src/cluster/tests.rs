@@ -45,7 +45,7 @@ impl Cluster {
 
     pub(crate) fn affect(&self, name: &str, fault: &str, visible_effect: VisibleEffect) {
         self.change(name, |instance| {
-            drop(instance.visible_effects.insert(fault.to_owned(), visible_effect))
+            drop(instance.visible_effects.insert(fault.to_owned(), visible_effect));
         });
     }
 

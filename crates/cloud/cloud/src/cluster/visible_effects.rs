@@ -103,7 +103,7 @@ impl Cluster {
             if let Some(other) = &machine.replaced_node {
                 let shown = machine.shown_by_replaced_node();
                 self.edit(&node_key(other), |node| {
-                    projection::show_visible_effects(node, &shown, now)
+                    projection::show_visible_effects(node, &shown, now);
                 });
             }
             let skew = projection::clock_skew(machine.visible_effects());

@@ -117,7 +117,7 @@ impl Engine {
         // If nothing is under way, the steps are lost.
         let left = if next.is_some() { steps - 1 } else { 0 };
         self.clouds.change(id, |cloud| {
-            cloud.clock = cloud.clock.map(|clock| Clock { steps: left, ..clock })
+            cloud.clock = cloud.clock.map(|clock| Clock { steps: left, ..clock });
         });
         let Some((ends, resource)) = next else { return };
         let Some(found) = self.resources.get_mut(&resource) else {

@@ -32,7 +32,7 @@ impl Engine {
         if id.kind == ResourceKind::Instance {
             let (cloud_spec, product, price, time) = self.priced(now, id, footprint);
             self.clouds.change(&cloud_spec, |cloud| {
-                cloud.billing.take(&id.cluster, product, price, time)
+                cloud.billing.take(&id.cluster, product, price, time);
             });
         }
     }

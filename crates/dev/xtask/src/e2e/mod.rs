@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             results
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .push(result)
+                .push(result);
         };
         let is_installed = thread::scope(|scope| {
             let apart = &apart;

@@ -71,7 +71,12 @@ const PURE: [(&str, &[&str]); 23] = [
     ("nephele-cloud", &["nephele-api", "kube"]),
     (
         "nephele-cluster-api",
-        &["nephele-cloud", "nephele-engine", "nephele-infra-controller", "nephele-manager"],
+        &[
+            "nephele-cloud",
+            "nephele-engine",
+            "nephele-infra-controller",
+            "nephele-manager",
+        ],
     ),
     // They see the providers through objects only.
     (

@@ -139,9 +139,9 @@ fn operation_id(prefix: &str, id: &HookId) -> String {
     let mut text = String::new();
     for part in parts.chain([&*id.version]) {
         if text.is_empty() {
-            text.push_str(part)
+            text.push_str(part);
         } else {
-            text.push_str(&capital(part))
+            text.push_str(&capital(part));
         }
     }
     text + &id.hook

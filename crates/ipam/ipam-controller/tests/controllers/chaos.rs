@@ -283,9 +283,9 @@ async fn scenario(seed: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 started += 1;
                 let last = std::mem::replace(&mut processes[which], next);
                 if matches!(step, Step::Kill(_)) {
-                    last.kill().await
+                    last.kill().await;
                 } else {
-                    last.stop().await
+                    last.stop().await;
                 }
             }
             Step::Wait(time) => sleep(Duration::from_millis(time)).await,

@@ -247,7 +247,7 @@ fn finalizer_holds_a_deleted_object_and_no_new_one_is_taken() {
     ));
     store
         .modify(NOW, &map("a"), |value| {
-            value["metadata"]["finalizers"] = json!([])
+            value["metadata"]["finalizers"] = json!([]);
         })
         .unwrap();
     assert!(store.get(&map("a")).is_none());
@@ -302,7 +302,7 @@ fn foreground_deletion_waits_for_blocking_dependents() {
     assert!(!store.get(&map("loose")).unwrap().deleting);
     store
         .modify(NOW, &map("child"), |value| {
-            value["metadata"]["finalizers"] = json!([])
+            value["metadata"]["finalizers"] = json!([]);
         })
         .unwrap();
     assert_eq!(names(&store), Vec::<String>::new());
@@ -322,7 +322,7 @@ fn dependent_that_blocks_no_longer_lets_its_owner_go() {
     ));
     store
         .modify(NOW, &map("moved"), |value| {
-            value["metadata"]["ownerReferences"] = json!([])
+            value["metadata"]["ownerReferences"] = json!([]);
         })
         .unwrap();
     assert!(store.get(&map("a")).is_some());
@@ -387,7 +387,7 @@ fn pods_are_found_by_the_node_that_they_are_bound_to() {
         .unwrap();
     store
         .modify(NOW, &pod("c"), |pod| {
-            pod["metadata"]["labels"] = json!({"x": "y"})
+            pod["metadata"]["labels"] = json!({"x": "y"});
         })
         .unwrap();
     store.delete(NOW, &pod("a"), &DeleteOptions::default()).unwrap();
@@ -406,7 +406,7 @@ fn circle_of_owners_is_collected_in_the_foreground_too() {
     let b = owned(&store, "b", &[&a]);
     store
         .modify(NOW, &map("a"), |value| {
-            value["metadata"]["ownerReferences"] = json!([owner(&b, true)])
+            value["metadata"]["ownerReferences"] = json!([owner(&b, true)]);
         })
         .unwrap();
     delete(&store, &map("a"), Propagation::Foreground);
@@ -539,7 +539,7 @@ fn large_objects_shorten_the_log() {
     for index in 0..2 {
         store
             .modify(NOW, &map("a"), |value| {
-                value["data"]["n"] = index.to_string().into()
+                value["data"]["n"] = index.to_string().into();
             })
             .unwrap();
     }
@@ -643,7 +643,7 @@ fn run(store: &Store, step: &Step) {
         }
         Step::Label { name, label } => {
             let _ = store.modify(NOW, &key(name), |value| {
-                value["metadata"]["labels"] = labels(label)
+                value["metadata"]["labels"] = labels(label);
             });
         }
         Step::Release { name } => {

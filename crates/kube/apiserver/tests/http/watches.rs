@@ -245,7 +245,7 @@ fn run(server: &ApiServer, step: &Step) {
         Step::Put { name, label } => {
             let labels = json!({"l": label.to_string()});
             let changed = server.store().modify(now(), &key(name), |value| {
-                value["metadata"]["labels"] = labels.clone()
+                value["metadata"]["labels"] = labels.clone();
             });
             if changed.is_err() {
                 let value = json!({"metadata": {"labels": labels}});

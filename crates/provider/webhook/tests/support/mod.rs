@@ -127,7 +127,7 @@ impl SlowCaller {
         let (sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
         let mut tasks = vec![tokio::spawn(async move {
-            connection.await.expect("it is never ended")
+            connection.await.expect("it is never ended");
         })];
         for _ in 0..calls {
             let begun = stream::once(async { Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"{"))) });

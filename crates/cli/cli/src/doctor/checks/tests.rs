@@ -206,7 +206,7 @@ fn an_object_that_waits_is_a_finding_with_the_mend_of_its_message() {
                 kind,
                 name,
                 message: message.to_owned(),
-            }]
+            }];
         })
     };
     for (message, mend) in [
