@@ -13,9 +13,7 @@ const USUAL_FOLDER: &str = "/usr/local/kubebuilder/bin";
 /// The programs of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
-    /// kube-apiserver.
     pub api_server: PathBuf,
-    /// etcd.
     pub etcd: PathBuf,
     /// kube-controller-manager, if it lies beside kube-apiserver. envtest has none; without it, no garbage is collected.
     pub controller_manager: Option<PathBuf>,
@@ -24,9 +22,7 @@ pub struct Binaries {
 /// The programs that a user named.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// kube-apiserver.
     pub api_server: Option<PathBuf>,
-    /// etcd.
     pub etcd: Option<PathBuf>,
 }
 

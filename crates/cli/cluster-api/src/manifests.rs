@@ -20,9 +20,8 @@ const CERTIFICATES: &str = "cert-manager.io/";
 /// What files of providers hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Components {
-    /// What the API server gets.
     pub(crate) objects: Vec<Value>,
-    /// What becomes processes.
+    /// Each of them becomes a process.
     pub(crate) deployments: Vec<Value>,
 }
 

@@ -44,13 +44,12 @@ const LOOK_MAX: Duration = Duration::from_secs(2);
 pub struct Wanted {
     /// The folder for data, certificates, kubeconfigs and logs.
     pub folder: PathBuf,
-    /// How processes are started.
+    /// It starts every process, so that none outlives this one.
     pub launcher: Launcher,
     /// What the files of providers hold.
     pub components: Components,
     /// The program of each provider, by clusterctl's name of it, such as `bootstrap-kubeadm`.
     pub programs: BTreeMap<String, PathBuf>,
-    /// The API server.
     pub api_server: ApiServer,
 }
 
@@ -61,7 +60,7 @@ pub enum ApiServer {
     Started(Binaries),
     /// One that runs on this machine, by its kubeconfig and with a client for it.
     Running {
-        /// What the managers get.
+        /// The managers read it, and it may ask for no input.
         kubeconfig: PathBuf,
         /// A client with its credentials.
         client: Client,

@@ -571,7 +571,7 @@ mod tests {
             let with = WITH.iter().filter(|(of, _)| *of == id);
             let with: Vec<_> = with.map(|(_, other)| (*other).to_owned()).collect();
             assert_ne!(
-                config(&[&with[..], &[given.clone()]].concat()),
+                config(&[&with[..], std::slice::from_ref(&given)].concat()),
                 config(&with),
                 "{given}"
             );
