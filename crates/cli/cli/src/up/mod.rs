@@ -54,7 +54,8 @@ const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info
 pub(crate) const AFTER_HELP: &str = "\
 Without --attach, an embedded management API and a stand-in for Cluster API run in this process, too. The stand-in \
 plays every Cluster with spec.topology, and reads the variables of the ClusterClass in-memory. Each workload cluster \
-that is up has a file NAMESPACE-NAME.kubeconfig in the folder.";
+that is up has a file NAMESPACE-NAME.kubeconfig in the folder. With --cluster-api, Cluster API's managers, etcd and \
+kube-apiserver run beside this process, and end with it.";
 
 /// The flags of `nephele up`.
 #[derive(Debug, Args)]
@@ -71,8 +72,6 @@ pub(crate) struct UpArgs {
     /// With --attach: play Cluster API there, too. For an API server without Cluster API's controllers.
     #[arg(long, requires = "attach", conflicts_with = "cluster_api")]
     stand_in: bool,
-    #[command(flatten)]
-    cluster_api: ClusterApiArgs,
     /// Where to write kubeconfigs, log and journal [default: a new folder, removed at the end]
     #[arg(long, value_name = "DIRECTORY")]
     folder: Option<PathBuf>,
@@ -82,6 +81,8 @@ pub(crate) struct UpArgs {
     /// How long to wait until all Clusters of the files are available.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
+    #[command(flatten)]
+    cluster_api: ClusterApiArgs,
 }
 
 impl UpArgs {
