@@ -19,13 +19,13 @@ const PROCESSES: [&str; 5] = [
 #[tokio::test]
 async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> anyhow::Result<()> {
     let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
-    let repository = env::var("CLUSTERCTL_CONFIG").context("run cargo xtask e2e")?;
-    let repository = Path::new(&repository)
-        .parent()
-        .context("a file lies in a folder")?;
-    let shell = Shell::new("cluster-api")?.with("REPOSITORY", repository);
+    let shell = Shell::new("cluster-api")?;
+    // `cargo xtask cluster` lays out the programs and clusterctl's repository side by side.
     let programs = shell.run("dirname \"$(command -v kube-apiserver)\"").await?;
-    let shell = shell.with("KUBEBUILDER_ASSETS", programs.trim());
+    let repository = Path::new(programs.trim()).with_file_name("repository");
+    let shell = shell
+        .with("KUBEBUILDER_ASSETS", programs.trim())
+        .with("REPOSITORY", repository);
     let mut objects = templates::class()?;
     objects.push(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
