@@ -11,7 +11,7 @@ use tokio::process::Command;
 use crate::{
     binaries::Binaries,
     launch::{Launcher, Process},
-    ports,
+    ports::free_ports,
 };
 
 /// Longer than any run.
@@ -39,7 +39,7 @@ impl ControlPlane {
         launcher: &Launcher,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
-        let [etcd_port, api_port] = ports::free()?;
+        let [etcd_port, api_port] = free_ports()?;
         let authority = authority("nephele-up", now)?;
         let mut control_plane = Self {
             folder: folder.to_owned(),

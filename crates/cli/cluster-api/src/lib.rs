@@ -23,4 +23,5 @@ mod serving;
 pub use binaries::{Binaries, Given, find};
 pub use launch::{Launcher, Process, become_program};
 pub use manifests::{Components, read};
+pub use ports::free_ports;
 pub use run::{ApiServer, ClusterApi, Managed, Wanted, start};

@@ -1,20 +1,88 @@
-//! Free ports of the loopback interface.
+//! Free ports of this machine.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, TcpListener},
+    ops::RangeInclusive,
+    sync::atomic::{AtomicU16, Ordering},
+};
 
-use anyhow::Context as _;
+use anyhow::bail;
 
-/// Ports that were free a moment ago, each another one. A process that takes one until then ends the start with a message.
-pub(crate) fn free<const COUNT: usize>() -> anyhow::Result<[u16; COUNT]> {
-    let mut listeners = Vec::with_capacity(COUNT);
+/// Below the ports that systems give to outgoing connections (32768 and higher on Linux, 49152 on macOS): one of those may be
+/// taken by a connection between the choice and the start of the process. And below the usual ports of workload clusters.
+const RANGE: RangeInclusive<u16> = 10_500..=19_999;
+/// How far the first choices of two processes with consecutive ids are apart: more than a run needs.
+const STRIDE: u32 = 61;
+
+/// Ports on which nothing listens, each another one, also over several calls. Processes of the same moment begin to look at
+/// different places, so that tests can run in parallel.
+///
+/// # Errors
+/// When all ports are taken.
+pub fn free_ports<const COUNT: usize>() -> anyhow::Result<[u16; COUNT]> {
+    static TRIED: AtomicU16 = AtomicU16::new(0);
     let mut ports = [0; COUNT];
     for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to find a free port")?;
-        *port = listener
-            .local_addr()
-            .context("failed to find a free port")?
-            .port();
-        listeners.push(listener);
+        let mut candidates =
+            RANGE.map(|_| candidate(std::process::id(), TRIED.fetch_add(1, Ordering::Relaxed)));
+        let Some(found) = candidates.find(|port| is_free(*port)) else {
+            bail!(
+                "no port from {} to {} is free on this machine",
+                RANGE.start(),
+                RANGE.end()
+            );
+        };
+        *port = found;
     }
     Ok(ports)
+}
+
+/// The port that a process tries as its nth.
+fn candidate(process: u32, nth: u16) -> u16 {
+    let count = u32::from(RANGE.end() - RANGE.start()) + 1;
+    let place = (process.wrapping_mul(STRIDE).wrapping_add(u32::from(nth))) % count;
+    RANGE.start() + u16::try_from(place).expect("it is less than the number of ports")
+}
+
+/// Whether a process could listen on a port, on all addresses.
+fn is_free(port: u16) -> bool {
+    let unspecified_v6 = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
+    // Without IPv6, only the other one says something.
+    let has_no_v6 = |error: &std::io::Error| error.kind() != std::io::ErrorKind::AddrInUse;
+    let is_free = match &unspecified_v6 {
+        Ok(_) => true,
+        Err(error) => has_no_v6(error),
+    };
+    drop(unspecified_v6);
+    is_free
+        && [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST]
+            .iter()
+            .all(|address| TcpListener::bind((*address, port)).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_not_given() {
+        let [first, second] = free_ports().expect("free ports");
+        assert_ne!(first, second);
+        assert!(RANGE.contains(&first) && RANGE.contains(&second));
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).expect("it is free");
+        assert!(!is_free(first));
+        drop(taken);
+        assert!(is_free(first));
+    }
+
+    #[test]
+    fn processes_of_the_same_moment_try_different_ports() {
+        let tries = |process: u32| (0..STRIDE as u16).map(move |nth| candidate(process, nth));
+        let ports: std::collections::BTreeSet<_> = (1_000..1_010).flat_map(tries).collect();
+        assert_eq!(ports.len(), 10 * STRIDE as usize);
+        assert_eq!(
+            candidate(0, u16::MAX),
+            10_500 + u16::try_from(65_535 % 9_500).expect("small")
+        );
+    }
 }

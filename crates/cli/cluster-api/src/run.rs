@@ -29,7 +29,7 @@ use crate::{
     launch::{Launcher, Process},
     manager::{Manager, Ports},
     manifests::Components,
-    ports,
+    ports::free_ports,
     serving::Webhooks,
 };
 
@@ -228,7 +228,7 @@ fn plan(
             bail!("{} is not a file (--run {}=…)", program.display(), manager.label);
         }
         planned.push(Planned {
-            ports: ports::free::<3>()?.into(),
+            ports: free_ports::<3>()?.into(),
             folder: folder.join(&manager.label),
             program,
             manager,

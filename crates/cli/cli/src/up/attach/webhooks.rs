@@ -1,9 +1,6 @@
 //! The webhooks of this process, for an API server on the same machine: it calls them by URL, on the loopback interface.
 
-use std::{
-    net::{SocketAddr, TcpListener},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +11,7 @@ use kube::{
     Api,
     api::{DeleteParams, DynamicObject, PostParams},
 };
+use nephele_cluster_api::free_ports;
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -50,8 +48,8 @@ impl LocalWebhooks {
     pub(super) fn prepare(folder: &Folder, now: Timestamp) -> anyhow::Result<Self> {
         // The manager listens on the port a moment later. Another process that takes it until then is an error at the
         // start, with a message.
-        let listener = TcpListener::bind((loopback(), 0)).context("failed to find a free port")?;
-        let address = listener.local_addr().context("failed to find a free port")?;
+        let [port] = free_ports()?;
+        let address = SocketAddr::from((loopback(), port));
         let not_before = now - SignedDuration::from_mins(5);
         let not_after = now + VALID_FOR;
         let authority =
