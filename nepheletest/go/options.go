@@ -21,6 +21,7 @@ type settings struct {
 	objects   []any
 	attach    *rest.Config
 	standIn   bool
+	providers []provider
 	folder    string
 	timeLimit time.Duration
 }
@@ -49,6 +50,15 @@ func Attach(config *rest.Config) Option {
 func StandIn() Option {
 	return func(s *settings) { s.standIn = true }
 }
+
+// Provider runs the manager of a provider of Cluster API beside Nephele, in place of the stand-in: components is the file
+// that clusterctl would install, and name what it calls the provider, such as bootstrap-kubeadm. Use it for Cluster API's
+// own three providers, and for your own. The API server and etcd are those of envtest, unless [Attach] names one.
+func Provider(components, name, program string) Option {
+	return func(s *settings) { s.providers = append(s.providers, provider{components, name, program}) }
+}
+
+type provider struct{ components, name, program string }
 
 // Folder keeps kubeconfigs, log and journal in a folder that stays after the test. The default is a new folder that is
 // removed.

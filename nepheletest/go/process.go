@@ -16,6 +16,8 @@ const (
 	// startMargin is what a start may take beyond the time limit for Clusters: an attached API server may take 15 s
 	// until it serves our definitions.
 	startMargin = 30 * time.Second
+	// providersMargin is what the managers of providers, and an API server for them, may take on top of that.
+	providersMargin = 150 * time.Second
 	// stopMax is how long nephele may take to end. It gives its own tasks 10 s.
 	stopMax = 20 * time.Second
 )
@@ -73,7 +75,11 @@ func launch(ctx context.Context, s *settings) (*process, *report, error) {
 		p.status = command.Wait()
 		close(p.exited)
 	}()
-	up, err := p.awaitReport(ctx, stdout, s.timeLimit+startMargin)
+	limit := s.timeLimit + startMargin
+	if len(s.providers) > 0 {
+		limit += providersMargin
+	}
+	up, err := p.awaitReport(ctx, stdout, limit)
 	if err != nil {
 		p.end()
 		return nil, nil, err
@@ -127,6 +133,12 @@ func argumentsOf(s *settings, files *unnamedFiles) ([]string, error) {
 	}
 	if s.standIn {
 		arguments = append(arguments, "--stand-in")
+	}
+	if len(s.providers) > 0 {
+		arguments = append(arguments, "--cluster-api")
+	}
+	for _, p := range s.providers {
+		arguments = append(arguments, "--provider", p.components, "--run", p.name+"="+p.program)
 	}
 	if s.folder != "" {
 		arguments = append(arguments, "--folder", s.folder)

@@ -14,6 +14,7 @@ func TestCommandHasAFlagForEachOption(t *testing.T) {
 	for _, option := range []Option{
 		Files("a.yaml", "b.yaml"), Objects(map[string]any{"kind": "A"}, map[string]any{"kind": "B"}),
 		Attach(&rest.Config{Host: "https://a"}), StandIn(), Folder("folder"), TimeLimit(2 * time.Second),
+		Provider("core.yaml", "cluster-api", "core"), Provider("own.yaml", "own", "manager"),
 	} {
 		option(&s)
 	}
@@ -25,7 +26,9 @@ func TestCommandHasAFlagForEachOption(t *testing.T) {
 	}
 	expected := []string{
 		"up", "--json", "--time-limit", "2s", "--file", "a.yaml", "--file", "b.yaml",
-		"--file", "/dev/fd/3", "--attach", "/dev/fd/4", "--stand-in", "--folder", "folder",
+		"--file", "/dev/fd/3", "--attach", "/dev/fd/4", "--stand-in",
+		"--cluster-api", "--provider", "core.yaml", "--run", "cluster-api=core",
+		"--provider", "own.yaml", "--run", "own=manager", "--folder", "folder",
 	}
 	if !slices.Equal(arguments, expected) {
 		t.Errorf("the arguments are %q", arguments)

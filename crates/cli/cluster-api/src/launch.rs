@@ -137,6 +137,11 @@ impl Process {
         {
             return;
         }
+        self.kill().await;
+    }
+
+    /// Kills it.
+    pub async fn kill(&mut self) {
         // It has ended already, or it ends now.
         drop(self.child.kill().await);
     }

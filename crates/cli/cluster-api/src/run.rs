@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use futures::future::select_all;
+use futures::future::{join_all, select_all};
 use jiff::Timestamp;
 use kube::{
     Client, Config,
@@ -83,11 +83,12 @@ pub struct Managed {
 /// Cluster API on this machine. Everything ends when it is dropped; [`ClusterApi::stop`] ends it in order.
 pub struct ClusterApi {
     kubeconfig: PathBuf,
-    /// In the order in which they were started: what others depend on comes first.
     processes: Vec<Process>,
     metrics: BTreeMap<String, SocketAddr>,
     /// The webhooks on an API server that stays, which would refuse every write once nothing answers them.
     webhooks: Vec<Value>,
+    /// Whether the API server is one of the processes.
+    has_api_server: bool,
     client: Client,
 }
 
@@ -153,15 +154,13 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
         let address = (Ipv4Addr::LOCALHOST, planned.ports.diagnostics).into();
         (planned.manager.label.clone(), address)
     });
-    if started.is_some() {
-        objects.clear();
-    }
     objects.retain(install::is_webhook_configuration);
     Ok(ClusterApi {
         kubeconfig,
         metrics: metrics.collect(),
         processes,
         webhooks: objects,
+        has_api_server: started.is_some(),
         client,
     })
 }
@@ -196,15 +195,18 @@ impl ClusterApi {
         select_all(waiting).await.0
     }
 
-    /// Stops all processes, managers first, and removes their webhooks from an API server that stays.
+    /// Ends all processes. Where the API server goes with them, they are killed, because nothing of their data is kept. On one
+    /// that stays, the webhooks are removed, and the managers end in an orderly way.
     ///
     /// # Errors
     /// When a webhook cannot be removed. The processes are stopped all the same.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let removed = install::delete(&self.client, &self.webhooks).await;
-        for process in self.processes.iter_mut().rev() {
-            process.stop().await;
+        if self.has_api_server {
+            join_all(self.processes.iter_mut().map(Process::kill)).await;
+            return Ok(());
         }
+        let removed = install::delete(&self.client, &self.webhooks).await;
+        join_all(self.processes.iter_mut().map(Process::stop)).await;
         removed
     }
 }

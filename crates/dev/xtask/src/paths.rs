@@ -12,6 +12,9 @@ use crate::files;
 /// The Helm chart, within the repository.
 pub(crate) const CHART: &str = "charts/nephele";
 
+/// The library for tests in Rust, within the repository: the one package of the workspace beside `crates` and `e2e`.
+pub(crate) const LIBRARY: &str = "nepheletest/rust";
+
 /// The root of the checkout that cargo runs this program for, or else of the one it was built from. They differ when
 /// two checkouts share a target folder: cargo takes what the other one built.
 pub(crate) fn repository() -> &'static Path {

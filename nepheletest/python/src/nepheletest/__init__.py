@@ -12,6 +12,6 @@ also when the test is killed: its standard input is a pipe that the kernel close
 """
 
 from nepheletest._errors import NepheleError, WaitError
-from nepheletest._nephele import Cluster, Machine, Nephele, start
+from nepheletest._nephele import Cluster, Machine, Nephele, Provider, start
 
-__all__ = ["Cluster", "Machine", "Nephele", "NepheleError", "WaitError", "start"]
+__all__ = ["Cluster", "Machine", "Nephele", "NepheleError", "Provider", "WaitError", "start"]

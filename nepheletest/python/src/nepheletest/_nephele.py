@@ -35,6 +35,22 @@ _CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 _TERMINATE_ANNOTATION = "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance"
 
 
+# What the managers of providers, and an API server for them, may take beyond the time limit.
+_PROVIDERS_MARGIN_SECONDS = 150.0
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider of Cluster API, whose manager runs beside Nephele."""
+
+    components: StrPath
+    """The file that clusterctl would install."""
+    name: str
+    """What clusterctl calls it, such as bootstrap-kubeadm."""
+    program: StrPath
+    """The program of its manager."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """What the management API says about a machine of a cluster."""
@@ -198,6 +214,7 @@ def start(
     objects: Iterable[Mapping[str, Any]] = (),
     attach: StrPath | None = None,
     stand_in: bool = False,
+    providers: Iterable[Provider] = (),
     folder: StrPath | None = None,
     program: StrPath | None = None,
     time_limit: float = 60.0,
@@ -209,6 +226,8 @@ def start(
     attach: the kubeconfig of an API server that runs already, such as envtest's, to use in place of the embedded one.
     stand_in: with `attach`, play Cluster API there. The API server must have no controllers of Cluster API.
         Without `attach` the stand-in always plays.
+    providers: providers of Cluster API whose managers run beside Nephele, in place of the stand-in: Cluster API's own
+        three, and yours. The API server and etcd are those of envtest, unless `attach` names one.
     folder: where kubeconfigs, log and journal stay after the test. The default is a new folder that is removed.
     program: the path of nephele. The default is the environment variable NEPHELE, or else `nephele` on PATH.
     time_limit: the seconds that Clusters of files and objects may take until they are available.
@@ -222,12 +241,19 @@ def start(
         arguments += ["--attach", os.fspath(attach)]
     if stand_in:
         arguments.append("--stand-in")
+    margin = 0.0
+    for provider in providers:
+        # Their managers, and an API server for them, take time of their own.
+        margin = _PROVIDERS_MARGIN_SECONDS
+        arguments += ["--cluster-api"] if "--cluster-api" not in arguments else []
+        arguments += ["--provider", os.fspath(provider.components)]
+        arguments += ["--run", f"{provider.name}={os.fspath(provider.program)}"]
     if folder is not None:
         arguments += ["--folder", os.fspath(folder)]
     # JSON is YAML.
     manifest = "".join(f"---\n{json.dumps(dict(value))}\n" for value in objects)
     try:
-        process = Process(arguments, program=program, manifest=manifest.encode() or None, time_limit=time_limit)
+        process = Process(arguments, program=program, manifest=manifest.encode() or None, time_limit=time_limit, margin=margin)
     except NepheleError as error:
         raise NepheleError(f"failed to start nephele: {error}") from error.__cause__
     return Nephele(process)

@@ -42,6 +42,7 @@ class Process:
         program: str | os.PathLike[str] | None,
         manifest: bytes | None,
         time_limit: float,
+        margin: float = 0.0,
     ) -> None:
         path = find_program(program)
         command = [path, "up", "--json", "--time-limit", f"{time_limit:.3f}s", *arguments]
@@ -65,7 +66,7 @@ class Process:
         self._readers = [_in_background(self._read_report, stdout), _in_background(self._read_errors, stderr)]
         _running.add(self)
         try:
-            self.report = self._await_report(time_limit + _START_MARGIN_SECONDS)
+            self.report = self._await_report(time_limit + _START_MARGIN_SECONDS + margin)
         except BaseException:
             self._end()
             raise

@@ -65,7 +65,7 @@ const MAP_BYTES_MAX: usize = 15 * 1024;
 /// The front pages of the libraries; their examples are compiled as tests.
 const LIBRARIES: [&str; 2] = [
     "crates/extensions/runtime-sdk/src/lib.rs",
-    "crates/cli/nepheletest/src/lib.rs",
+    "nepheletest/rust/src/lib.rs",
 ];
 /// The default values of the chart, to which `--set` in commands refers.
 const VALUES: &str = "charts/nephele/values.yaml";

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::source::{CHART, is_go, parts};
+use crate::paths;
 
 /// The program of tests in Go.
 const GO: &str = "go";
@@ -86,9 +87,10 @@ fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
     if is_go(file) {
         return Some(vec![(GO.to_owned(), Vec::new())]);
     }
-    let (package, path) = match file.strip_prefix("crates/") {
-        Some(in_room) => in_room.split_once('/')?.1.split_once('/')?,
-        None => file.split_once('/')?,
+    let (package, path) = match (file.strip_prefix("crates/"), file.strip_prefix(paths::LIBRARY)) {
+        (Some(in_room), _) => in_room.split_once('/')?.1.split_once('/')?,
+        (None, Some(path)) => ("nepheletest", path.strip_prefix('/')?),
+        (None, None) => file.split_once('/')?,
     };
     let mut modules: Vec<_> = path.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
     let place = modules.remove(0);

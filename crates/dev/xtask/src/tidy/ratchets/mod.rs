@@ -119,7 +119,7 @@ impl Code {
                 };
                 code.places.push((Rule::Undocumented, place));
             }
-            let is_ours = krate.starts_with("crates/") || *krate == "e2e";
+            let is_ours = krate.starts_with("crates/") || ["e2e", paths::LIBRARY].contains(krate);
             if is_ours && places::is_root(path) {
                 let tree = Tree::of(path, read)?;
                 code.places.extend(tree.sources.iter().flat_map(places::find));
@@ -127,7 +127,12 @@ impl Code {
                 code.places
                     .extend(modules.map(|place| (Rule::Undocumented, place)));
                 let edges = tree.edges();
-                let name = krate.rsplit_once('/').map_or(*krate, |(_, name)| name);
+                let name = if *krate == paths::LIBRARY {
+                    "nepheletest"
+                } else {
+                    krate
+                };
+                let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
                 code.trees.push((name.to_owned(), tree, edges));
             }
         }

@@ -5,7 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use kube::config::Kubeconfig;
 use serde::Serialize;
 
-use crate::{nephele::Nephele, settings::Settings, start_error::StartError};
+use crate::{
+    nephele::Nephele,
+    settings::{Provider, Settings},
+    start_error::StartError,
+};
 
 /// What [`start`](Self::start) starts.
 #[derive(Default)]
@@ -48,6 +52,24 @@ impl Builder {
     /// [`attach`](Self::attach) the stand-in always plays.
     pub fn stand_in(mut self) -> Self {
         self.0.stand_in = true;
+        self
+    }
+
+    /// Runs the manager of a provider of Cluster API beside Nephele, in place of the stand-in: `components` is the file that
+    /// clusterctl would install, and `name` what it calls the provider, such as `bootstrap-kubeadm`. Call it for Cluster
+    /// API's own three providers, and for your own. The API server and etcd are those of envtest, unless
+    /// [`attach`](Self::attach) names one.
+    pub fn provider(
+        mut self,
+        components: impl Into<PathBuf>,
+        name: impl Into<String>,
+        program: impl Into<PathBuf>,
+    ) -> Self {
+        self.0.providers.push(Provider {
+            components: components.into(),
+            name: name.into(),
+            program: program.into(),
+        });
         self
     }
 

@@ -17,9 +17,20 @@ pub(crate) struct Settings {
     pub(crate) objects: Vec<serde_json::Result<String>>,
     pub(crate) attach: Option<Kubeconfig>,
     pub(crate) stand_in: bool,
+    pub(crate) providers: Vec<Provider>,
     pub(crate) folder: Option<PathBuf>,
     pub(crate) time_limit: Duration,
     pub(crate) wait_limit: Duration,
+}
+
+/// A provider of Cluster API, whose manager runs beside Nephele.
+pub(crate) struct Provider {
+    /// The file that clusterctl would install.
+    pub(crate) components: PathBuf,
+    /// What clusterctl calls it.
+    pub(crate) name: String,
+    /// The program of its manager.
+    pub(crate) program: PathBuf,
 }
 
 impl Default for Settings {
@@ -30,6 +41,7 @@ impl Default for Settings {
             objects: Vec::new(),
             attach: None,
             stand_in: false,
+            providers: Vec::new(),
             folder: None,
             time_limit: TIME_LIMIT,
             wait_limit: WAIT_LIMIT,

@@ -45,6 +45,7 @@ pub(crate) fn arguments(settings: Settings, unnamed: &mut UnnamedFiles) -> Resul
         objects,
         attach,
         stand_in,
+        providers,
         folder,
         time_limit,
         wait_limit: _,
@@ -71,6 +72,20 @@ pub(crate) fn arguments(settings: Settings, unnamed: &mut UnnamedFiles) -> Resul
     }
     if stand_in {
         arguments.push("--stand-in".into());
+    }
+    if !providers.is_empty() {
+        arguments.push("--cluster-api".into());
+    }
+    for provider in providers {
+        let mut run = OsString::from(provider.name);
+        run.push("=");
+        run.push(provider.program);
+        arguments.extend([
+            "--provider".into(),
+            provider.components.into(),
+            "--run".into(),
+            run,
+        ]);
     }
     if let Some(folder) = folder {
         arguments.extend(["--folder".into(), folder.into()]);
@@ -110,6 +125,8 @@ mod tests {
             .object(json!({"kind": "B"}))
             .attach(Kubeconfig::default())
             .stand_in()
+            .provider("core.yaml", "cluster-api", "core")
+            .provider("own.yaml", "own", "manager")
             .folder("folder")
             .time_limit(Duration::from_millis(2));
         let mut unnamed = UnnamedFiles::default();
@@ -134,6 +151,15 @@ mod tests {
             "--attach",
             kubeconfig,
             "--stand-in",
+            "--cluster-api",
+            "--provider",
+            "core.yaml",
+            "--run",
+            "cluster-api=core",
+            "--provider",
+            "own.yaml",
+            "--run",
+            "own=manager",
             "--folder",
             "folder",
         ];

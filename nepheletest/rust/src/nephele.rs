@@ -28,6 +28,9 @@ use crate::{
 /// definitions.
 const START_MARGIN: Duration = Duration::from_secs(30);
 
+/// What the managers of providers, and an API server for them, may take on top of that.
+const PROVIDERS_MARGIN: Duration = Duration::from_secs(150);
+
 /// A running `nephele up`: a management API, and the workload clusters that it describes. It ends with
 /// [`stop`](Self::stop), or soon after it is dropped.
 pub struct Nephele {
@@ -190,7 +193,12 @@ async fn launch(mut settings: Settings) -> Result<(Process, Report), StartError>
         path: program,
         origin,
     } = Program::find(settings.program.take());
-    let limit = settings.time_limit.saturating_add(START_MARGIN);
+    let margin = if settings.providers.is_empty() {
+        START_MARGIN
+    } else {
+        START_MARGIN + PROVIDERS_MARGIN
+    };
+    let limit = settings.time_limit.saturating_add(margin);
     // Until the program is up: then it has its own copies.
     let mut unnamed = UnnamedFiles::default();
     let mut command = Command::new(&program);
