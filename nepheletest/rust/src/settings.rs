@@ -25,11 +25,11 @@ pub(crate) struct Settings {
 
 /// A provider of Cluster API, whose manager runs beside Nephele.
 pub(crate) struct Provider {
-    /// The file that clusterctl would install.
+    /// The file that clusterctl would install, with its Deployment.
     pub(crate) components: PathBuf,
-    /// What clusterctl calls it.
+    /// What clusterctl calls it, such as `bootstrap-kubeadm`.
     pub(crate) name: String,
-    /// The program of its manager.
+    /// The program that its image would run.
     pub(crate) program: PathBuf,
 }
 
