@@ -1,7 +1,7 @@
 //! `nephele checkpoint`: clusters with everything in them go into a file, and return from it.
 
 mod restore;
-mod save;
+pub(crate) mod save;
 mod workloads;
 
 use std::process::ExitCode;

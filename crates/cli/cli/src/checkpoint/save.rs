@@ -65,7 +65,8 @@ pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-async fn all_namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
+/// The names of all namespaces.
+pub(crate) async fn all_namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
     let listed = Api::<Namespace>::all(client.clone())
         .list(&ListParams::default())
         .await;
@@ -74,7 +75,7 @@ async fn all_namespaces(client: &Client) -> anyhow::Result<Vec<String>> {
 }
 
 /// Writes a file that only its owner can read. A file of this name is there as a whole, before or after.
-fn write(checkpoint: &Checkpoint, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn write(checkpoint: &Checkpoint, path: &Path) -> anyhow::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let file = OpenOptions::new()

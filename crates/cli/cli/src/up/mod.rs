@@ -12,6 +12,7 @@ mod cluster_api;
 mod documents;
 mod lifeline;
 mod management_api;
+mod prepared;
 mod report;
 mod state;
 mod workloads;
@@ -36,6 +37,7 @@ use nephele_cluster_api::ClusterApi;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
+use prepared::PreparedArgs;
 use report::Report;
 use state::ClusterKey;
 use tokio::time::timeout;
@@ -81,6 +83,8 @@ pub(crate) struct UpArgs {
     /// How long to wait until all Clusters of the files are available.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
+    #[command(flatten)]
+    prepared: PreparedArgs,
     #[command(flatten)]
     cluster_api: ClusterApiArgs,
 }
@@ -207,7 +211,7 @@ async fn serve_on(
     };
     let routes = tasks.add_manager(client.clone(), settings)?;
     if let Some(embedded) = &management.embedded {
-        embedded.serve_cloud(routes);
+        embedded.serve_cloud(routes.clone());
     }
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
@@ -218,9 +222,11 @@ async fn serve_on(
         if let Some(webhooks) = &webhooks {
             webhooks.install(&kinds).await?;
         }
-        let wanted = apply::create_all(&client, documents).await?;
+        let mut wanted = args.prepared.restore(&client, &routes, args.time_limit).await?;
+        wanted.extend(apply::create_all(&client, documents).await?);
         let mut workloads = Workloads::new(&client, folder);
         bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
+        args.prepared.save(&client, &routes, Timestamp::now()).await?;
         let report = Report::new(folder, &management, workloads.written(&wanted)).with_processes(processes);
         report.print(args.json, started.elapsed())?;
         is_reported.set(true);
