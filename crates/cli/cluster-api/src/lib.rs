@@ -4,6 +4,7 @@
 //! ```text
 //!  components of providers ─▶ objects ──────────▶ kube-apiserver ─▶ etcd
 //!                          └▶ Deployments ─▶ processes ◀─ webhooks, by URL
+//!                                  └▶ images ─┘
 //! ```
 //!
 //! What the kubelet, cert-manager and Services do on a cluster is done here: each Deployment becomes a process, each
@@ -17,6 +18,7 @@ mod launch;
 mod manager;
 mod manifests;
 mod ports;
+mod pull;
 mod run;
 mod serving;
 
@@ -24,4 +26,5 @@ pub use binaries::{Binaries, Given, find};
 pub use launch::{Launcher, Process, become_program};
 pub use manifests::{Components, read};
 pub use ports::free_ports;
+pub use pull::{FILES_TO_BRING, PullError, Puller, RELEASES, Registry, Version};
 pub use run::{ApiServer, ClusterApi, Managed, Wanted, start};

@@ -55,6 +55,7 @@ pub(crate) struct Manager {
     pub(crate) label: String,
     namespace: String,
     deployment: String,
+    pub(crate) image: Option<String>,
     /// The labels of its pods, by which Services select it.
     labels: BTreeMap<String, String>,
     arguments: Vec<String>,
@@ -88,6 +89,7 @@ impl Manager {
                 .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
                 .collect(),
             arguments: arguments.filter_map(text).collect(),
+            image: text(&container["image"]),
             variables: variables.collect(),
             namespace,
             deployment: name,

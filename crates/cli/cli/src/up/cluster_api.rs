@@ -6,7 +6,10 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::Timestamp;
 use nephele_access::Environment;
-use nephele_cluster_api::{self as cluster_api, ApiServer, ClusterApi, Given, Launcher, Wanted};
+use nephele_cluster_api::{
+    self as cluster_api, ApiServer, ClusterApi, Components, FILES_TO_BRING, Given, Launcher, Puller,
+    RELEASES, Registry, Version, Wanted,
+};
 
 use crate::{access, embedded::Folder, hold};
 
@@ -16,9 +19,25 @@ const GATES_ON: [&str; 2] = ["CLUSTER_TOPOLOGY", "EXP_RUNTIME_SDK"];
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster API itself")]
 pub(super) struct ClusterApiArgs {
-    /// Run Cluster API's own managers, in place of the stand-in.
-    #[arg(long)]
-    pub(super) cluster_api: bool,
+    /// Run Cluster API's own managers, in place of the stand-in; with VERSION, download what is missing.
+    #[arg(long, value_name = "VERSION", require_equals = true, value_parser = Version::parse)]
+    pub(super) cluster_api: Option<Option<Version>>,
+    /// Where the images are [default: the registry in each Deployment]
+    #[arg(
+        long,
+        value_name = "HOST",
+        requires = "cluster_api",
+        value_parser = Registry::parse
+    )]
+    registry: Option<Registry>,
+    /// Where the releases are [default: those of Cluster API on GitHub]
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "cluster_api",
+        conflicts_with = "providers"
+    )]
+    components_url: Option<String>,
     /// With --cluster-api: a file of components, such as core-components.yaml of a release; repeatable.
     #[arg(long = "provider", value_name = "FILE", requires = "cluster_api")]
     providers: Vec<PathBuf>,
@@ -52,19 +71,7 @@ impl ClusterApiArgs {
         folder: &Folder,
         now: Timestamp,
     ) -> anyhow::Result<ClusterApi> {
-        if self.providers.is_empty() {
-            bail!(
-                "--cluster-api needs files: --provider core-components.yaml --provider bootstrap-components.yaml \
-                 --provider control-plane-components.yaml, which each release of Cluster API has, and the programs of \
-                 their images, /manager, as --run cluster-api=FILE --run bootstrap-kubeadm=FILE \
-                 --run control-plane-kubeadm=FILE"
-            );
-        }
-        let variable = |name: &str| {
-            let value = std::env::var(name).ok();
-            value.or_else(|| GATES_ON.contains(&name).then(|| "true".to_owned()))
-        };
-        let components = cluster_api::read(&self.providers, &variable)?;
+        let (components, programs) = self.managers(environment).await?;
         let api_server = match attach {
             Some(file) => {
                 let found =
@@ -94,10 +101,58 @@ impl ClusterApiArgs {
                 logs: folder.root().to_owned(),
             },
             components,
-            programs: self.programs()?,
+            programs,
             api_server,
         };
         cluster_api::start(wanted, now).await
+    }
+
+    /// What the files of components hold, and the programs of their providers.
+    async fn managers(
+        &self,
+        environment: &Environment,
+    ) -> anyhow::Result<(Components, BTreeMap<String, PathBuf>)> {
+        let given = self.programs()?;
+        let variable = |name: &str| {
+            let value = std::env::var(name).ok();
+            value.or_else(|| GATES_ON.contains(&name).then(|| "true".to_owned()))
+        };
+        let Some(mut puller) = self.puller(environment)? else {
+            return Ok((cluster_api::read(&self.providers, &variable)?, given));
+        };
+        let files = match self.providers.is_empty() {
+            true => {
+                let releases = self.components_url.as_deref().unwrap_or(RELEASES);
+                puller.components(releases).await?
+            }
+            false => self.providers.clone(),
+        };
+        let components = cluster_api::read(&files, &variable)?;
+        let programs = puller.programs(&components, given).await?;
+        Ok((components, programs))
+    }
+
+    /// It pulls what no flag names, if there is a version.
+    fn puller(&self, environment: &Environment) -> anyhow::Result<Option<Puller>> {
+        let Some(version) = self.cluster_api.clone().flatten() else {
+            if self.registry.is_some() || self.components_url.is_some() {
+                bail!("--registry and --components-url need a version, such as --cluster-api=v1.14.2");
+            }
+            if self.providers.is_empty() {
+                bail!(
+                    "--cluster-api needs a version, such as --cluster-api=v1.14.2, or files: {FILES_TO_BRING}"
+                );
+            }
+            return Ok(None);
+        };
+        let cache = cache(&|name| std::env::var_os(name))
+            .context("failed to find a cache folder: set XDG_CACHE_HOME or HOME to an absolute path")?;
+        Ok(Some(Puller::new(
+            version,
+            self.registry.clone(),
+            cache,
+            environment.clone(),
+        )))
     }
 
     fn programs(&self) -> anyhow::Result<BTreeMap<String, PathBuf>> {
@@ -113,6 +168,16 @@ impl ClusterApiArgs {
     }
 }
 
+/// The folder of what is pulled. A path that is not absolute counts as none, as the XDG Base Directory Specification has it.
+fn cache(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name| {
+        let path = variable(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    Some(caches?.join("nephele"))
+}
+
 /// Reads `PROVIDER=FILE`.
 fn program(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
@@ -125,7 +190,82 @@ fn program(text: &str) -> Result<(String, PathBuf), String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        up: crate::up::UpArgs,
+    }
+
+    fn args(arguments: &[&str]) -> Result<ClusterApiArgs, clap::Error> {
+        let only = Only::try_parse_from(["up"].iter().chain(arguments));
+        only.map(|only| only.up.cluster_api)
+    }
+
+    async fn refused(arguments: &[&str]) -> String {
+        let args = args(arguments).expect("valid");
+        let managers = args.managers(&Environment::default()).await;
+        managers.expect_err("something is missing").to_string()
+    }
+
+    #[test]
+    fn the_version_is_a_value_that_may_be_left_out() {
+        let version = |arguments: &[&str]| args(arguments).map(|args| args.cluster_api).ok();
+        assert_eq!(version(&[]), Some(None));
+        assert_eq!(version(&["--cluster-api"]), Some(Some(None)));
+        let named = Version::parse("v1.14.2").expect("a version");
+        assert_eq!(version(&["--cluster-api=v1.14.2"]), Some(Some(Some(named))));
+        for arguments in [
+            &["--cluster-api", "v1.14.2"][..],
+            &["--cluster-api=../v1"],
+            &["--registry", "mirror.example"],
+            &["--cluster-api=v1", "--registry", "https://mirror.example"],
+            &[
+                "--cluster-api=v1",
+                "--components-url",
+                "https://a.example",
+                "--provider",
+                "a.yaml",
+            ],
+        ] {
+            assert_eq!(version(arguments), None, "{arguments:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_version_the_message_says_what_to_bring() {
+        let files = format!(
+            "--cluster-api needs a version, such as --cluster-api=v1.14.2, or files: {FILES_TO_BRING}"
+        );
+        assert_eq!(refused(&["--cluster-api"]).await, files);
+        assert_eq!(
+            refused(&["--cluster-api", "--registry", "mirror.example"]).await,
+            "--registry and --components-url need a version, such as --cluster-api=v1.14.2"
+        );
+    }
+
+    #[test]
+    fn what_is_pulled_is_kept_in_the_cache_folder_of_the_user() {
+        let found = |variables: &[(&str, &str)]| {
+            cache(&|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| value.into())
+            })
+        };
+        let home = ("HOME", "/home/me");
+        for (variables, expected) in [
+            (&[home][..], Some("/home/me/.cache/nephele")),
+            (&[home, ("XDG_CACHE_HOME", "/cache")], Some("/cache/nephele")),
+            (&[home, ("XDG_CACHE_HOME", "")], Some("/home/me/.cache/nephele")),
+            (&[("XDG_CACHE_HOME", "cache")], None),
+            (&[], None),
+        ] {
+            assert_eq!(found(variables), expected.map(PathBuf::from), "{variables:?}");
+        }
+    }
 
     #[test]
     fn a_program_is_named_by_its_provider() {

@@ -138,7 +138,7 @@ async fn serve(
     closed: &CancellationToken,
 ) -> anyhow::Result<()> {
     let mut cluster_api = None;
-    if args.cluster_api.cluster_api {
+    if args.cluster_api.cluster_api.is_some() {
         let environment = args.environment();
         let attach = args.attach.as_ref();
         let starting = args
