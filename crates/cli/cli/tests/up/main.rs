@@ -435,6 +435,43 @@ fn another_run_can_attach_to_the_management_api_of_a_first_one() {
     }
 }
 
+/// A suite pays for its clusters once: what is in them is there again, behind the same endpoints.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_begins_with_the_clusters_that_another_one_saved() {
+    const PORTS: &str = "28700-28709";
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = folder.path().join("saved.json");
+    let mut first = Up::start(&[
+        "-f",
+        &file("two-clusters.yaml"),
+        "--port-range",
+        PORTS,
+        "--save",
+        path(&saved),
+    ]);
+    let made = first.line();
+    let nodes_of = async |report: &Value| {
+        let client = client(text(report, "/clusters/0/kubeconfig")).await;
+        let listed = Api::<Node>::all(client).list(&ListParams::default()).await;
+        let mut names: Vec<_> = listed.expect("listed").iter().map(Node::name_any).collect();
+        names.sort();
+        names
+    };
+    let nodes = nodes_of(&made).await;
+    assert!(first.end().0.success());
+    let mut second = Up::start(&["--port-range", PORTS, "--from", path(&saved)]);
+    let restored = second.line();
+    for field in ["/clusters/0/namespace", "/clusters/0/name", "/clusters/0/server"] {
+        assert_eq!(text(&restored, field), text(&made, field));
+    }
+    assert!(!nodes.is_empty());
+    assert_eq!(nodes_of(&restored).await, nodes);
+    assert!(second.end().0.success());
+    let mut third = Up::start(&["--from", path(&folder.path().join("gone.json"))]);
+    assert!(!third.wait().0.success());
+    assert!(third.errors().contains("failed to read"));
+}
+
 #[test]
 fn standard_input_that_ends_before_the_report_is_an_error_that_names_it() {
     let mut up = Up::start(&["-f", &file("two-clusters.yaml"), "--port-range", "28400-28499"]);
