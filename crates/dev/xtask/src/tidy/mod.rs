@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks that no compiler does.
 
 mod examples;
+mod imports;
 mod messages;
 mod ratchets;
 mod roles;
@@ -228,7 +229,7 @@ pub(crate) fn floors(args: &FloorsArgs) -> anyhow::Result<()> {
 /// Runs every check and reports all failures.
 pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
     type Check<'a> = &'a dyn Fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check<'_>); 17] = [
+    let checks: [(&str, Check<'_>); 18] = [
         ("purity", &purity),
         ("rooms", &rooms),
         ("freshness", &codegen::check),
@@ -237,6 +238,7 @@ pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
         ("workflows", &|| workflows(commands)),
         ("lints", &lints),
         ("examples", &examples),
+        ("imports", &imports::check),
         ("roles", &roles),
         ("finalizers", &finalizers),
         ("sizes", &sizes),
