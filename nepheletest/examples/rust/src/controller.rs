@@ -57,9 +57,14 @@ fn cluster_of(machine: Machine) -> Option<ObjectRef<Cluster>> {
 }
 
 async fn reconcile(cluster: Arc<Cluster>, management: Arc<Client>) -> Result<Action, Error> {
-    let is_wanted = cluster.labels().get(ENABLED_LABEL).is_some_and(|value| value == "true");
-    let is_reachable =
-        cluster.status.as_ref().is_some_and(|status| status.initialization.control_plane_initialized);
+    let is_wanted = cluster
+        .labels()
+        .get(ENABLED_LABEL)
+        .is_some_and(|value| value == "true");
+    let is_reachable = cluster
+        .status
+        .as_ref()
+        .is_some_and(|status| status.initialization.control_plane_initialized);
     if !is_wanted || !is_reachable || cluster.metadata.deletion_timestamp.is_some() {
         // A change of the Cluster leads here again.
         return Ok(Action::await_change());
@@ -80,8 +85,15 @@ async fn reconcile(cluster: Arc<Cluster>, management: Arc<Client>) -> Result<Act
 /// A client of the workload cluster. A real provider keeps it.
 async fn workload(management: &Client, namespace: &str, name: &str) -> Result<Client, Error> {
     let secrets = Api::<Secret>::namespaced(management.clone(), namespace);
-    let secret = secrets.get(&format!("{name}-kubeconfig")).await.map_err(Error::ReadKubeconfig)?;
-    let content = secret.data.and_then(|mut data| data.remove("value")).unwrap_or_default().0;
+    let secret = secrets
+        .get(&format!("{name}-kubeconfig"))
+        .await
+        .map_err(Error::ReadKubeconfig)?;
+    let content = secret
+        .data
+        .and_then(|mut data| data.remove("value"))
+        .unwrap_or_default()
+        .0;
     let kubeconfig =
         Kubeconfig::from_yaml(&String::from_utf8_lossy(&content)).map_err(Error::UseKubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -90,10 +102,17 @@ async fn workload(management: &Client, namespace: &str, name: &str) -> Result<Cl
 
 async fn publish(workload: Client, records: BTreeMap<String, String>) -> Result<(), Error> {
     let config_maps = Api::<ConfigMap>::namespaced(workload, RECORDS_NAMESPACE);
-    let entry = config_maps.entry(RECORDS_NAME).await.map_err(Error::ReadRecords)?;
-    let mut config_map =
-        entry.or_insert(ConfigMap::default).and_modify(|config_map| config_map.data = Some(records));
-    config_map.commit(&PostParams::default()).await.map_err(Error::Publish)
+    let entry = config_maps
+        .entry(RECORDS_NAME)
+        .await
+        .map_err(Error::ReadRecords)?;
+    let mut config_map = entry
+        .or_insert(ConfigMap::default)
+        .and_modify(|config_map| config_map.data = Some(records));
+    config_map
+        .commit(&PostParams::default())
+        .await
+        .map_err(Error::Publish)
 }
 
 /// Says on the Cluster how many records it has.
@@ -105,7 +124,10 @@ async fn report(
 ) -> Result<(), Error> {
     let patch = Patch::Merge(json!({"metadata": {"annotations": {RECORDS_ANNOTATION: records.to_string()}}}));
     let clusters = Api::<Cluster>::namespaced(management.clone(), namespace);
-    clusters.patch(&cluster.name_any(), &PatchParams::default(), &patch).await.map_err(Error::Annotate)?;
+    clusters
+        .patch(&cluster.name_any(), &PatchParams::default(), &patch)
+        .await
+        .map_err(Error::Annotate)?;
     Ok(())
 }
 

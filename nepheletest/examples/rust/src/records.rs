@@ -9,7 +9,9 @@ use crate::Machine;
 /// The internal addresses of the machines that are ready, by name.
 pub(crate) fn of(machines: &[Machine]) -> BTreeMap<String, String> {
     let ready = machines.iter().filter(|machine| is_ready(machine));
-    ready.filter_map(|machine| Some((machine.name_any(), internal_address(machine)?))).collect()
+    ready
+        .filter_map(|machine| Some((machine.name_any(), internal_address(machine)?)))
+        .collect()
 }
 
 fn is_ready(machine: &Machine) -> bool {

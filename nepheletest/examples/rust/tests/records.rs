@@ -30,7 +30,10 @@ async fn records_follow_the_machines() -> anyhow::Result<()> {
 
     // The record of a terminated worker makes room for that of its replacement.
     let machines = small.machines().await?;
-    let worker = machines.iter().find(|machine| !machine.is_control_plane).context("it has no workers")?;
+    let worker = machines
+        .iter()
+        .find(|machine| !machine.is_control_plane)
+        .context("it has no workers")?;
     small.terminate_machine(&worker.name).await?;
     expect_records(&nephele, &small, Some(&worker.name)).await?;
 
@@ -43,20 +46,23 @@ async fn expect_records(nephele: &Nephele, cluster: &Cluster, gone: Option<&str>
     let config_maps = Api::<ConfigMap>::namespaced(cluster.client()?, RECORDS_NAMESPACE);
     let clusters = Api::<dns_addon::Cluster>::namespaced(nephele.client()?, cluster.namespace());
     nephele
-        .wait_until(&format!("{} has a record for each machine", cluster.name()), async || {
-            let machines = cluster.machines().await?;
-            let names: Vec<_> = machines.into_iter().map(|machine| machine.name).collect();
-            let records = config_maps.get(RECORDS_NAME).await?.data.unwrap_or_default();
-            let owner = clusters.get(cluster.name()).await?;
-            let count = owner.annotations().get(RECORDS_ANNOTATION);
-            ensure!(
-                records.keys().eq(&names)
-                    && count == Some(&names.len().to_string())
-                    && !names.iter().any(|name| Some(name.as_str()) == gone),
-                "the Machines are {names:?}, the records {records:?}, and their number is {count:?}"
-            );
-            Ok(())
-        })
+        .wait_until(
+            &format!("{} has a record for each machine", cluster.name()),
+            async || {
+                let machines = cluster.machines().await?;
+                let names: Vec<_> = machines.into_iter().map(|machine| machine.name).collect();
+                let records = config_maps.get(RECORDS_NAME).await?.data.unwrap_or_default();
+                let owner = clusters.get(cluster.name()).await?;
+                let count = owner.annotations().get(RECORDS_ANNOTATION);
+                ensure!(
+                    records.keys().eq(&names)
+                        && count == Some(&names.len().to_string())
+                        && !names.iter().any(|name| Some(name.as_str()) == gone),
+                    "the Machines are {names:?}, the records {records:?}, and their number is {count:?}"
+                );
+                Ok(())
+            },
+        )
         .await?;
     Ok(())
 }
