@@ -25,7 +25,9 @@ async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> an
     let repository = Path::new(programs.trim()).with_file_name("repository");
     let shell = shell
         .with("KUBEBUILDER_ASSETS", programs.trim())
-        .with("REPOSITORY", repository);
+        .with("REPOSITORY", repository)
+        // No server of it is behind a proxy.
+        .with("HTTPS_PROXY", "http://127.0.0.1:9");
     let mut objects = templates::class()?;
     objects.push(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",

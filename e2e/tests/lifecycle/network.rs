@@ -44,5 +44,9 @@ async fn demo_and_up_work_with_only_ipv6_a_dead_proxy_few_files_and_without_a_ku
             "{up}"
         );
     }
+    // A manager asks its own webhooks at 127.0.0.1 whether they are up, so this is refused at once.
+    let refused = shell.run(&inside(&format!("{program} up --cluster-api"))).await;
+    let refused = refused.expect_err("there is no 127.0.0.1").to_string();
+    assert!(refused.contains("this machine has no 127.0.0.1"), "{refused}");
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 mod connections;
 mod connector;
+mod kinds;
 mod kubeconfig;
 mod no_proxy;
 mod proxy;
@@ -14,6 +15,7 @@ mod server;
 mod trust;
 
 pub use connections::Connections;
+pub use kinds::{Kinds, Served, kind_of};
 pub use kubeconfig::{ReadError, parse_kubeconfig, read_file, read_usual, usual_files};
 pub use proxy::{Environment, Origin, Proxy, ProxyError, proxy_of};
 pub use server::{Server, ServerError, config_without_proxy};

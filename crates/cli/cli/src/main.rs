@@ -33,7 +33,6 @@ mod image;
 mod inspect;
 mod install;
 mod journal;
-mod kinds;
 mod label;
 mod load;
 mod logging;

@@ -1,6 +1,11 @@
 //! etcd, kube-apiserver and, if there is one, kube-controller-manager.
 
-use std::{fs, net::Ipv4Addr, os::unix::fs::OpenOptionsExt as _, path::Path};
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +16,7 @@ use tokio::process::Command;
 use crate::{
     binaries::Binaries,
     launch::{Launcher, Process},
-    ports::free_ports,
+    ports::free_addresses,
 };
 
 /// Longer than any run.
@@ -23,8 +28,8 @@ const SERVICES: &str = "10.96.0.0/16";
 
 /// A control plane that runs in a folder.
 pub(crate) struct ControlPlane {
-    folder: std::path::PathBuf,
-    server: String,
+    folder: PathBuf,
+    server: SocketAddr,
     authority: Authority,
     now: Timestamp,
     /// In the order in which they were started.
@@ -39,20 +44,20 @@ impl ControlPlane {
         launcher: &Launcher,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
-        let [etcd_port, api_port] = free_ports()?;
+        let [etcd_at, server] = free_addresses()?;
         let authority = authority("nephele-up", now)?;
         let mut control_plane = Self {
             folder: folder.to_owned(),
-            server: format!("https://127.0.0.1:{api_port}"),
+            server,
             authority,
             now,
             processes: Vec::new(),
         };
         control_plane.write_certificates()?;
-        let etcd = launcher.start("etcd", &binaries.etcd, |command| etcd(command, folder, etcd_port))?;
+        let etcd = launcher.start("etcd", &binaries.etcd, |command| etcd(command, folder, etcd_at))?;
         control_plane.processes.push(etcd);
         let api_server = launcher.start("kube-apiserver", &binaries.api_server, |command| {
-            api_server(command, folder, etcd_port, api_port);
+            api_server(command, folder, etcd_at, server);
         })?;
         control_plane.processes.push(api_server);
         if let Some(program) = &binaries.controller_manager {
@@ -67,7 +72,7 @@ impl ControlPlane {
 
     fn write_certificates(&self) -> anyhow::Result<()> {
         let mut server = leaf("kube-apiserver", self.now);
-        server.ip_addresses = vec![Ipv4Addr::LOCALHOST.into()];
+        server.ip_addresses = vec![self.server.ip()];
         server.dns_names = [
             "localhost",
             "kubernetes",
@@ -88,7 +93,7 @@ impl ControlPlane {
 
     /// Writes the kubeconfig of an administrator, and returns its path. Rights that are aggregated would need a controller that
     /// envtest does not have, so managers are administrators, too.
-    pub(crate) fn kubeconfig(&self, user: &str) -> anyhow::Result<std::path::PathBuf> {
+    pub(crate) fn kubeconfig(&self, user: &str) -> anyhow::Result<PathBuf> {
         let mut request = leaf(user, self.now);
         request.organizations = vec![ADMINISTRATORS.to_owned()];
         let issued = self.authority.issue(&request)?;
@@ -97,7 +102,8 @@ impl ControlPlane {
             key: &issued.key_pem(),
         };
         let authority = self.authority.certificate_pem();
-        let config = nephele_controller::kubeconfig("nephele", user, &self.server, &authority, credentials);
+        let server = format!("https://{}", self.server);
+        let config = nephele_controller::kubeconfig("nephele", user, &server, &authority, credentials);
         let path = self.folder.join(format!("{user}.kubeconfig"));
         let text = serde_yaml_ng::to_string(&config).context("failed to write a kubeconfig")?;
         write(&path, &text)?;
@@ -148,23 +154,25 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::io::Write::write_all(&mut file.with_context(attempt)?, text.as_bytes()).with_context(attempt)
 }
 
-fn etcd(command: &mut Command, folder: &Path, port: u16) {
+fn etcd(command: &mut Command, folder: &Path, at: SocketAddr) {
     command.arg("--data-dir").arg(folder.join("etcd")).args([
-        format!("--listen-client-urls=http://127.0.0.1:{port}"),
-        format!("--advertise-client-urls=http://127.0.0.1:{port}"),
-        "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+        format!("--listen-client-urls=http://{at}"),
+        format!("--advertise-client-urls=http://{at}"),
+        format!("--listen-peer-urls=http://{}", SocketAddr::new(at.ip(), 0)),
         // The data go with the run, so they need not survive a power failure.
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ]);
 }
 
-fn api_server(command: &mut Command, folder: &Path, etcd_port: u16, port: u16) {
+fn api_server(command: &mut Command, folder: &Path, etcd: SocketAddr, at: SocketAddr) {
     let file = |flag: &str, name: &str| format!("--{flag}={}", folder.join(name).display());
     command
         .args([
-            format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
-            format!("--secure-port={port}"),
+            format!("--etcd-servers=http://{etcd}"),
+            format!("--bind-address={}", at.ip()),
+            format!("--advertise-address={}", at.ip()),
+            format!("--secure-port={}", at.port()),
             format!("--service-cluster-ip-range={SERVICES}"),
         ])
         .args([
@@ -175,8 +183,6 @@ fn api_server(command: &mut Command, folder: &Path, etcd_port: u16, port: u16) {
             file("service-account-signing-key-file", "service-accounts.key"),
         ])
         .args([
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
-    Api, Client,
+    Api,
     api::{DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
-    discovery::{Scope, pinned_kind},
 };
+use nephele_access::{Kinds, kind_of};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -21,12 +21,12 @@ const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Applies the objects: namespaces first, and then the others side by side. Returns when all definitions are served.
-pub(crate) async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
+pub(crate) async fn apply(kinds: &Kinds, objects: &[Value]) -> anyhow::Result<()> {
     let (namespaces, others): (Vec<_>, Vec<_>) =
         objects.iter().partition(|object| object["kind"] == "Namespace");
     for some in [namespaces, others] {
         stream::iter(some)
-            .map(|object| apply_one(client, object))
+            .map(|object| apply_one(kinds, object))
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>()
             .await?;
@@ -36,7 +36,7 @@ pub(crate) async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<
         .iter()
         .filter(|object| object["kind"] == "CustomResourceDefinition")
     {
-        served(client, definition, deadline).await?;
+        served(kinds, definition, deadline).await?;
     }
     Ok(())
 }
@@ -48,9 +48,9 @@ pub(crate) fn is_webhook_configuration(object: &Value) -> bool {
 }
 
 /// Deletes objects, as far as they are there.
-pub(crate) async fn delete(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
+pub(crate) async fn delete(kinds: &Kinds, objects: &[Value]) -> anyhow::Result<()> {
     for object in objects {
-        let (api, name) = api(client, object).await?;
+        let (api, name) = api(kinds, object).await?;
         match api.delete(name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             deleted => drop(deleted.with_context(|| format!("failed to delete {name}"))?),
@@ -59,8 +59,8 @@ pub(crate) async fn delete(client: &Client, objects: &[Value]) -> anyhow::Result
     Ok(())
 }
 
-async fn apply_one(client: &Client, object: &Value) -> anyhow::Result<()> {
-    let (api, name) = api(client, object).await?;
+async fn apply_one(kinds: &Kinds, object: &Value) -> anyhow::Result<()> {
+    let (api, name) = api(kinds, object).await?;
     let parameters = PatchParams::apply(MANAGER).force();
     let applied = api.patch(name, &parameters, &Patch::Apply(object)).await;
     applied.map(drop).with_context(|| {
@@ -72,25 +72,19 @@ async fn apply_one(client: &Client, object: &Value) -> anyhow::Result<()> {
 }
 
 /// The API of the kind of an object, in its namespace, and the name of the object.
-async fn api<'a>(client: &Client, object: &'a Value) -> anyhow::Result<(Api<DynamicObject>, &'a str)> {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let (group, version) = text("apiVersion")
-        .split_once('/')
-        .unwrap_or(("", text("apiVersion")));
-    let kind = GroupVersionKind::gvk(group, version, text("kind"));
-    let (resource, capabilities) = pinned_kind(client, &kind)
+async fn api<'a>(kinds: &Kinds, object: &'a Value) -> anyhow::Result<(Api<DynamicObject>, &'a str)> {
+    let kind = kind_of(object);
+    let what = || format!("{} of {}", kind.kind, kind.api_version());
+    let api = kinds
+        .api(object)
         .await
-        .with_context(|| format!("failed to look up {} of {}", kind.kind, kind.api_version()))?;
-    let namespace = object["metadata"]["namespace"].as_str();
-    let api = match namespace.filter(|_| capabilities.scope == Scope::Namespaced) {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
+        .with_context(|| format!("failed to look up {}", what()))?;
+    let api = api.with_context(|| format!("the API server does not serve {}", what()))?;
     Ok((api, object["metadata"]["name"].as_str().unwrap_or_default()))
 }
 
 /// Waits until the API server serves the versions of a definition.
-async fn served(client: &Client, definition: &Value, deadline: Instant) -> anyhow::Result<()> {
+async fn served(kinds: &Kinds, definition: &Value, deadline: Instant) -> anyhow::Result<()> {
     let spec = &definition["spec"];
     let group = spec["group"].as_str().unwrap_or_default();
     let kind = spec["names"]["kind"].as_str().unwrap_or_default();
@@ -98,7 +92,7 @@ async fn served(client: &Client, definition: &Value, deadline: Instant) -> anyho
     let versions = versions.filter(|version| version["served"] == true);
     for version in versions.filter_map(|version| version["name"].as_str()) {
         let kind = GroupVersionKind::gvk(group, version, kind);
-        while pinned_kind(client, &kind).await.is_err() {
+        while !matches!(kinds.find(&kind).await, Ok(Some(_))) {
             if Instant::now() > deadline {
                 bail!(
                     "the API server does not serve {} of {} after {SERVED_WITHIN:?}",

@@ -2,8 +2,8 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
-    io,
+    fs::File,
+    io::{self, Read as _, Seek as _, SeekFrom},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::Stdio,
@@ -20,7 +20,7 @@ use tokio::{
 /// How long a process may take to end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How much of a log an error shows.
-const TAIL: usize = 2_000;
+const TAIL: u64 = 2_000;
 
 /// How processes are started.
 #[derive(Clone, Debug)]
@@ -149,11 +149,18 @@ impl Process {
 
 /// The last lines of a log.
 fn tail(log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let text = text.trim();
-    let begin = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
-    text[begin..].to_owned()
+    // A log may be long, and a message that cannot be read says nothing.
+    let read = || {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        let mut text = Vec::new();
+        file.take(TAIL).read_to_end(&mut text)?;
+        io::Result::Ok(text)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default())
+        .trim()
+        .to_owned()
 }
 
 /// Becomes another program that ends when the parent ends. Returns only with the reason why it did not.
@@ -181,4 +188,20 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn end_with_parent(_parent: u32) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_end_of_a_log_and_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("a.log");
+        assert_eq!(tail(&log), "");
+        std::fs::write(&log, "short\n").expect("written");
+        assert_eq!(tail(&log), "short");
+        std::fs::write(&log, format!("{}ä{}\n", "a".repeat(5_000), "b".repeat(1_998))).expect("written");
+        assert_eq!(tail(&log), format!("\u{fffd}{}", "b".repeat(1_998)));
+    }
 }

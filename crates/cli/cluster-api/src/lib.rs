@@ -25,6 +25,7 @@ mod serving;
 pub use binaries::{Binaries, Given, find};
 pub use launch::{Launcher, Process, become_program};
 pub use manifests::{Components, read};
-pub use ports::free_ports;
+pub use ports::{ADDRESS, free_ports};
 pub use pull::{FILES_TO_BRING, PullError, Puller, RELEASES, Registry, Version};
 pub use run::{ApiServer, ClusterApi, Managed, Wanted, start};
+pub use serving::WebhookAuthority;

@@ -1,8 +1,9 @@
 //! A manager: what its Deployment says, as a command line of this machine.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use nephele_api::names::is_dns_subdomain;
 use serde_json::Value;
 
 /// clusterctl's label of a provider.
@@ -30,16 +31,16 @@ struct Flags {
     diagnostics: &'static str,
 }
 
-/// The ports of a manager, on the loopback interface.
+/// Where a manager listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ports {
-    pub(crate) webhooks: u16,
-    pub(crate) health: u16,
-    pub(crate) diagnostics: u16,
+pub(crate) struct Addresses {
+    pub(crate) webhooks: SocketAddr,
+    pub(crate) health: SocketAddr,
+    pub(crate) diagnostics: SocketAddr,
 }
 
-impl From<[u16; 3]> for Ports {
-    fn from([webhooks, health, diagnostics]: [u16; 3]) -> Self {
+impl From<[SocketAddr; 3]> for Addresses {
+    fn from([webhooks, health, diagnostics]: [SocketAddr; 3]) -> Self {
         Self {
             webhooks,
             health,
@@ -71,6 +72,11 @@ impl Manager {
         let name = text(&metadata["name"]).context("a Deployment has no name")?;
         let namespace =
             text(&metadata["namespace"]).with_context(|| format!("Deployment {name} has no namespace"))?;
+        let label = text(&metadata["labels"][PROVIDER]).unwrap_or_else(|| name.clone());
+        // Files and folders are named for it.
+        if !is_dns_subdomain(&label) {
+            bail!("Deployment {name}: the name of its provider, {label:?}, is not a DNS subdomain");
+        }
         let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
         let variables = container["env"].as_array().into_iter().flatten();
         let variables = variables.filter_map(|variable| {
@@ -84,7 +90,7 @@ impl Manager {
         });
         let arguments = container["args"].as_array().into_iter().flatten();
         Ok(Self {
-            label: text(&metadata["labels"][PROVIDER]).unwrap_or_else(|| name.clone()),
+            label,
             labels: labels
                 .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
                 .collect(),
@@ -110,7 +116,7 @@ impl Manager {
     }
 
     /// The arguments of its container, with ports and files of its own and without what works only in a pod.
-    pub(crate) fn arguments(&self, ports: Ports, certificates: &Path) -> Vec<String> {
+    pub(crate) fn arguments(&self, addresses: Addresses, certificates: &Path) -> Vec<String> {
         let has = |flag: &str| self.arguments.iter().any(|argument| name(argument) == flag);
         let is_kubebuilder = has(OF_KUBEBUILDER.health) || has(OF_KUBEBUILDER.diagnostics);
         let flags = if is_kubebuilder {
@@ -119,12 +125,12 @@ impl Manager {
             OF_CLUSTER_API
         };
         let mut own = vec![
-            format!("{}=127.0.0.1:{}", flags.health, ports.health),
-            format!("{}=127.0.0.1:{}", flags.diagnostics, ports.diagnostics),
+            format!("{}={}", flags.health, addresses.health),
+            format!("{}={}", flags.diagnostics, addresses.diagnostics),
         ];
         // Kubebuilder's managers have these flags only where they have webhooks.
         if !is_kubebuilder || has(flags.webhook_port) {
-            own.push(format!("{}={}", flags.webhook_port, ports.webhooks));
+            own.push(format!("{}={}", flags.webhook_port, addresses.webhooks.port()));
         }
         if !is_kubebuilder || has(flags.certificates) {
             own.push(format!("{}={}", flags.certificates, certificates.display()));
@@ -162,15 +168,18 @@ fn name(argument: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Component;
+
+    use nephele_testkit::{hostile_texts, texts_of};
     use serde_json::json;
 
     use super::*;
 
-    const PORTS: Ports = Ports {
-        webhooks: 1,
-        health: 2,
-        diagnostics: 3,
-    };
+    fn addresses() -> Addresses {
+        [1, 2, 3]
+            .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
+            .into()
+    }
 
     fn manager(arguments: &[&str]) -> Manager {
         let deployment = json!({
@@ -207,7 +216,7 @@ mod tests {
             "--insecure-diagnostics=true",
             "--leader-elect=false",
         ];
-        assert_eq!(manager.arguments(PORTS, Path::new("/c")), expected);
+        assert_eq!(manager.arguments(addresses(), Path::new("/c")), expected);
         let variables = [("POD_NAMESPACE", "capi-system"), ("PLAIN", "p")];
         assert_eq!(
             manager.variables(),
@@ -217,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_manager_of_kubebuilder_gets_only_flags_that_it_has() {
-        let arguments = |given: &[&str]| manager(given).arguments(PORTS, Path::new("/c"));
+        let arguments = |given: &[&str]| manager(given).arguments(addresses(), Path::new("/c"));
         assert_eq!(
             arguments(&["--metrics-bind-address=:8443", "--x"]),
             [
@@ -256,6 +265,34 @@ mod tests {
         ] {
             let service = json!({"metadata": {"namespace": namespace}, "spec": {"selector": selector}});
             assert_eq!(manager.is_selected_by(&service), expected, "{service}");
+        }
+    }
+
+    #[test]
+    fn no_text_of_a_deployment_leads_out_of_the_folder() {
+        let valid = json!({
+            "metadata": {"name": "m", "namespace": "n", "labels": {PROVIDER: "core"}},
+            "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"args": ["--a"]}]}}},
+        });
+        let folder = Path::new("/f");
+        for place in texts_of(&valid) {
+            for text in hostile_texts() {
+                let mut deployment = valid.clone();
+                *deployment.pointer_mut(&place).expect("its place") = json!(text);
+                if let Ok(manager) = Manager::read(&deployment) {
+                    let path = folder.join(&manager.label);
+                    let names: Vec<_> = path
+                        .strip_prefix(folder)
+                        .expect("below it")
+                        .components()
+                        .collect();
+                    assert_eq!(
+                        names,
+                        [Component::Normal(manager.label.as_ref())],
+                        "{place}: {text:?}"
+                    );
+                }
+            }
         }
     }
 }

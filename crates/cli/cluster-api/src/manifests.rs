@@ -34,10 +34,11 @@ pub fn read(files: &[PathBuf], variable: &dyn Fn(&str) -> Option<String>) -> any
     let mut components = Components::default();
     for file in files {
         let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+        let before = components.deployments.len();
         components
             .add(&text, variable)
             .with_context(|| format!("failed to take the components in {}", file.display()))?;
-        if components.deployments.is_empty() {
+        if components.deployments.len() == before {
             bail!(
                 "{} has no Deployment: it is not a file of components",
                 file.display()
@@ -113,6 +114,23 @@ mod tests {
         ] {
             assert_eq!(expand(text, &variable).ok().as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_without_a_deployment_is_named_also_beside_another_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [with, without] = ["with.yaml", "without.yaml"].map(|name| folder.path().join(name));
+        fs::write(&with, "kind: Deployment\n").expect("written");
+        fs::write(&without, "kind: ConfigMap\n").expect("written");
+        assert!(read(std::slice::from_ref(&with), &|_| None).is_ok());
+        let error = read(&[with, without.clone()], &|_| None).expect_err("no Deployment");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{} has no Deployment: it is not a file of components",
+                without.display()
+            )
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Free ports of this machine.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr, TcpListener},
+    io::ErrorKind,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     ops::RangeInclusive,
     sync::atomic::{AtomicU16, Ordering},
 };
@@ -13,6 +14,15 @@ use anyhow::bail;
 const RANGE: RangeInclusive<u16> = 10_500..=19_999;
 /// How far the first choices of two processes with consecutive ids are apart: more than a run needs.
 const STRIDE: u32 = 61;
+
+/// The address on which every process listens. A manager's own health check asks its webhooks there (controller-runtime,
+/// `pkg/webhook`), so no other address would do.
+pub const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Addresses on which nothing listens, each with another port.
+pub(crate) fn free_addresses<const COUNT: usize>() -> anyhow::Result<[SocketAddr; COUNT]> {
+    Ok(free_ports()?.map(|port| SocketAddr::new(ADDRESS, port)))
+}
 
 /// Ports on which nothing listens, each another one, also over several calls. Processes of the same moment begin to look at
 /// different places, so that tests can run in parallel.
@@ -44,20 +54,19 @@ fn candidate(process: u32, nth: u16) -> u16 {
     RANGE.start() + u16::try_from(place).expect("it is less than the number of ports")
 }
 
-/// Whether a process could listen on a port, on all addresses.
+/// Whether nothing listens on a port, on any address. Where a family of addresses is missing, nothing listens there.
 fn is_free(port: u16) -> bool {
-    let unspecified_v6 = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
-    // Without IPv6, only the other one says something.
-    let has_no_v6 = |error: &std::io::Error| error.kind() != std::io::ErrorKind::AddrInUse;
-    let is_free = match &unspecified_v6 {
-        Ok(_) => true,
-        Err(error) => has_no_v6(error),
+    let addresses: [IpAddr; 4] = [
+        Ipv6Addr::UNSPECIFIED.into(),
+        Ipv6Addr::LOCALHOST.into(),
+        Ipv4Addr::UNSPECIFIED.into(),
+        Ipv4Addr::LOCALHOST.into(),
+    ];
+    let is_taken = |address: &IpAddr| match TcpListener::bind((*address, port)) {
+        Ok(_) => false,
+        Err(error) => error.kind() == ErrorKind::AddrInUse,
     };
-    drop(unspecified_v6);
-    is_free
-        && [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST]
-            .iter()
-            .all(|address| TcpListener::bind((*address, port)).is_ok())
+    !addresses.iter().any(is_taken)
 }
 
 #[cfg(test)]

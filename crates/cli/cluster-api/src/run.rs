@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,27 +10,25 @@ use std::{
 use anyhow::{Context as _, bail};
 use futures::future::{join_all, select_all};
 use jiff::Timestamp;
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Client, config::KubeConfigOptions};
+use nephele_access::{Environment, Kinds, Server, read_file};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     time::{Instant, sleep, timeout},
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
     binaries::Binaries,
     control_plane::ControlPlane,
     install,
     launch::{Launcher, Process},
-    manager::{Manager, Ports},
+    manager::{Addresses, Manager},
     manifests::Components,
-    ports::free_ports,
-    serving::Webhooks,
+    ports::free_addresses,
+    serving::{WebhookAuthority, lead, write_certificate},
 };
 
 /// How long a process may take until it is ready.
@@ -51,6 +49,8 @@ pub struct Wanted {
     /// The program of each provider, by clusterctl's name of it, such as `bootstrap-kubeadm`.
     pub programs: BTreeMap<String, PathBuf>,
     pub api_server: ApiServer,
+    /// What the environment says of proxies.
+    pub environment: Environment,
 }
 
 /// Where the objects are.
@@ -89,14 +89,14 @@ pub struct ClusterApi {
     webhooks: Vec<Value>,
     /// Whether the API server is one of the processes.
     has_api_server: bool,
-    client: Client,
+    kinds: Kinds,
 }
 
-/// A manager with its program, its ports and its folder.
+/// A manager with its program, its addresses and its folder.
 struct Planned {
     manager: Manager,
     program: PathBuf,
-    ports: Ports,
+    addresses: Addresses,
     folder: PathBuf,
 }
 
@@ -111,23 +111,26 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
         components,
         programs,
         api_server,
+        environment,
     } = wanted;
     let planned = plan(&components, programs, &folder)?;
     let mut objects = components.objects;
-    let webhooks = Webhooks::new(now)?;
+    let authority = WebhookAuthority::new(now)?;
     let serving: Vec<_> = planned
         .iter()
-        .map(|planned| (&planned.manager, planned.ports.webhooks))
+        .map(|planned| (&planned.manager, planned.addresses.webhooks))
         .collect();
-    webhooks.lead(&mut objects, &serving);
+    lead(&authority, &mut objects, &serving);
     for planned in &planned {
-        webhooks.write_certificate(&planned.manager, &planned.folder)?;
+        write_certificate(&authority, &planned.manager, &planned.folder)?;
     }
+    let (webhooks, objects): (Vec<_>, Vec<_>) =
+        objects.into_iter().partition(install::is_webhook_configuration);
     let (mut processes, kubeconfig, client, started) = match api_server {
         ApiServer::Started(binaries) => {
             let mut control_plane = ControlPlane::start(&binaries, &folder, &launcher, now)?;
             let kubeconfig = control_plane.kubeconfig("management")?;
-            let client = client(&kubeconfig).await?;
+            let client = client(&kubeconfig, &environment).await?;
             answers(&client, &mut control_plane.processes).await?;
             info!("The API server is ready");
             let processes = std::mem::take(&mut control_plane.processes);
@@ -135,7 +138,8 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
         }
         ApiServer::Running { kubeconfig, client } => (Vec::new(), kubeconfig, client, None),
     };
-    install::apply(&client, &objects).await?;
+    let kinds = Kinds::new(client);
+    install::apply(&kinds, &objects).await?;
     info!("The objects of the providers are applied");
     let first = processes.len();
     for planned in &planned {
@@ -147,22 +151,31 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
     }
     let deadline = Instant::now() + READY_WITHIN;
     for (planned, process) in planned.iter().zip(&mut processes[first..]) {
-        ready(planned.ports.health, process, deadline).await?;
+        ready(planned.addresses.health, process, deadline).await?;
     }
     info!("The managers are ready");
-    let metrics = planned.iter().map(|planned| {
-        let address = (Ipv4Addr::LOCALHOST, planned.ports.diagnostics).into();
-        (planned.manager.label.clone(), address)
-    });
-    objects.retain(install::is_webhook_configuration);
-    Ok(ClusterApi {
+    let metrics = planned
+        .iter()
+        .map(|planned| (planned.manager.label.clone(), planned.addresses.diagnostics));
+    let running = ClusterApi {
         kubeconfig,
         metrics: metrics.collect(),
         processes,
-        webhooks: objects,
+        webhooks,
         has_api_server: started.is_some(),
-        client,
-    })
+        kinds,
+    };
+    // Only now: an API server that stays would refuse every write, should the start fail with webhooks that lead nowhere.
+    match install::apply(&running.kinds, &running.webhooks).await {
+        Ok(()) => Ok(running),
+        // The first error is the one to show.
+        Err(error) => {
+            if let Err(left) = running.stop().await {
+                warn!(error = %nephele_controller::chain(left.as_ref()), "Failed to remove the webhooks");
+            }
+            Err(error)
+        }
+    }
 }
 
 impl ClusterApi {
@@ -205,13 +218,13 @@ impl ClusterApi {
             join_all(self.processes.iter_mut().map(Process::kill)).await;
             return Ok(());
         }
-        let removed = install::delete(&self.client, &self.webhooks).await;
+        let removed = install::delete(&self.kinds, &self.webhooks).await;
         join_all(self.processes.iter_mut().map(Process::stop)).await;
         removed
     }
 }
 
-/// Gives each Deployment its program and its ports.
+/// Gives each Deployment its program and its addresses.
 fn plan(
     components: &Components,
     mut programs: BTreeMap<String, PathBuf>,
@@ -230,7 +243,7 @@ fn plan(
             bail!("{} is not a file (--run {}=…)", program.display(), manager.label);
         }
         planned.push(Planned {
-            ports: free_ports::<3>()?.into(),
+            addresses: free_addresses::<3>()?.into(),
             folder: folder.join(&manager.label),
             program,
             manager,
@@ -254,7 +267,7 @@ impl Planned {
         let (namespace, name) = self.manager.place();
         launcher.start(&self.manager.label, &self.program, |command| {
             command
-                .args(self.manager.arguments(self.ports, &self.folder))
+                .args(self.manager.arguments(self.addresses, &self.folder))
                 .env("POD_NAMESPACE", namespace)
                 .env("POD_NAME", name)
                 .envs(self.manager.variables().iter().map(|(name, value)| (name, value)))
@@ -263,10 +276,10 @@ impl Planned {
     }
 }
 
-async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
-    let config = Kubeconfig::read_from(kubeconfig).context("failed to read our kubeconfig")?;
-    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
-    Client::try_from(config.context("failed to read our kubeconfig")?).context("failed to set up a client")
+async fn client(kubeconfig: &Path, environment: &Environment) -> anyhow::Result<Client> {
+    let server = Server::of(read_file(kubeconfig)?, &KubeConfigOptions::default(), environment).await;
+    let client = server.context("failed to use our kubeconfig")?.client();
+    client.context("failed to set up a client")
 }
 
 /// Waits until the API server is ready.
@@ -294,10 +307,10 @@ async fn answers(client: &Client, processes: &mut [Process]) -> anyhow::Result<(
 }
 
 /// Waits until a manager is ready.
-async fn ready(port: u16, process: &mut Process, deadline: Instant) -> anyhow::Result<()> {
+async fn ready(at: SocketAddr, process: &mut Process, deadline: Instant) -> anyhow::Result<()> {
     loop {
         process.check()?;
-        let said = match timeout(LOOK_MAX, readiness(port)).await {
+        let said = match timeout(LOOK_MAX, readiness(at)).await {
             Ok(Ok(line)) if line.contains(" 200 ") => return Ok(()),
             Ok(Ok(line)) => line,
             Ok(Err(error)) => error.to_string(),
@@ -315,8 +328,8 @@ async fn ready(port: u16, process: &mut Process, deadline: Instant) -> anyhow::R
 }
 
 /// The first line of what a manager answers when it is asked whether it is ready.
-async fn readiness(port: u16) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+async fn readiness(at: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(at).await?;
     stream
         .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .await?;

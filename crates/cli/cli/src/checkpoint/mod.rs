@@ -2,7 +2,7 @@
 
 mod restore;
 pub(crate) mod save;
-mod workloads;
+pub(crate) mod workloads;
 
 use std::process::ExitCode;
 

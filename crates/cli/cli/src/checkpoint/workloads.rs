@@ -20,7 +20,8 @@ use crate::{
 /// The label of the account.
 const LABEL: &str = "nephele.dev/checkpoint";
 const ABOUT: &str = "the objects of workload clusters";
-const PATH: &str = "/checkpoint";
+/// The route.
+pub(crate) const PATH: &str = "/checkpoint";
 
 /// Flags that say which manager is asked, and as whom.
 #[derive(Debug, Args)]
@@ -35,12 +36,25 @@ pub(super) struct ManagerArgs {
 pub(super) struct OfManager(Manager);
 
 /// The path of a GET with its parameters.
-fn path(namespace: &str, names: &str) -> String {
+pub(crate) fn path(namespace: &str, names: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query
         .append_pair("namespace", namespace)
         .append_pair("names", names);
     format!("{PATH}?{}", query.finish())
+}
+
+/// The names in the answer to a GET of names.
+pub(crate) fn names_in(lines: &[u8]) -> anyhow::Result<BTreeSet<String>> {
+    #[derive(Deserialize)]
+    struct Line {
+        name: String,
+    }
+    let lines = serde_json::Deserializer::from_slice(lines).into_iter::<Line>();
+    let names = lines
+        .map(|line| line.map(|line| line.name))
+        .collect::<Result<_, _>>();
+    names.context("failed to understand the names of workload clusters")
 }
 
 impl OfManager {
@@ -64,16 +78,7 @@ impl Workloads for OfManager {
     }
 
     async fn names(&self, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
-        #[derive(Deserialize)]
-        struct Line {
-            name: String,
-        }
-        let lines = self.get(namespace, "true").await?;
-        let lines = serde_json::Deserializer::from_slice(&lines).into_iter::<Line>();
-        let names = lines
-            .map(|line| line.map(|line| line.name))
-            .collect::<Result<_, _>>();
-        names.context("failed to understand the names of workload clusters")
+        names_in(&self.get(namespace, "true").await?)
     }
 
     async fn put_back(&self, lines: Bytes) -> anyhow::Result<bool> {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{Folder, Management, ManagerSettings, Tasks};
-use crate::kinds::Kinds;
+use nephele_access::Kinds;
 
 /// A file of `config`.
 macro_rules! config {

@@ -10,11 +10,8 @@ use nephele_controller::is_without_dry_run;
 use serde_json::Value;
 
 use super::objects::LABEL;
-use crate::{
-    access::TargetArgs,
-    exit::Problem,
-    kinds::{Kinds, Served, kind_of},
-};
+use crate::{access::TargetArgs, exit::Problem};
+use nephele_access::{Kinds, Served, kind_of};
 
 /// The field manager of what is applied.
 const FIELD_MANAGER: &str = "nephele-install";

@@ -16,7 +16,7 @@ use super::{
     management::Management,
     objects::{DEPLOYMENT, NAMESPACE},
 };
-use crate::kinds::Kinds;
+use nephele_access::Kinds;
 
 /// The time between two attempts to reach the webhooks.
 const RETRY: Duration = Duration::from_millis(200);

@@ -10,10 +10,8 @@ use kube::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::{
-    exit::{Exit, Problem},
-    kinds::{Kinds, kind_of},
-};
+use crate::exit::{Exit, Problem};
+use nephele_access::{Kinds, kind_of};
 
 /// How long a request may take. A request without an answer must not keep a run from its end.
 const REQUEST_MAX: Duration = Duration::from_secs(60);

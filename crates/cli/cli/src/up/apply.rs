@@ -13,7 +13,7 @@ use nephele_api::core;
 use tokio::time::{Instant, sleep};
 
 use super::{documents::Document, state::ClusterKey};
-use crate::kinds::{Kinds, Served};
+use nephele_access::{Kinds, Served};
 
 /// How long the API server may take until it serves a kind whose definition is in the files.
 const DEFINED_WITHIN: Duration = Duration::from_secs(10);

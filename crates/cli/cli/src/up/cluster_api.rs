@@ -11,7 +11,7 @@ use nephele_cluster_api::{
     RELEASES, Registry, Version, Wanted,
 };
 
-use crate::{access, embedded::Folder, hold};
+use crate::{access, embedded::Folder, hold, loopback::loopback};
 
 /// Gates of Cluster API that are off in its releases, and that the clusters of this program need.
 const GATES_ON: [&str; 2] = ["CLUSTER_TOPOLOGY", "EXP_RUNTIME_SDK"];
@@ -71,6 +71,12 @@ impl ClusterApiArgs {
         folder: &Folder,
         now: Timestamp,
     ) -> anyhow::Result<ClusterApi> {
+        if loopback() != cluster_api::ADDRESS {
+            bail!(
+                "this machine has no {}, which the managers of Cluster API need: they ask their own webhooks there",
+                cluster_api::ADDRESS
+            );
+        }
         let (components, programs) = self.managers(environment).await?;
         let api_server = match attach {
             Some(file) => {
@@ -103,6 +109,7 @@ impl ClusterApiArgs {
             components,
             programs,
             api_server,
+            environment: environment.clone(),
         };
         cluster_api::start(wanted, now).await
     }

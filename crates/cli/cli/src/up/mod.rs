@@ -32,7 +32,7 @@ use documents::Document;
 use jiff::Timestamp;
 use lifeline::EndedEarly;
 use management_api::ManagementApi;
-use nephele_access::Environment;
+use nephele_access::{Environment, Kinds};
 use nephele_cluster_api::ClusterApi;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
@@ -44,10 +44,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Workloads;
 
-use crate::{
-    embedded::{self, Folder, Management, ManagerSettings, Tasks},
-    kinds::Kinds,
-};
+use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
 
 /// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
 const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";

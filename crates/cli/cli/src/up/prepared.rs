@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use axum::{Router, body::Body};
 use clap::Args;
 use http::{Method, Request, StatusCode};
@@ -18,12 +18,14 @@ use jiff::Timestamp;
 use kube::Client;
 use nephele_api::core;
 use nephele_checkpoint::{Checkpoint, Restore, Workloads};
-use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
 use super::state::ClusterKey;
-use crate::checkpoint::save;
+use crate::checkpoint::{
+    save,
+    workloads::{PATH, names_in, path},
+};
 
 /// How long the manager may take until it can keep objects of workload clusters.
 const STARTED_WITHIN: Duration = Duration::from_secs(15);
@@ -116,10 +118,10 @@ impl OfProcess {
         Ok(())
     }
 
-    async fn ask(&self, method: Method, query: &str, body: Bytes) -> anyhow::Result<(StatusCode, Bytes)> {
+    async fn ask(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder()
             .method(method)
-            .uri(format!("/checkpoint{query}"))
+            .uri(path)
             .body(Body::from(body))
             .context("failed to ask the manager")?;
         let answer = self
@@ -143,19 +145,10 @@ impl OfProcess {
 
     async fn get(&self, namespace: &str, names: &str) -> anyhow::Result<Bytes> {
         let (_, body) = self
-            .ask(Method::GET, &query(namespace, names), Bytes::new())
+            .ask(Method::GET, &path(namespace, names), Bytes::new())
             .await?;
         Ok(body)
     }
-}
-
-/// The parameters of a GET.
-fn query(namespace: &str, names: &str) -> String {
-    let mut query = form_urlencoded::Serializer::for_suffix("?".to_owned(), 1);
-    query
-        .append_pair("namespace", namespace)
-        .append_pair("names", names);
-    query.finish()
 }
 
 impl Workloads for OfProcess {
@@ -166,24 +159,15 @@ impl Workloads for OfProcess {
     }
 
     async fn names(&self, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
-        #[derive(Deserialize)]
-        struct Line {
-            name: String,
-        }
-        let lines = self.get(namespace, "true").await?;
-        let lines = serde_json::Deserializer::from_slice(&lines).into_iter::<Line>();
-        let names = lines
-            .map(|line| line.map(|line| line.name))
-            .collect::<Result<_, _>>();
-        names.map_err(|error| anyhow!(error).context("failed to understand the names of workload clusters"))
+        names_in(&self.get(namespace, "true").await?)
     }
 
     async fn put_back(&self, lines: Bytes) -> anyhow::Result<bool> {
-        let (status, _) = self.ask(Method::PUT, "", lines).await?;
+        let (status, _) = self.ask(Method::PUT, PATH, lines).await?;
         Ok(status != StatusCode::CONFLICT)
     }
 
     async fn forget(&self) -> anyhow::Result<()> {
-        self.ask(Method::DELETE, "", Bytes::new()).await.map(drop)
+        self.ask(Method::DELETE, PATH, Bytes::new()).await.map(drop)
     }
 }

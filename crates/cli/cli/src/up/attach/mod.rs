@@ -15,7 +15,7 @@ use kube::{
     config::KubeConfigOptions,
     runtime::{conditions::is_crd_established, wait::Condition as _},
 };
-use nephele_access::Environment;
+use nephele_access::{Environment, Kinds};
 use tokio::time::{Instant, sleep};
 
 use self::webhooks::LocalWebhooks;
@@ -24,7 +24,6 @@ use crate::{
     access,
     embedded::{Folder, GIT_VERSION},
     install::objects::LABEL,
-    kinds::Kinds,
 };
 
 /// How long an API server may take until it serves a new kind.

@@ -3,17 +3,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, bail};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    ByteString, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
     api::{DeleteParams, DynamicObject, PostParams},
 };
-use nephele_cluster_api::free_ports;
-use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
-use serde_json::{Value, json};
+use nephele_cluster_api::{WebhookAuthority, free_ports};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
@@ -22,12 +19,10 @@ use crate::{
         objects::{Wanted, objects},
         ready,
     },
-    kinds::Kinds,
     loopback::loopback,
 };
+use nephele_access::Kinds;
 
-/// How long the certificate is valid: longer than any API server of a test.
-const VALID_FOR: SignedDuration = SignedDuration::from_hours(24 * 365);
 /// How long the API server may take until it calls the webhooks: it reads new configurations within a second.
 const REACHED_WITHIN: Duration = Duration::from_secs(15);
 /// Where a definition says how its objects are converted.
@@ -37,7 +32,7 @@ const CONVERSION: &str = "/spec/conversion/webhook/clientConfig";
 pub(crate) struct LocalWebhooks {
     address: SocketAddr,
     settings: WebhookSettings,
-    authority: ByteString,
+    authority: WebhookAuthority,
     /// The configurations of an installation, with the URLs of this process. `nephele uninstall` knows them by their
     /// label, so it removes them where this process is killed.
     configurations: Vec<Value>,
@@ -50,22 +45,8 @@ impl LocalWebhooks {
         // start, with a message.
         let [port] = free_ports()?;
         let address = SocketAddr::from((loopback(), port));
-        let not_before = now - SignedDuration::from_mins(5);
-        let not_after = now + VALID_FOR;
-        let authority =
-            Authority::generate("nephele-webhooks", KeyAlgorithm::EcdsaP256, not_before, not_after)
-                .context("failed to make the authority of the webhooks")?;
-        let leaf = authority.issue(&LeafRequest {
-            common_name: "nephele-webhooks".to_owned(),
-            organizations: Vec::new(),
-            dns_names: Vec::new(),
-            ip_addresses: vec![address.ip()],
-            server_auth: true,
-            client_auth: false,
-            not_before,
-            not_after,
-            identity: "nephele-webhooks".to_owned(),
-        })?;
+        let authority = WebhookAuthority::new(now)?;
+        let leaf = authority.issue("nephele-webhooks", address.ip())?;
         folder.write(WebhookSettings::CERTIFICATE, &leaf.certificate_pem())?;
         folder.write(WebhookSettings::KEY, &leaf.key_pem())?;
         let installation = Wanted {
@@ -85,7 +66,7 @@ impl LocalWebhooks {
                 port: address.port(),
                 folder: folder.root().to_owned(),
             },
-            authority: ByteString(authority.certificate_pem().into_bytes()),
+            authority,
             configurations: Vec::new(),
         };
         for configuration in &mut configurations {
@@ -115,8 +96,7 @@ impl LocalWebhooks {
 
     /// Lets a client of webhooks call this process, in place of a Service.
     fn lead_here(&self, client: &mut Value) {
-        let path = client["service"]["path"].as_str().unwrap_or_default();
-        *client = json!({"url": self.url(path), "caBundle": self.authority});
+        self.authority.lead(client, self.address);
     }
 
     fn url(&self, path: &str) -> String {

@@ -12,16 +12,18 @@ use serde_json::Value;
 
 /// The kinds of an API server that were looked up, each once. There are as many as the objects have that a command
 /// writes.
-pub(crate) struct Kinds {
+pub struct Kinds {
     client: Client,
     known: Mutex<BTreeMap<(String, String), Served>>,
 }
 
 /// A kind in one version, and what can be done with it.
-pub(crate) type Served = (ApiResource, ApiCapabilities);
+pub type Served = (ApiResource, ApiCapabilities);
 
 impl Kinds {
-    pub(crate) fn new(client: Client) -> Self {
+    /// None of the kinds of an API server is looked up yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
         Self {
             client,
             known: Mutex::default(),
@@ -29,7 +31,10 @@ impl Kinds {
     }
 
     /// How the API server serves a kind; `None` if it does not, which may change.
-    pub(crate) async fn find(&self, kind: &GroupVersionKind) -> Result<Option<Served>, kube::Error> {
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn find(&self, kind: &GroupVersionKind) -> Result<Option<Served>, kube::Error> {
         let key = (kind.api_version(), kind.kind.clone());
         if let Some(known) = self.known.lock().get(&key) {
             return Ok(Some(known.clone()));
@@ -47,7 +52,10 @@ impl Kinds {
     }
 
     /// The API of the kind of an object, in the object's namespace; `None` if the API server does not serve the kind.
-    pub(crate) async fn api(&self, object: &Value) -> Result<Option<Api<DynamicObject>>, kube::Error> {
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn api(&self, object: &Value) -> Result<Option<Api<DynamicObject>>, kube::Error> {
         let Some((resource, capabilities)) = self.find(&kind_of(object)).await? else {
             return Ok(None);
         };
@@ -62,7 +70,8 @@ impl Kinds {
 }
 
 /// The kind of an object.
-pub(crate) fn kind_of(object: &Value) -> GroupVersionKind {
+#[must_use]
+pub fn kind_of(object: &Value) -> GroupVersionKind {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion")
         .split_once('/')
