@@ -14,8 +14,9 @@ use dashmap::DashMap;
 use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
-    CloudSpec, Config, Cursor, Engine, Entry, EventKind, Footprint, Hardware, Model, Operation, Outcome,
-    Previous, Quotas, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec, UpdateState,
+    CloudSpec, Config, Cursor, Engine, Entry, EventKind, Footprint, Hardware, Model, NamespaceQuotas,
+    Operation, Outcome, Previous, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec,
+    UpdateState,
 };
 use nephele_listen::explained;
 use nephele_model::{
@@ -159,9 +160,9 @@ impl Cloud {
             seed: Seed::new(config.seed.clone()),
         };
         let config_of_engine = Config {
-            quotas: Quotas {
+            quotas: NamespaceQuotas {
                 instances_max: config.machines_max,
-                ..Quotas::default()
+                ..NamespaceQuotas::default()
             },
             cloud_spec: config.cloud_spec.clone(),
             ..Config::default()

@@ -302,24 +302,21 @@ fn name(id: &ResourceId) -> CloudName {
 
 #[cfg(test)]
 mod tests {
-    use nephele_engine::{
-        CloudSpec, Config, Limits, MistakesByCaller, Operation, Rate, Request, ResourceSpec, Seed, Stock,
-    };
-    use nephele_model::ResourceKind;
+    use nephele_engine::{CloudSpec, Config, MistakesByCaller, Operation, Rate, Request, ResourceSpec, Seed};
+    use nephele_model::{Quotas, ResourceKind, Stock};
 
     use super::*;
 
     fn engine() -> Engine {
         let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
         let stock = |instance_type: Option<&str>, count| Stock {
-            instance_type: instance_type.map(str::to_owned),
-            zone: Some("a".into()),
+            instance_type: instance_type.unwrap_or_default().to_owned(),
+            zone: "a".into(),
             count,
         };
-        let limits = Limits {
+        let quotas = Quotas {
             instances: Some(4),
-            stock: vec![stock(None, 1), stock(Some("l"), 0)],
-            ..Limits::default()
+            ..Quotas::default()
         };
         let clock = ClockSetting {
             rate: Rate::from_millionths(2_500_000),
@@ -329,7 +326,8 @@ mod tests {
         let put = Request::PutCloud {
             id,
             cloud_spec: Box::new(CloudSpec {
-                limits,
+                quotas,
+                stock: vec![stock(None, 1), stock(Some("l"), 0)],
                 clock,
                 ..CloudSpec::default()
             }),

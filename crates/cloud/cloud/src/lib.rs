@@ -70,8 +70,7 @@ pub use identity::MachineAddress;
 pub use journal::{JournalFilter, JournalLine, JournalReader, RecentRecords};
 pub use nephele_engine::{
     ApiLimits, CallerMistakes, CapacityUsage, ClockSetting, CloudSpec, Effect, Fault, Footprint, Hardware,
-    Image, InstanceType, Latencies, Latency, Leaked, Limits, MistakesByCaller, Model, Price, Rate, Seed,
-    Spent, Stock,
+    Latencies, Latency, Leaked, MistakesByCaller, Model, Rate, Seed, Spent,
 };
 pub use nephele_pki::{Authority, AuthorityError};
 pub use network::{InProcess, Network};

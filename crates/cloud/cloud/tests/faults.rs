@@ -6,11 +6,11 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use nephele_cloud::{
     Affected, CallerMistakes, Changed, Cloud, CloudRecord, CloudSpec, ClusterSpec, Deletion, Effect, Fault,
-    FaultHistory, Latency, Leaked, Limits, MachineSpec, active_effect_of,
+    FaultHistory, Latency, Leaked, MachineSpec, active_effect_of,
 };
 use nephele_model::{
     ApiServerRequestEffect, ApiServerRequestEffectKind, BootstrapPhase, Budget, Caller, ClockSkew, FaultId,
-    MachineId, Matches, OtherName, Role, Stage, Verb, VisibleEffect,
+    MachineId, Matches, OtherName, Quotas, Role, Stage, Verb, VisibleEffect,
 };
 use serde_json::Value;
 
@@ -379,12 +379,12 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     assert_eq!(shown(), [1.0, 0.0]);
 
     let next = World::start(31_040..=31_049);
-    let limits = Limits {
+    let quotas = Quotas {
         load_balancers: Some(3),
-        ..Limits::default()
+        ..Quotas::default()
     };
     let cloud_spec = CloudSpec {
-        limits,
+        quotas,
         ..CloudSpec::default()
     };
     let previous = CloudRecord {
@@ -763,12 +763,12 @@ async fn each_call_is_of_the_controller_that_makes_it() {
 #[tokio::test]
 async fn the_metrics_of_a_cloud_go_with_it() {
     let world = World::start(31_010..=31_019);
-    let limits = Limits {
+    let quotas = Quotas {
         instances: Some(3),
-        ..Limits::default()
+        ..Quotas::default()
     };
     let cloud_spec = CloudSpec {
-        limits,
+        quotas,
         ..CloudSpec::default()
     };
     world

@@ -274,10 +274,7 @@ pub(crate) fn price(cloud_spec: Option<&CloudSpec>, (instance_type, market): &Pr
             .instance_types
             .iter()
             .find(|known| Some(&known.name) == instance_type.as_ref())?;
-        Some(match market {
-            Market::OnDemand => found.price.on_demand,
-            Market::Spot => found.price.spot,
-        })
+        Some(found.price(*market))
     };
     cloud_spec.and_then(of_type).unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::{Capacity, CloudError, Quota, ResourceId, StageName};
+use nephele_model::{Capacity, CloudError, Image, InstanceType, Quota, Quotas, ResourceId, StageName, Stock};
 use serde::{Deserialize, Serialize};
 
 use crate::{api_limits::ApiLimits, clock::ClockSetting, latency::Latency, seed::Seed};
@@ -15,9 +15,14 @@ pub struct CloudSpec {
     pub instance_types: Vec<InstanceType>,
     /// Images, in the order in which an error lists them. If the list is empty, any image is accepted.
     pub images: Vec<Image>,
-    /// How much may be made of it. A changed limit holds at once for what is created from then on.
-    #[serde(default, skip_serializing_if = "Limits::is_none")]
-    pub limits: Limits,
+    /// How much may be made of it at a time; a resource counts until its deletion ends. A changed limit holds at once
+    /// for what is created from then on.
+    #[serde(default)]
+    pub quotas: Quotas,
+    /// How many instances there are of an instance type, in a zone. An instance has to fit into each entry that covers
+    /// it. If two entries cover the same, the first one counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stock: Vec<Stock>,
     /// The key of the draws of what is made from it. None for that of the cloud. A changed seed holds for draws from
     /// then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,126 +52,6 @@ impl Latencies {
     fn is_none(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// How much may be made of a cloud at a time; none means any amount. A resource counts until its deletion ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Limits {
-    pub instances: Option<u32>,
-    /// Processors of all instances together.
-    pub processors: Option<u32>,
-    pub load_balancers: Option<u32>,
-    /// How many instances there are of an instance type, in a zone. An instance has to fit into each entry that
-    /// covers it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stock: Vec<Stock>,
-}
-
-/// How many instances there are of an instance type, in a zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stock {
-    /// The instance type. None for all instances together.
-    pub instance_type: Option<String>,
-    /// The zone. None for all zones together.
-    pub zone: Option<String>,
-    pub count: u32,
-}
-
-impl Limits {
-    fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
-    pub(crate) fn quota(&self, of: Quota) -> Option<u32> {
-        match of {
-            Quota::Instances => self.instances,
-            Quota::Processors => self.processors,
-            Quota::LoadBalancers => self.load_balancers,
-        }
-    }
-
-    /// The rooms that have a limit, in order.
-    pub(crate) fn capacities(&self, cloud_spec: &ResourceId) -> impl Iterator<Item = (Capacity, u32)> {
-        let quotas = Quota::ALL
-            .into_iter()
-            .filter_map(|of| Some((of, self.quota(of)?)));
-        let quotas = quotas.map(|(of, limit)| {
-            (
-                Capacity::CloudQuota {
-                    cloud_spec: cloud_spec.clone(),
-                    of,
-                },
-                limit,
-            )
-        });
-        let is_first = |index: &usize| {
-            let of = |stock: &Stock| (stock.instance_type.clone(), stock.zone.clone());
-            self.stock[..*index]
-                .iter()
-                .all(|earlier| of(earlier) != of(&self.stock[*index]))
-        };
-        quotas.chain((0..self.stock.len()).filter(is_first).map(|index| {
-            let Stock {
-                instance_type,
-                zone,
-                count,
-            } = self.stock[index].clone();
-            (
-                Capacity::Stock {
-                    cloud_spec: cloud_spec.clone(),
-                    instance_type,
-                    zone,
-                },
-                count,
-            )
-        }))
-    }
-
-    /// How many instances there are. If two entries are about the same, the first one counts.
-    pub(crate) fn stock(&self, instance_type: Option<&String>, zone: Option<&String>) -> Option<u32> {
-        let is_meant =
-            |stock: &&Stock| (stock.instance_type.as_ref(), stock.zone.as_ref()) == (instance_type, zone);
-        self.stock.iter().find(is_meant).map(|stock| stock.count)
-    }
-}
-
-/// The size of an instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstanceType {
-    /// The name, unique among the types.
-    pub name: String,
-    /// Processor architecture, such as `amd64`.
-    pub architecture: String,
-    pub capacity: BTreeMap<String, String>,
-    /// What an instance costs. A changed price is for the time after the change.
-    #[serde(default, skip_serializing_if = "Price::is_nothing")]
-    pub price: Price,
-}
-
-/// What an instance costs in an hour of the time of its cloud, in millionths of a unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Price {
-    pub on_demand: u64,
-    /// The price of an instance that the cloud may take back.
-    pub spot: u64,
-}
-
-impl Price {
-    fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// The image that an instance boots from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
-    /// The name, unique among the images.
-    pub name: String,
-    /// Operating system, such as `linux`.
-    pub operating_system: String,
-    /// The Kubernetes minor versions in the image, such as `1.36`.
-    pub versions: Vec<String>,
 }
 
 /// The instance type, image and version that are requested for an instance.
@@ -231,7 +116,8 @@ impl CloudSpec {
         let Self {
             instance_types,
             images,
-            limits: _,
+            quotas: _,
+            stock: _,
             seed: _,
             latencies: _,
             clock: _,
@@ -250,8 +136,8 @@ impl CloudSpec {
                     known,
                 });
             };
-            hardware.capacity.clone_from(&found.capacity);
-            hardware.architecture.clone_from(&found.architecture);
+            hardware.capacity = found.capacity();
+            found.architecture().clone_into(&mut hardware.architecture);
         }
         if let Some(wanted) = model.image.as_ref().filter(|_| !images.is_empty()) {
             let Some(found) = images.iter().find(|known| known.name == *wanted) else {
@@ -265,42 +151,45 @@ impl CloudSpec {
                 return Err(CloudError::UnsupportedVersion {
                     wanted: version.clone(),
                     image: wanted.clone(),
-                    known: found.versions.clone(),
+                    known: found.kubernetes.clone(),
                 });
             }
-            hardware.operating_system.clone_from(&found.operating_system);
+            found
+                .operating_system()
+                .clone_into(&mut hardware.operating_system);
         }
         Ok(hardware)
     }
-}
 
-impl Image {
-    /// Whether the image has the minor version of a version such as `v1.36.3`.
-    fn has(&self, version: &str) -> bool {
-        let mut parts = version.trim_start_matches('v').split('.');
-        let minor = format!(
-            "{}.{}",
-            parts.next().unwrap_or_default(),
-            parts.next().unwrap_or_default()
-        );
-        self.versions.contains(&minor)
+    /// How many instances there are of an instance type, in a zone. None for any number.
+    pub(crate) fn stock(&self, instance_type: Option<&str>, zone: Option<&str>) -> Option<u32> {
+        let found = self
+            .stock
+            .iter()
+            .find(|entry| entry.of() == (instance_type, zone));
+        found.map(|entry| entry.count)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_image_has_the_patch_releases_of_its_minor_versions() {
-        let versions = vec!["1.35".into(), "1.3".into()];
-        let image = Image {
-            name: String::new(),
-            operating_system: String::new(),
-            versions,
+    /// The rooms that have a limit, in order, in a cloud of this id.
+    pub(crate) fn capacities(&self, id: &ResourceId) -> impl Iterator<Item = (Capacity, u32)> {
+        let quotas = Quota::ALL.into_iter().filter_map(|of| {
+            let cloud_spec = id.clone();
+            Some((Capacity::CloudQuota { cloud_spec, of }, self.quotas.limit(of)?))
+        });
+        let is_first = |(index, entry): &(usize, &Stock)| {
+            self.stock[..*index]
+                .iter()
+                .all(|earlier| earlier.of() != entry.of())
         };
-        let known =
-            ["v1.35.4", "1.35.0", "v1.3.9", "v1.36.3", "v1.30.1", "", "v1"].map(|version| image.has(version));
-        assert_eq!(known, [true, true, true, false, false, false, false]);
+        let stock = self.stock.iter().enumerate().filter(is_first).map(|(_, entry)| {
+            let (instance_type, zone) = entry.of();
+            let capacity = Capacity::Stock {
+                cloud_spec: id.clone(),
+                instance_type: instance_type.map(str::to_owned),
+                zone: zone.map(str::to_owned),
+            };
+            (capacity, entry.count)
+        });
+        quotas.chain(stock)
     }
 }

@@ -206,15 +206,14 @@ impl Clouds {
         match capacity {
             Capacity::Zone(zone) => self.config.zones.get(zone)?.instances_max,
             Capacity::Quota { kind, .. } => self.config.quotas.limit(*kind),
-            Capacity::CloudQuota { cloud_spec, of } => self.cloud_spec(cloud_spec)?.limits.quota(*of),
+            Capacity::CloudQuota { cloud_spec, of } => self.cloud_spec(cloud_spec)?.quotas.limit(*of),
             Capacity::Stock {
                 cloud_spec,
                 instance_type,
                 zone,
             } => self
                 .cloud_spec(cloud_spec)?
-                .limits
-                .stock(instance_type.as_ref(), zone.as_ref()),
+                .stock(instance_type.as_deref(), zone.as_deref()),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::cloud_spec::CloudSpec;
 pub struct Config {
     /// Zones by name. If there are none, any zone is accepted.
     pub zones: BTreeMap<String, Zone>,
-    pub quotas: Quotas,
+    pub quotas: NamespaceQuotas,
     /// The built-in cloud. Instances that name no cloud or the default cloud use it, unless their namespace has put
     /// a cloud of that name.
     #[serde(rename = "catalog")]
@@ -28,12 +28,12 @@ pub struct Zone {
 
 /// How many resources one namespace may have at a time; none means any number. A resource counts until its deletion ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quotas {
+pub struct NamespaceQuotas {
     pub instances_max: Option<u32>,
     pub load_balancers_max: Option<u32>,
 }
 
-impl Quotas {
+impl NamespaceQuotas {
     pub(crate) fn limit(&self, kind: ResourceKind) -> Option<u32> {
         match kind {
             ResourceKind::Instance => self.instances_max,

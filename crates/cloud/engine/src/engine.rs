@@ -468,13 +468,11 @@ impl Engine {
     /// The limits of a cloud, and how much of them is used, in a fixed order. Empty if the cloud does not exist.
     #[must_use]
     pub fn usage(&self, cloud_spec: &ResourceId) -> Vec<CapacityUsage> {
-        let limits = self
+        let capacities = self
             .clouds
             .cloud_spec(cloud_spec)
-            .map(|cloud_spec| &cloud_spec.limits);
-        let capacities = limits
             .into_iter()
-            .flat_map(|limits| limits.capacities(cloud_spec));
+            .flat_map(|spec| spec.capacities(cloud_spec));
         let usage = capacities.map(|(capacity, limit)| {
             let taken = self.usage.taken(&capacity);
             let waiting = self.waiting.len(&capacity);

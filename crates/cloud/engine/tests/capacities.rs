@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nephele_engine::{
-    CapacityUsage, CloudSpec, Engine, Footprint, InstanceType, Latency, Limits, Line, MistakesByCaller,
-    Outcome, Previous, Price, Record, Replay, Request, ResourceSpec, Stock,
+    CapacityUsage, CloudSpec, Engine, Footprint, Latency, Line, MistakesByCaller, Outcome, Previous, Record,
+    Replay, Request, ResourceSpec,
 };
-use nephele_model::{Capacity, CloudError, ErrorClass, Quota, ResourceId, SimTime};
+use nephele_model::{
+    Capacity, CloudError, ErrorClass, InstanceType, Quota, Quotas, ResourceId, SimTime, Stock,
+};
 use proptest::prelude::*;
 
 use crate::cloud::{Watched, ask, at, engine, id, load_balancer};
@@ -18,26 +20,48 @@ fn cloud_id() -> ResourceId {
     ResourceId::cloud(id("m").namespace, "north")
 }
 
-fn processors(max: u32) -> Limits {
-    Limits {
-        processors: Some(max),
-        ..Limits::default()
+/// How much a cloud has room for.
+#[derive(Clone, Debug, Default)]
+struct Limits {
+    quotas: Quotas,
+    stock: Vec<Stock>,
+}
+
+impl From<Quotas> for Limits {
+    fn from(quotas: Quotas) -> Self {
+        let stock = Vec::new();
+        Self { quotas, stock }
     }
 }
 
-fn instances(max: u32) -> Limits {
-    Limits {
-        instances: Some(max),
-        ..Limits::default()
+impl From<Vec<Stock>> for Limits {
+    fn from(stock: Vec<Stock>) -> Self {
+        let quotas = Quotas::default();
+        Self { quotas, stock }
     }
+}
+
+fn processors(max: u32) -> Limits {
+    let vcpus = Some(max);
+    Limits::from(Quotas {
+        vcpus,
+        ..Quotas::default()
+    })
+}
+
+fn instances(max: u32) -> Limits {
+    let instances = Some(max);
+    Limits::from(Quotas {
+        instances,
+        ..Quotas::default()
+    })
 }
 
 fn put(limits: Limits) -> Request {
     let instance_type = |(name, processors): (&str, u32)| InstanceType {
         name: name.into(),
-        architecture: "amd64".into(),
-        capacity: BTreeMap::from([("cpu".into(), processors.to_string())]),
-        price: Price::default(),
+        cpu: processors,
+        ..InstanceType::default()
     };
     let instance_types = TYPES.map(instance_type).into();
     Request::PutCloud {
@@ -48,7 +72,8 @@ fn put(limits: Limits) -> Request {
         id: cloud_id(),
         cloud_spec: Box::new(CloudSpec {
             instance_types,
-            limits,
+            quotas: limits.quotas,
+            stock: limits.stock,
             ..CloudSpec::default()
         }),
     }
@@ -98,13 +123,12 @@ fn told(engine: &Engine) -> Vec<String> {
 
 #[test]
 fn quota_of_a_catalog_is_not_that_of_another_and_says_what_it_counts() {
-    let limits = Limits {
+    let quotas = Quotas {
         instances: Some(2),
-        processors: Some(4),
+        vcpus: Some(4),
         load_balancers: Some(1),
-        ..Limits::default()
     };
-    let mut engine = limited(limits);
+    let mut engine = limited(quotas.into());
     assert_eq!(create(&mut engine, 1, "a", "m"), Ok(Outcome::Accepted));
     let refused = create(&mut engine, 1, "b", "l").unwrap_err();
     assert_eq!(
@@ -225,12 +249,12 @@ fn who_does_not_fit_into_the_whole_quota_is_passed_and_told_when_it_is_raised() 
 
 #[test]
 fn who_gets_one_room_and_lacks_another_waits_there_with_its_old_number() {
-    let limits = Limits {
+    let quotas = Quotas {
         instances: Some(1),
-        processors: Some(4),
-        ..Limits::default()
+        vcpus: Some(4),
+        load_balancers: None,
     };
-    let mut engine = limited(limits.clone());
+    let mut engine = limited(quotas.into());
     create(&mut engine, 1, "a", "l").unwrap();
     create(&mut engine, 1, "large", "l").unwrap_err();
     create(&mut engine, 1, "small", "s").unwrap_err();
@@ -245,10 +269,10 @@ fn who_gets_one_room_and_lacks_another_waits_there_with_its_old_number() {
     ask(
         &mut engine,
         at(2),
-        put(Limits {
+        put(Limits::from(Quotas {
             instances: Some(3),
-            ..limits
-        }),
+            ..quotas
+        })),
     )
     .unwrap();
     assert_eq!(told(&engine), ["large", "small"]);
@@ -305,11 +329,7 @@ fn stock_is_of_a_type_and_a_zone_and_an_instance_has_to_fit_into_each_entry() {
         stock(Some("l"), None, 2),
         stock(None, Some("b"), 2),
     ];
-    let limits = Limits {
-        stock: all,
-        ..Limits::default()
-    };
-    let mut engine = limited(limits.clone());
+    let mut engine = limited(all.clone().into());
     let mut ask = |name: &str, instance_type: &str| {
         create(&mut engine, 1, name, instance_type)
             .map_err(|refused| (refused.category(), refused.class(), refused.to_string()))
@@ -340,18 +360,14 @@ fn stock_is_of_a_type_and_a_zone_and_an_instance_has_to_fit_into_each_entry() {
     delete(&mut engine, 2, "d");
     assert_eq!(told(&engine), ["e", "g"]);
     // Without an entry there is no limit.
-    ask_all(&mut engine, &limits.stock[..1]);
+    ask_all(&mut engine, &all[..1]);
     assert_eq!(told(&engine), ["e", "g"]);
     ask_all(&mut engine, &[]);
     assert_eq!(told(&engine), ["e", "g", "b"]);
 }
 
 fn ask_all(engine: &mut Engine, stock: &[Stock]) {
-    let limits = Limits {
-        stock: stock.to_vec(),
-        ..Limits::default()
-    };
-    ask(engine, at(3), put(limits)).expect("a catalog is taken");
+    ask(engine, at(3), put(stock.to_vec().into())).expect("a catalog is taken");
 }
 
 /// An account that puts its first catalog has made instances before. They count.
@@ -365,7 +381,7 @@ fn default_catalog_has_the_instances_that_were_made_before_it() {
     ask(&mut engine, at(0), Request::Create(spec("a"))).unwrap();
     let default = ResourceId::cloud(id("m").namespace, CloudSpec::DEFAULT);
     let cloud_spec = Box::new(CloudSpec {
-        limits: instances(1),
+        quotas: instances(1).quotas,
         ..CloudSpec::default()
     });
     ask(
@@ -404,8 +420,8 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 fn stock(instance_type: Option<&str>, zone: Option<&str>, count: u32) -> Stock {
     Stock {
-        instance_type: instance_type.map(str::to_owned),
-        zone: zone.map(str::to_owned),
+        instance_type: instance_type.unwrap_or_default().to_owned(),
+        zone: zone.unwrap_or_default().to_owned(),
         count,
     }
 }
@@ -424,14 +440,16 @@ fn limits() -> impl Strategy<Value = Limits> {
             count,
         )
     });
-    (limit(4u32), limit(9u32), prop::collection::vec(stock, 0..3)).prop_map(
-        |(instances, processors, stock)| Limits {
-            instances,
-            processors,
-            load_balancers: None,
+    (limit(4u32), limit(9u32), prop::collection::vec(stock, 0..3)).prop_map(|(instances, vcpus, stock)| {
+        Limits {
+            quotas: Quotas {
+                instances,
+                vcpus,
+                load_balancers: None,
+            },
             stock,
-        },
-    )
+        }
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

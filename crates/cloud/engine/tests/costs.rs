@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use nephele_engine::{
-    ClockSetting, CloudSpec, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, InstanceType, Journal,
-    Latency, Line, MistakesByCaller, Previous, Price, Rate, Replay, Request, ResourceSpec, Spent,
+    ClockSetting, CloudSpec, CloudTime, Cost, Cursor, Effect, Engine, Entry, Fault, Journal, Latency, Line,
+    MistakesByCaller, Previous, Rate, Replay, Request, ResourceSpec, Spent,
 };
-use nephele_model::{Budget, Market, Matches, ResourceId, ResourceKind, SimTime};
+use nephele_model::{Amount, Budget, InstanceType, Market, Matches, ResourceId, ResourceKind, SimTime};
 use proptest::prelude::*;
 
 use crate::{
@@ -20,13 +20,16 @@ fn cloud_spec() -> ResourceId {
     ResourceId::cloud("default", "north")
 }
 
+/// What an instance costs on demand and at the Spot market, in millionths.
+type Price = [u64; 2];
+
 /// A catalog with the types `s` and `l`.
 fn priced(prices: [Price; 2], clock: ClockSetting) -> CloudSpec {
-    let instance_type = |(name, price): (&str, Price)| InstanceType {
+    let instance_type = |(name, [on_demand, spot]): (&str, Price)| InstanceType {
         name: name.into(),
-        architecture: "amd64".into(),
-        capacity: BTreeMap::new(),
-        price,
+        price: Some(Amount::of(on_demand)),
+        spot_price: Some(Amount::of(spot)),
+        ..InstanceType::default()
     };
     let instance_types = ["s", "l"].into_iter().zip(prices).map(instance_type).collect();
     CloudSpec {
@@ -48,7 +51,7 @@ fn put_cloud(cloud_of: CloudSpec, cost: Option<Cost>) -> Request {
 }
 
 fn price(on_demand: u64, spot: u64) -> Price {
-    Price { on_demand, spot }
+    [on_demand, spot]
 }
 
 fn usual() -> CloudSpec {
@@ -354,9 +357,8 @@ proptest! {
                     ahead += cloud_of.clock.ahead;
                     cloud_of.clock.ahead = ahead;
                     let prices = cloud_of.instance_types.iter().flat_map(|known| {
-                        let Price { on_demand, spot } = known.price;
-                        [(Market::OnDemand, on_demand), (Market::Spot, spot)]
-                            .map(|(market, price)| ((known.name.clone(), market), price))
+                        [Market::OnDemand, Market::Spot]
+                            .map(|market| ((known.name.clone(), market), known.price(market)))
                     });
                     model.prices = prices.collect();
                     let is_new = engine.clock_setting(&cloud_spec()).is_none();

@@ -6,10 +6,12 @@ use std::{
 };
 
 use nephele_engine::{
-    CloudSpec, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Limits, Line, MistakesByCaller,
+    CloudSpec, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, Line, MistakesByCaller,
     Operation, Outcome, Replay, Request, ResourceSpec,
 };
-use nephele_model::{Budget, Capacity, CloudError, FailureReason, Matches, Odds, Quota, ResourceId, SimTime};
+use nephele_model::{
+    Budget, Capacity, CloudError, FailureReason, Matches, Odds, Quota, Quotas, ResourceId, SimTime,
+};
 use proptest::prelude::*;
 
 use crate::{
@@ -133,12 +135,12 @@ fn a_repeated_creation_makes_a_second_instance_and_the_first_one_leaks() {
 #[test]
 fn a_repetition_finds_the_first_instance_if_there_is_no_room_for_a_second_one() {
     let mut engine = doubling();
-    let limits = Limits {
+    let quotas = Quotas {
         instances: Some(1),
-        ..Limits::default()
+        ..Quotas::default()
     };
     let cloud_spec = Box::new(CloudSpec {
-        limits,
+        quotas,
         ..CloudSpec::default()
     });
     let caller_mistakes = MistakesByCaller::new();

@@ -6,8 +6,8 @@ use std::{
 };
 
 use nephele_engine::{
-    ActiveEffect, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, Notice,
-    Operation, Outcome, Quotas, Record, Replay, Request, ResourceSpec,
+    ActiveEffect, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, NamespaceQuotas,
+    Notice, Operation, Outcome, Record, Replay, Request, ResourceSpec,
 };
 use nephele_model::{
     Budget, Caller, CloudError, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Matches, Odds,
@@ -515,9 +515,9 @@ fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
 #[test]
 fn a_fault_does_not_cost_a_place_in_the_line_for_room() {
     let config = Config {
-        quotas: Quotas {
+        quotas: NamespaceQuotas {
             instances_max: Some(1),
-            ..Quotas::default()
+            ..NamespaceQuotas::default()
         },
         ..Config::default()
     };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use nephele_engine::{
     CloudSpec, Config, Effect, Engine, EventKind, Fault, Footprint, Latency, Leaked, MistakesByCaller,
-    Outcome, Quotas, Record, Request, ResourceSpec,
+    NamespaceQuotas, Outcome, Record, Request, ResourceSpec,
 };
 use nephele_model::{
     Budget, Capacity, Endpoint, FaultRecord, Matches, Quota, ResourceId, ResourceKind, SimTime, Verb,
@@ -306,9 +306,9 @@ fn a_new_instance_with_the_name_of_a_leaked_one_is_another_instance() {
 
 #[test]
 fn who_waits_for_the_room_of_a_leaked_instance_is_told_when_it_is_deleted() {
-    let quotas = Quotas {
+    let quotas = NamespaceQuotas {
         instances_max: Some(1),
-        ..Quotas::default()
+        ..NamespaceQuotas::default()
     };
     let mut engine = Watched::new(
         Config {

@@ -7,11 +7,11 @@ use std::{
 };
 
 use nephele_engine::{
-    CloudSpec, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Hardware, InstanceType, Latency,
-    Line, MistakesByCaller, Operation, Outcome, Previous, Price, Quotas, Record, Replay, Request, Resource,
+    CloudSpec, Config, Cursor, Engine, Entry, Event, EventKind, Footprint, Hardware, Latency, Line,
+    MistakesByCaller, NamespaceQuotas, Operation, Outcome, Previous, Record, Replay, Request, Resource,
     ResourceSpec, Seed, StageState, UpdateSpec, Zone,
 };
-use nephele_model::{ClusterId, Odds, ResourceId, ResourceKind, SimTime, StageName};
+use nephele_model::{ClusterId, InstanceType, Odds, ResourceId, ResourceKind, SimTime, StageName};
 use proptest::prelude::*;
 
 use crate::cloud::{
@@ -67,14 +67,18 @@ fn machines() -> impl Strategy<Value = Vec<ResourceSpec>> {
         .prop_flat_map(|names| names.into_iter().map(a_machine).collect::<Vec<_>>())
 }
 
-fn instance_type(cpu: &str) -> InstanceType {
-    let capacity = BTreeMap::from([("cpu".into(), cpu.into())]);
+fn instance_type(cpu: u32) -> InstanceType {
     InstanceType {
         name: "m.large".into(),
         architecture: "arm64".into(),
-        capacity,
-        price: Price::default(),
+        cpu,
+        ..InstanceType::default()
     }
+}
+
+/// Any number that a stage stands for.
+fn processors(stage: &str) -> u32 {
+    u32::from(stage.as_bytes()[0])
 }
 
 /// Requests about a few machines, in order of time.
@@ -97,7 +101,7 @@ fn script() -> impl Strategy<Value = Vec<(SimTime, Request)>> {
                     caller_mistakes: MistakesByCaller::new(),
                     id: ResourceId::cloud(spec.id.namespace, ""),
                     cloud_spec: Box::new(CloudSpec {
-                        instance_types: vec![instance_type(stage)],
+                        instance_types: vec![instance_type(processors(stage))],
                         ..CloudSpec::default()
                     }),
                 },
@@ -147,7 +151,7 @@ fn small_cloud() -> Watched {
     let zone = |instances_max| Zone { instances_max };
     let config = Config {
         zones: BTreeMap::from([("a".to_owned(), zone(Some(2))), ("b".to_owned(), zone(None))]),
-        quotas: Quotas {
+        quotas: NamespaceQuotas {
             instances_max: Some(3),
             load_balancers_max: Some(1),
         },
@@ -699,17 +703,11 @@ proptest! {
             };
             match step {
                 0 => {
-                    let hardware = Hardware {
-                        capacity: BTreeMap::from([("cpu".to_owned(), number.to_string())]),
-                        ..Hardware::default()
-                    };
                     let names = if which { vec!["x"] } else { vec!["x", "y"] };
-                    offered = names.into_iter().map(|name| (name.to_owned(), hardware.clone())).collect();
-                    let types = offered.iter().map(|(name, Hardware { architecture, capacity, .. })| InstanceType {
-                        name: name.clone(), architecture: architecture.clone(), capacity: capacity.clone(),
-                        price: Price::default(),
-                    });
-                    let cloud_spec = Box::new(CloudSpec { instance_types: types.collect(), ..CloudSpec::default() });
+                    let of_name = |name| InstanceType { name: String::from(name), cpu: number as u32, ..InstanceType::default() };
+                    let types: Vec<_> = names.into_iter().map(of_name).collect();
+                    offered = types.iter().map(|known| (known.name.clone(), Hardware { capacity: known.capacity(), ..Hardware::default() })).collect();
+                    let cloud_spec = Box::new(CloudSpec { instance_types: types, ..CloudSpec::default() });
                     ask(&mut engine, now, Request::PutCloud { id: cloud_id.clone(), cloud_spec, clock: None, leaked: Vec::new(), cost: None, caller_mistakes: MistakesByCaller::new() }).unwrap();
                     is_there = true;
                 }

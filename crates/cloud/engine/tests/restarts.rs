@@ -8,12 +8,12 @@ use std::{
 
 use nephele_engine::{
     ActiveEffect, ApiLimits, ClockRecord, CloudSpec, Config, Effect, Engine, EventKind, Fault, FaultState,
-    InstanceType, Latency, Loss, MistakesByCaller, Notice, NoticeEnd, Operation, Outcome, Previous, Price,
-    Record, Request, Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
+    Latency, Loss, MistakesByCaller, Notice, NoticeEnd, Operation, Outcome, Previous, Record, Request,
+    Resource, ResourceSpec, Seed, UpdateSpec, UpdateState,
 };
 use nephele_model::{
-    Budget, CallRate, CloudError, FailureReason, FaultRecord, Market, Matches, Odds, ResourceId,
-    ResourceKind, Schedule, SeedKey, SimTime, StageName, Verb, VisibleEffect,
+    Amount, Budget, CallRate, CloudError, FailureReason, FaultRecord, InstanceType, Market, Matches, Odds,
+    ResourceId, ResourceKind, Schedule, SeedKey, SimTime, StageName, Verb, VisibleEffect,
 };
 use proptest::prelude::*;
 
@@ -75,12 +75,9 @@ fn cloud_spec() -> ResourceId {
 fn put_cloud(api: ApiLimits) -> Request {
     let large = InstanceType {
         name: "m.large".into(),
-        architecture: "amd64".into(),
-        capacity: BTreeMap::new(),
-        price: Price {
-            on_demand: 400_000,
-            spot: 100_000,
-        },
+        price: Amount::parse("0.4").ok(),
+        spot_price: Amount::parse("0.1").ok(),
+        ..InstanceType::default()
     };
     Request::PutCloud {
         id: cloud_spec(),

@@ -7,12 +7,13 @@ use std::{
 };
 
 use nephele_engine::{
-    CloudSpec, Config, Engine, Entry, Event, EventKind, Footprint, Hardware, Image, InstanceType, Latency,
-    MistakesByCaller, Model, Outcome, Previous, Price, Quotas, Record, Request, ResourceSpec, Seed,
-    StageState, StateError, Took, Update, UpdateSpec, UpdateState, Zone,
+    CloudSpec, Config, Engine, Entry, Event, EventKind, Footprint, Hardware, Latency, MistakesByCaller,
+    Model, NamespaceQuotas, Outcome, Previous, Record, Request, ResourceSpec, Seed, StageState, StateError,
+    Took, Update, UpdateSpec, UpdateState, Zone,
 };
 use nephele_model::{
-    Capacity, CloudError, Endpoint, ErrorClass, Odds, ResourceId, ResourceKind, SeedKey, SimTime,
+    Capacity, CloudError, Endpoint, ErrorClass, Image, InstanceType, Odds, ResourceId, ResourceKind, SeedKey,
+    SimTime,
 };
 
 use crate::cloud::{
@@ -367,7 +368,7 @@ fn small_cloud() -> Watched {
             ),
             ("b".to_owned(), Zone::default()),
         ]),
-        quotas: Quotas {
+        quotas: NamespaceQuotas {
             instances_max: Some(2),
             load_balancers_max: Some(1),
         },
@@ -381,8 +382,8 @@ fn cloud_spec(instance_types: &[&str]) -> CloudSpec {
     let instance_type = |name: &&str| InstanceType {
         name: (*name).into(),
         architecture: "arm64".into(),
-        capacity: BTreeMap::from([("cpu".into(), "4".into())]),
-        price: Price::default(),
+        cpu: 4,
+        ..InstanceType::default()
     };
     CloudSpec {
         instance_types: instance_types.iter().map(instance_type).collect(),
@@ -525,7 +526,7 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     let images = vec![Image {
         name: "windows-2025".into(),
         operating_system: "windows".into(),
-        versions: vec!["1.36".into()],
+        kubernetes: vec!["1.36".into()],
     }];
     put(
         &mut engine,
@@ -538,7 +539,7 @@ fn instance_consists_of_what_its_type_and_its_image_say_and_keeps_it() {
     let made = Hardware {
         architecture: "arm64".into(),
         operating_system: "windows".into(),
-        capacity: BTreeMap::from([("cpu".into(), "4".into())]),
+        capacity: cloud_spec(&["m.large"]).instance_types[0].capacity(),
     };
     let spec = made_from("1", "north", "m.large", "windows-2025", "v1.36.3");
     ask(&mut engine, at(0), Request::Create(spec.clone())).unwrap();
@@ -582,11 +583,11 @@ fn what_a_catalog_does_not_have_is_refused_by_name_with_what_it_has() {
     let mut engine = engine();
     let types: Vec<String> = (0..14).map(|number| format!("m{number}")).collect();
     let types: Vec<&str> = types.iter().map(String::as_str).collect();
-    let versions = vec!["1.34".into(), "1.35".into()];
+    let kubernetes = vec!["1.34".into(), "1.35".into()];
     let images = vec![Image {
         name: "ubuntu".into(),
         operating_system: "linux".into(),
-        versions,
+        kubernetes,
     }];
     put(
         &mut engine,

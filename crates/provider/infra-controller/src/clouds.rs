@@ -345,10 +345,11 @@ mod tests {
 
     use nephele_api::cloud::{
         RESTORING_ANNOTATION,
-        v1alpha1::{InstanceType, SimulatedCloudSpec, SimulatedCloudStatus},
+        v1alpha1::{SimulatedCloudSpec, SimulatedCloudStatus},
     };
     use nephele_cloud::{CloudConfig, Model};
     use nephele_controller::{PAUSED_ANNOTATION, wall_clock};
+    use nephele_model::InstanceType;
     use prometheus::Registry;
     use proptest::prelude::*;
 
@@ -446,7 +447,7 @@ mod tests {
     }
 
     /// A SimulatedCloud of which the processors of its one instance type tell how often it was changed.
-    fn of_generation(uid: u32, generation: i32) -> SimulatedCloud {
+    fn of_generation(uid: u32, generation: u32) -> SimulatedCloud {
         let kind = InstanceType {
             name: "m".into(),
             cpu: generation,
@@ -463,12 +464,12 @@ mod tests {
         object
     }
 
-    fn generation(object: &SimulatedCloud) -> i32 {
+    fn generation(object: &SimulatedCloud) -> u32 {
         object.spec.instance_types[0].cpu
     }
 
     /// The generation by which the cloud answers. None if it does not have the SimulatedCloud.
-    fn answered(cloud: &Cloud) -> Option<i32> {
+    fn answered(cloud: &Cloud) -> Option<u32> {
         let model = Model {
             instance_type: Some("m".into()),
             ..Model::default()
@@ -569,7 +570,7 @@ mod tests {
 
     #[test]
     fn whoever_has_read_a_cloud_gets_no_older_answer() {
-        const LAST: i32 = 2000;
+        const LAST: u32 = 2000;
         let cloud = cloud();
         let known = Known::default();
         std::thread::scope(|scope| {

@@ -7,15 +7,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use nephele_api::{
     cloud::{
         DEFAULT_NAME,
-        v1alpha1::{self, Capacity, Quotas, SimulatedCloud, SimulatedCloudSpec},
+        v1alpha1::{SimulatedCloud, SimulatedCloudSpec},
     },
     infrastructure::v1beta2::{FailureDomain, InMemoryCluster},
 };
-use nephele_cloud::{CloudSpec, Image, InstanceType, Limits, Model, Seed, Stock};
+use nephele_cloud::{CloudSpec, Model, Seed};
 use nephele_model::{CloudError, ClusterId};
 use parking_lot::Mutex;
 
-use crate::simulated_cloud::{api_limits, clock, cost, latency::latencies};
+use crate::simulated_cloud::{api_limits, clock, latency::latencies};
 
 /// The attribute of a failure domain that names its region.
 const REGION_ATTRIBUTE: &str = "region";
@@ -126,47 +126,15 @@ pub fn built_in_cloud() -> CloudSpec {
 
 /// The spec of a SimulatedCloud.
 pub(crate) fn cloud_spec(cloud: &SimulatedCloudSpec) -> CloudSpec {
-    let instance_type = |known: &v1alpha1::InstanceType| InstanceType {
-        name: known.name.clone(),
-        architecture: known.architecture().to_owned(),
-        capacity: known.capacity(),
-        price: cost::price(known),
-    };
-    let image = |known: &v1alpha1::Image| Image {
-        name: known.name.clone(),
-        operating_system: known.operating_system().to_owned(),
-        versions: known.kubernetes.clone(),
-    };
     CloudSpec {
-        instance_types: cloud.instance_types().iter().map(instance_type).collect(),
-        images: cloud.images.iter().map(image).collect(),
-        limits: limits(cloud),
+        instance_types: cloud.instance_types().into_owned(),
+        images: cloud.images.clone(),
+        quotas: cloud.quotas,
+        stock: cloud.capacity.clone(),
         latencies: latencies(&cloud.latency),
         clock: clock::setting(&cloud.clock),
         api: api_limits::limits(&cloud.api).0,
         seed: Some(&cloud.seed).filter(|seed| !seed.is_empty()).map(Seed::new),
-    }
-}
-
-/// The limits of a SimulatedCloud. A negative number got past the schema, and counts as zero.
-fn limits(cloud: &SimulatedCloudSpec) -> Limits {
-    let Quotas {
-        instances,
-        vcpus,
-        load_balancers,
-    } = &cloud.quotas;
-    let number = |number: i32| u32::try_from(number).unwrap_or(0);
-    let name = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
-    let stock = |capacity: &Capacity| Stock {
-        instance_type: name(&capacity.instance_type),
-        zone: name(&capacity.zone),
-        count: number(capacity.count),
-    };
-    Limits {
-        instances: instances.map(number),
-        processors: vcpus.map(number),
-        load_balancers: load_balancers.map(number),
-        stock: cloud.capacity.iter().map(stock).collect(),
     }
 }
 

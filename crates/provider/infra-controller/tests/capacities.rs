@@ -1,12 +1,12 @@
 //! The limits of SimulatedClouds: what users see of them, and that everything continues when there is room.
 
 use nephele_api::{
-    cloud::v1alpha1::{Capacity, CloudApi, LimitUsage, Quotas, SimulatedCloud, SimulatedCloudSpec},
+    cloud::v1alpha1::{CloudApi, LimitUsage, SimulatedCloud, SimulatedCloudSpec},
     conditions::{self, types},
     core::Cluster,
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
-use nephele_model::GoDuration;
+use nephele_model::{GoDuration, Quotas, Stock};
 use nephele_testkit::objects::{self, NAMESPACE};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn limited(world: &World, spec: SimulatedCloudSpec) {
     world.api.create(&cloud).await;
 }
 
-fn instances(max: i32) -> SimulatedCloudSpec {
+fn instances(max: u32) -> SimulatedCloudSpec {
     let quotas = Quotas {
         instances: Some(max),
         ..Quotas::default()
@@ -208,10 +208,10 @@ async fn large_machines_take_more_of_the_quota_of_vcpus() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
     let world = World::start(52_300);
-    let of_large = Capacity {
+    let of_large = Stock {
         instance_type: "large".into(),
         count: 1,
-        ..Capacity::default()
+        ..Stock::default()
     };
     limited(
         &world,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::{StreamExt as _, TryStreamExt as _, future};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use nephele_api::{
-    cloud::v1alpha1::{Fault, InstanceType, Region, SimulatedCloud, SimulatedCloudSpec, Zone},
+    cloud::v1alpha1::{Fault, Region, SimulatedCloud, SimulatedCloudSpec, Zone},
     conditions::{self, types},
     core::{Cluster, MachinePool},
     infrastructure,
@@ -16,7 +16,7 @@ use nephele_api::{
 };
 use nephele_cloud::{Cloud, Hardware, Model};
 use nephele_controller::PAUSED_ANNOTATION;
-use nephele_model::{FaultId, GoDuration};
+use nephele_model::{FaultId, GoDuration, InstanceType};
 use nephele_testkit::{
     ManagementApi,
     objects::{self, NAMESPACE},

@@ -4,8 +4,8 @@ use nephele_api::{
     cloud::v1alpha1::{CloudApi, CloudLatency, Region, SimulatedCloudSpec, Zone},
     infrastructure::v1beta2::{CloudReference, InMemoryClusterStatus},
 };
-use nephele_cloud::{ApiLimits, ClockSetting, Latencies, Latency, Price};
-use nephele_model::{Amount, CallRate, Distribution, GoDuration, Stage};
+use nephele_cloud::{ApiLimits, ClockSetting, Latencies, Latency};
+use nephele_model::{Amount, CallRate, Distribution, GoDuration, Image, InstanceType, Quotas, Stage, Stock};
 use nephele_testkit::objects;
 
 use super::*;
@@ -130,42 +130,38 @@ fn a_load_balancer_is_in_the_region_of_all_zones_for_control_planes_or_in_none()
 
 #[test]
 fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing() {
-    let types = vec![v1alpha1::InstanceType {
+    let instance_types = vec![InstanceType {
         name: "m.large".into(),
         cpu: 4,
         memory: "8Gi".into(),
         architecture: "arm64".into(),
         price: Amount::parse("0.5").ok(),
         spot_price: Amount::parse("0.125").ok(),
-        ..v1alpha1::InstanceType::default()
+        ..InstanceType::default()
     }];
-    let windows = v1alpha1::Image {
+    let images = vec![Image {
         name: "windows-2025".into(),
         kubernetes: vec!["1.36".into()],
         operating_system: "windows".into(),
-    };
-    // The schema refuses a negative number.
+    }];
     let quotas = Quotas {
         instances: Some(9),
-        vcpus: Some(-1),
-        load_balancers: None,
+        ..Quotas::default()
     };
-    let capacity = vec![Capacity {
+    let stock = vec![Stock {
         zone: "a".into(),
         count: 7,
-        ..Capacity::default()
+        ..Stock::default()
     }];
-    let instance_types = types;
-    let images = vec![windows];
     let duration = |text| GoDuration::parse(text).expect("a duration");
     let fixed = Distribution::Fixed {
         duration: duration("5s"),
     };
     let spec = SimulatedCloudSpec {
-        instance_types,
-        images,
+        instance_types: instance_types.clone(),
+        images: images.clone(),
         quotas,
-        capacity,
+        capacity: stock.clone(),
         seed: "otter".into(),
         latency: CloudLatency {
             node: Some(Box::new(fixed)),
@@ -178,42 +174,11 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
         },
         ..Default::default()
     };
-    let numbers = |cpu: &str, memory: &str| {
-        let pairs = [
-            ("cpu", cpu),
-            ("memory", memory),
-            ("ephemeral-storage", "40Gi"),
-            ("pods", "110"),
-        ];
-        pairs
-            .map(|(name, quantity)| (name.to_owned(), quantity.to_owned()))
-            .into()
-    };
     let expected = CloudSpec {
-        instance_types: vec![InstanceType {
-            name: "m.large".into(),
-            architecture: "arm64".into(),
-            capacity: numbers("4", "8Gi"),
-            price: Price {
-                on_demand: 500_000,
-                spot: 125_000,
-            },
-        }],
-        images: vec![Image {
-            name: "windows-2025".into(),
-            operating_system: "windows".into(),
-            versions: vec!["1.36".into()],
-        }],
-        limits: Limits {
-            instances: Some(9),
-            processors: Some(0),
-            load_balancers: None,
-            stock: vec![Stock {
-                instance_type: None,
-                zone: Some("a".into()),
-                count: 7,
-            }],
-        },
+        instance_types,
+        images,
+        quotas,
+        stock,
         seed: Some(Seed::new("otter")),
         latencies: Latencies {
             stages: [(Stage::Node.name(), Latency::Fixed(Duration::from_secs(5)))].into(),
@@ -230,18 +195,13 @@ fn a_catalog_has_what_a_cloud_lists_and_what_is_built_in_where_it_lists_nothing(
     };
     assert_eq!(cloud_spec(&spec), expected);
     let built_in = built_in_cloud();
-    let large = built_in
-        .instance_types
-        .iter()
-        .find(|known| known.name == "large")
-        .expect("it is built in");
     assert_eq!(
-        (large.architecture.as_str(), &large.capacity),
-        ("amd64", &numbers("8", "16Gi"))
+        built_in.instance_types,
+        SimulatedCloudSpec::default().instance_types().into_owned()
     );
     assert_eq!(
-        (built_in.images, built_in.limits, built_in.seed),
-        (vec![], Limits::default(), None)
+        (built_in.images, built_in.quotas, built_in.stock, built_in.seed),
+        (vec![], Quotas::default(), vec![], None)
     );
 }
 

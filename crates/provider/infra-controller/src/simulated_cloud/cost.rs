@@ -1,26 +1,17 @@
-//! Prices of a SimulatedCloud, and the cost in its status. Pure.
+//! The cost in the status of a SimulatedCloud. Pure.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use nephele_api::cloud::v1alpha1::{CLUSTER_COSTS_MAX, CloudCost, ClusterCost, InstanceType};
-use nephele_cloud::{CostObservation, Price, Spent};
+use nephele_api::cloud::v1alpha1::{CLUSTER_COSTS_MAX, CloudCost, ClusterCost};
+use nephele_cloud::{CostObservation, Spent};
 use nephele_model::Amount;
 
 /// The microseconds of an hour.
 const HOUR: u128 = 3_600_000_000;
 /// By how many millionths two totals may differ and still be the same: each leaves out a part of a millionth.
 const ROUNDED: u64 = 2;
-
-/// The price of an instance type.
-pub(crate) fn price(known: &InstanceType) -> Price {
-    let millionths = |price: &Option<Amount>| price.as_ref().map(Amount::millionths).unwrap_or_default();
-    Price {
-        on_demand: millionths(&known.price),
-        spot: millionths(&known.spot_price),
-    }
-}
 
 /// What an earlier manager had counted, according to the status.
 pub(crate) fn history(status: &CloudCost) -> Option<CostObservation> {

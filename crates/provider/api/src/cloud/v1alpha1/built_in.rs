@@ -1,13 +1,11 @@
 //! Defaults for clouds that list no instance types.
 
-use nephele_model::Amount;
-
-use super::instance_type::{Gpu, InstanceType};
+use nephele_model::{Amount, Gpu, InstanceType};
 
 /// The instance types of a cloud that lists none, and of clusters without a cloud.
 #[must_use]
 pub(crate) fn built_in_instance_types() -> Vec<InstanceType> {
-    let plain = |name: &str, cpu: i32, memory: &str, price: &str, spot_price: &str| InstanceType {
+    let plain = |name: &str, cpu: u32, memory: &str, price: &str, spot_price: &str| InstanceType {
         name: name.to_owned(),
         cpu,
         memory: memory.to_owned(),

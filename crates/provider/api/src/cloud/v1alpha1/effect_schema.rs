@@ -3,11 +3,11 @@
 use nephele_model::{
     BootstrapPhase, EtcdAlarm, FailureReason, Stage,
     effect::{ConditionStatus, ERROR_CODES, REQUEST_VERBS},
+    name_patterns::{NAME_PATTERN, PLACE_PATTERN},
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use super::name_patterns::{NAME_PATTERN, PLACE_PATTERN};
 use crate::{
     schema,
     start_up::{DURATION_PATTERN, JITTER_PATTERN},

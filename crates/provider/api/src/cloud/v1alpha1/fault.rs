@@ -2,14 +2,15 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use kube::CustomResource;
-use nephele_model::{Caller, FaultEffect, Fraction, GoDuration, LabelSelector, Market, Verb};
+use nephele_model::{
+    Caller, FaultEffect, Fraction, GoDuration, LabelSelector, Market, Verb, name_patterns::NAME_PATTERN,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{
     effect_schema,
     leaked::{LeakedInstance, LeakedLoadBalancer},
-    name_patterns::NAME_PATTERN,
 };
 use crate::{
     schema::{self, FAILURE_DOMAIN_NAME_MAX},

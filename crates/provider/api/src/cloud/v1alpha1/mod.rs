@@ -7,10 +7,8 @@ mod cloud_extension_config;
 mod cluster_fault;
 mod effect_schema;
 mod fault;
-mod instance_type;
 mod latency;
 mod leaked;
-mod name_patterns;
 mod scenario;
 mod simulated_cloud;
 
@@ -27,7 +25,6 @@ pub use fault::{
     AFFECTED_MAX, Affected, AffectedClaim, Fault, FaultBudget, FaultHit, FaultMatch, FaultSchedule,
     FaultSpec, FaultStatus,
 };
-pub use instance_type::{Gpu, InstanceType};
 pub use latency::CloudLatency;
 pub use leaked::{LeakedInstance, LeakedLoadBalancer};
 pub use scenario::{
@@ -37,8 +34,8 @@ pub use scenario::{
     ScenarioSpec, ScenarioStatus, ScenarioStep, StepAction, StepStatus, Upgrade,
 };
 pub use simulated_cloud::{
-    CLUSTER_COSTS_MAX, Capacity, CloudCost, ClusterCost, Image, LEAKED_INSTANCES, LimitUsage,
-    MistakesByCaller, Quotas, Region, SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
+    CLUSTER_COSTS_MAX, CloudCost, ClusterCost, LEAKED_INSTANCES, LimitUsage, MistakesByCaller, Region,
+    SimulatedCloud, SimulatedCloudSpec, SimulatedCloudStatus, Zone,
 };
 
 /// This version's name.

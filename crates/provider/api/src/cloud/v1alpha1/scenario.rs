@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
+use nephele_model::name_patterns::{NAME_PATTERN, PLACE_PATTERN};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -9,7 +10,6 @@ use serde_json::{Value, json};
 use super::{
     clock::{CloudClock, RATE_PATTERN},
     fault::FaultSpec,
-    name_patterns::{NAME_PATTERN, PLACE_PATTERN},
 };
 use crate::{schema, start_up::DURATION_PATTERN};
 

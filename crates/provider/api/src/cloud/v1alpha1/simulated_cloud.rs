@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
-use nephele_model::{Amount, Caller};
+use nephele_model::{Amount, Caller, Image, InstanceType, Quotas, Stock, name_patterns::PLACE_PATTERN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,8 @@ use super::{
     built_in::built_in_instance_types,
     clock::{CloudClock, CloudClockStatus},
     fault::AFFECTED_MAX,
-    instance_type::InstanceType,
     latency::CloudLatency,
     leaked::{LeakedInstance, LeakedLoadBalancer},
-    name_patterns::{NAME_PATTERN, PLACE_PATTERN},
 };
 use crate::schema;
 
@@ -26,8 +24,6 @@ const AMOUNT_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?$";
 pub const CLUSTER_COSTS_MAX: usize = 20;
 /// What happens to leaked instances.
 pub const LEAKED_INSTANCES: [&str; 2] = ["Keep", "Delete"];
-/// A minor version of Kubernetes.
-const MINOR_PATTERN: &str = r"^1\.(0|[1-9][0-9]{0,2})$";
 
 /// The zones, instance types, images and limits of a cloud, its seed, latencies and clock. Fields that are left out
 /// have built-in defaults.
@@ -129,7 +125,7 @@ pub struct SimulatedCloudSpec {
             "each combination of instanceType and zone is listed once",
         )],
     ))]
-    pub capacity: Vec<Capacity>,
+    pub capacity: Vec<Stock>,
     /// The seed of everything random about the cloud's machines, such as amber-otter-lamp. By default that of the
     /// manager. The same seed gives a machine of the same cluster, set and number the same durations in every run. A
     /// changed seed is for what is drawn from then on.
@@ -179,61 +175,6 @@ pub struct Zone {
     /// Whether control plane machines may be placed there; by default they may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-}
-
-/// An image that machines boot from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["name", "kubernetes"]))]
-pub struct Image {
-    /// Its name, which Nodes report.
-    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
-    pub name: String,
-    /// The minor versions of Kubernetes that it has, such as 1.36.
-    #[schemars(length(min = 1, max = 32))]
-    #[schemars(inner(length(min = 3, max = 5), regex(pattern = MINOR_PATTERN)))]
-    #[schemars(extend("x-kubernetes-list-type" = "set"))]
-    pub kubernetes: Vec<String>,
-    /// Its operating system; by default linux.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = ["linux", "windows"]))]
-    pub operating_system: String,
-}
-
-/// How much the clusters of a cloud may have at a time. Lowering a quota deletes nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Quotas {
-    /// Machines.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub instances: Option<i32>,
-    /// Processors of all machines together. A small machine waits behind a large one.
-    #[serde(rename = "vCPUs", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub vcpus: Option<i32>,
-    /// Load balancers. Each cluster has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub load_balancers: Option<i32>,
-}
-
-/// How many machines there are of an instance type, in a zone. Lowering the number deletes nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["count"]))]
-pub struct Capacity {
-    /// The instance type; by default all machines together.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
-    pub instance_type: String,
-    /// The zone; by default all zones together.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = PLACE_PATTERN))]
-    pub zone: String,
-    /// How many machines.
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub count: i32,
 }
 
 /// The status of a cloud.
@@ -387,18 +328,6 @@ impl SimulatedCloudSpec {
             Cow::Owned(built_in_instance_types())
         } else {
             Cow::Borrowed(&self.instance_types)
-        }
-    }
-}
-
-impl Image {
-    /// Its operating system.
-    #[must_use]
-    pub fn operating_system(&self) -> &str {
-        if self.operating_system.is_empty() {
-            "linux"
-        } else {
-            &self.operating_system
         }
     }
 }

@@ -1,5 +1,6 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
+use nephele_model::{Gpu, InstanceType};
 use serde_json::{Value, json};
 
 use super::*;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nephele_model::Amount;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::name_patterns::NAME_PATTERN;
+use crate::{market::Market, name_patterns::NAME_PATTERN, written::Amount};
 
 /// A decimal number from 0 to less than a million.
 const PRICE_PATTERN: &str = r"^(0|[1-9][0-9]{0,5})(\.[0-9]{1,6})?$";
@@ -24,8 +23,8 @@ pub struct InstanceType {
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
     pub name: String,
     /// Processors.
-    #[schemars(range(min = 1, max = 4096))]
-    pub cpu: i32,
+    #[schemars(with = "i32", range(min = 1, max = 4096))]
+    pub cpu: u32,
     /// Memory in bytes, such as 8Gi.
     #[schemars(length(min = 1, max = 16), regex(pattern = BYTES_PATTERN))]
     pub memory: String,
@@ -35,8 +34,8 @@ pub struct InstanceType {
     pub ephemeral_storage: String,
     /// How many pods fit; by default 110.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1024))]
-    pub pods: Option<i32>,
+    #[schemars(with = "Option<i32>", range(min = 1, max = 1024))]
+    pub pods: Option<u32>,
     /// Processor architecture; by default amd64.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["amd64", "arm64", "s390x", "ppc64le"]))]
@@ -73,8 +72,8 @@ fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D
 #[schemars(extend("required" = ["count"]))]
 pub struct Gpu {
     /// How many.
-    #[schemars(range(min = 1, max = 64))]
-    pub count: i32,
+    #[schemars(with = "i32", range(min = 1, max = 64))]
+    pub count: u32,
     /// The name of the resource that pods request; by default nvidia.com/gpu.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(
@@ -126,5 +125,15 @@ impl InstanceType {
         } else {
             &self.architecture
         }
+    }
+
+    /// What a machine of a market costs in an hour of the cloud's time, in millionths.
+    #[must_use]
+    pub fn price(&self, market: Market) -> u64 {
+        let price = match market {
+            Market::OnDemand => &self.price,
+            Market::Spot => &self.spot_price,
+        };
+        price.as_ref().map(Amount::millionths).unwrap_or_default()
     }
 }
