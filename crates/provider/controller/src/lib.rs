@@ -18,6 +18,7 @@
 //! reads no argument and no environment variable.
 
 mod backoff;
+mod by_namespace;
 mod clock;
 mod events;
 mod external;
@@ -47,6 +48,7 @@ mod watch_failure;
 mod work_queue;
 
 pub use backoff::Backoff;
+pub use by_namespace::ByNamespace;
 pub use clock::{Clock, wall_clock};
 pub use events::{Event, Events, Reporter, Severity};
 pub use external::{MANAGED_BY_ANNOTATION, is_externally_managed};

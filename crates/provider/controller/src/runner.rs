@@ -21,6 +21,7 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use crate::{
     backoff::Backoff,
+    by_namespace::ByNamespace,
     events::{Event, Events, Severity},
     failures::{Failures, ObjectKey},
     filter::WatchFilter,
@@ -78,6 +79,7 @@ where
     name: &'static str,
     controller: Controller<K>,
     store: Store<K>,
+    by_namespace: ByNamespace<K>,
     listed: Listed,
     services: Services,
     concurrency: NonZeroU16,
@@ -132,7 +134,7 @@ impl<K: Kind> Runner<K> {
         concurrency: NonZeroU16,
     ) -> Self {
         let failures = Arc::new(Failures::new(Backoff::default()));
-        let (store, listed, changes) = followed(api, config, services);
+        let (store, by_namespace, listed, changes) = followed(api, config, services);
         let queue = services.metrics.work_queue(name);
         let reader = store.clone();
         let forgetting = Arc::clone(&failures);
@@ -169,6 +171,7 @@ impl<K: Kind> Runner<K> {
             name,
             controller: Controller::for_shared_stream(applied, store.clone()),
             store,
+            by_namespace,
             listed,
             services: services.clone(),
             concurrency,
@@ -195,6 +198,12 @@ impl<K: Kind> Runner<K> {
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.store.clone()
+    }
+
+    /// The controller's objects by their namespace.
+    #[must_use]
+    pub fn by_namespace(&self) -> ByNamespace<K> {
+        self.by_namespace.clone()
     }
 
     /// Whether the store has its first list.
@@ -287,6 +296,7 @@ impl<K: Kind> Runner<K> {
             name,
             controller,
             store: _,
+            by_namespace: _,
             listed,
             services,
             concurrency,

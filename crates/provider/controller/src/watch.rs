@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::{
+    by_namespace::ByNamespace,
     events::{Event, Severity},
     failures::ObjectKey,
     listed::{Listed, Listing},
@@ -61,6 +62,7 @@ pub fn trim<K: Resource>(object: &mut K) {
 /// them. Cheap to clone.
 pub struct Cache<K: Resource<DynamicType = ()> + Clone + 'static> {
     store: Store<K>,
+    by_namespace: ByNamespace<K>,
     listed: Listed,
     touched: broadcast::Sender<Arc<K>>,
 }
@@ -69,6 +71,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Cache<K> {
     fn clone(&self) -> Self {
         Self {
             store: self.store.clone(),
+            by_namespace: self.by_namespace.clone(),
             listed: self.listed.clone(),
             touched: self.touched.clone(),
         }
@@ -99,11 +102,12 @@ impl<K: Kind> Cache<K> {
         mut pass_on: impl FnMut(&Store<K>, &[Arc<K>]) + Send + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (touched, _) = broadcast::channel(TOUCHED_BACKLOG);
-        let (store, _, changes) = followed(api, config, services);
+        let (store, by_namespace, _, changes) = followed(api, config, services);
         let (listing, listed) = Listing::start();
         let gate = services.readiness.gate(format!("cache {}", K::kind(&())));
         let cache = Self {
             store: store.clone(),
+            by_namespace,
             listed,
             touched: touched.clone(),
         };
@@ -136,6 +140,12 @@ impl<K: Kind> Cache<K> {
     #[must_use]
     pub fn store(&self) -> &Store<K> {
         &self.store
+    }
+
+    /// The objects by their namespace.
+    #[must_use]
+    pub fn by_namespace(&self) -> &ByNamespace<K> {
+        &self.by_namespace
     }
 
     /// Waits for the first list. False if the watch ended before it, on shutdown.
@@ -295,8 +305,8 @@ fn note<K: Kind>(
     }
 }
 
-/// A store of trimmed objects, whether it has its first list, and the stream of its changes. The store is updated only
-/// while the stream is read.
+/// A store of trimmed objects, its objects by namespace, whether it has its first list, and the stream of its changes. The
+/// store is updated only while the stream is read.
 ///
 /// Objects of a list are announced after the store has the whole list. `kube`'s own stream announces them as they
 /// arrive, while the store still has the earlier state. A controller would then read the old state and not be woken
@@ -305,7 +315,12 @@ pub(crate) fn followed<K: Kind>(
     api: Api<Readable<K>>,
     config: watcher::Config,
     services: &Services,
-) -> (Store<K>, Listed, impl Stream<Item = Change<K>> + Send + 'static) {
+) -> (
+    Store<K>,
+    ByNamespace<K>,
+    Listed,
+    impl Stream<Item = Change<K>> + Send + 'static,
+) {
     let (store, writer) = reflector::store::<K>();
     let (listing, listed) = Listing::start();
     let errors = services.metrics.watch_errors(&K::kind(&()));
@@ -353,7 +368,10 @@ pub(crate) fn followed<K: Kind>(
         };
         std::future::ready(change)
     });
-    (store, listed, changes)
+    let by_namespace = ByNamespace::new(store.clone());
+    let noted = by_namespace.clone();
+    let changes = changes.inspect(move |change| noted.note(change));
+    (store, by_namespace, listed, changes)
 }
 
 /// The key of an object by its reference.

@@ -98,18 +98,6 @@ pub(crate) enum Change {
     Any,
 }
 
-impl Change {
-    /// Whether the SimulatedCloud of this name may be the one.
-    pub(crate) fn may_be(&self, namespace: Option<&str>, name: &str) -> bool {
-        match self {
-            Self::This((changed_in, changed)) => {
-                namespace == Some(changed_in.as_str()) && name == changed.as_str()
-            }
-            Self::Any => true,
-        }
-    }
-}
-
 /// What the writer knows and others read.
 struct Known {
     objects: Mutex<BTreeMap<Key, Entry>>,

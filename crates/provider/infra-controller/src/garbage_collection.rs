@@ -15,19 +15,19 @@ use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, Resource, ResourceExt as _,
-    api::ListParams,
-    core::NamespaceResourceScope,
-    runtime::reflector::{ObjectRef, Store},
+    Api, Resource, ResourceExt as _, api::ListParams, core::NamespaceResourceScope, runtime::reflector::Store,
 };
 use nephele_api::{
     core::DELETE_FOR_MOVE_ANNOTATION,
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, pool_machine::annotation},
 };
-use nephele_controller::{Gone, is_externally_managed, owner_machine, scoped};
+use nephele_controller::{ByNamespace, Gone, is_externally_managed, owner_machine, scoped};
 use nephele_model::{ClusterId, MachineId};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout_at},
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -95,7 +95,7 @@ pub(crate) async fn clusters_without_cluster(context: Arc<Context>, store: Store
 pub(crate) async fn clusters(
     context: Arc<Context>,
     scope: Scope,
-    store: Store<InMemoryCluster>,
+    clusters: ByNamespace<InMemoryCluster>,
     gone: impl Stream<Item = Gone<InMemoryCluster>>,
 ) {
     let mut sweep = Sweep {
@@ -103,7 +103,7 @@ pub(crate) async fn clusters(
         again: None,
     };
     while let Some(next) = sweep.next().await {
-        let (known, waited) = match next {
+        let (known, waited, place) = match next {
             Next::Gone(object) => {
                 if is_there(&context, &scope, &*object).await {
                     continue;
@@ -114,6 +114,7 @@ pub(crate) async fn clusters(
                         .filter(|id| context.cloud.knows(id))
                         .collect(),
                     true,
+                    object.namespace(),
                 )
             }
             // These include clusters that disappeared while no manager ran: the state directory may still have records
@@ -125,10 +126,15 @@ pub(crate) async fn clusters(
                         .filter(|id| scope.covers(&id.namespace))
                         .collect::<BTreeSet<_>>(),
                     waited,
+                    None,
                 )
             }
         };
-        let there = match all(&context, &scope, &store, |object| cluster_of(&object.metadata)).await {
+        let there = match all(&context, &scope, &clusters, place.as_deref(), |object| {
+            cluster_of(&object.metadata)
+        })
+        .await
+        {
             Ok(there) => there,
             Err(error) => {
                 warn!(
@@ -162,7 +168,7 @@ pub(crate) async fn clusters(
 pub(crate) async fn machines(
     context: Arc<Context>,
     scope: Scope,
-    store: Store<InMemoryMachine>,
+    machines: ByNamespace<InMemoryMachine>,
     gone: impl Stream<Item = Gone<InMemoryMachine>>,
 ) {
     let mut sweep = Sweep {
@@ -186,20 +192,22 @@ pub(crate) async fn machines(
                 {
                     forget_machine(
                         &context,
-                        &store,
+                        &machines,
                         &MachineId {
                             cluster,
                             name: object.name_any(),
                         },
                         moved,
                     );
+                    // A collection of objects may have been deleted at once.
+                    yield_now().await;
                 }
                 continue;
             }
             Next::Any { waited } => waited,
         };
         let named = |object: &InMemoryMachine| Some((object.namespace()?, object.name_any()));
-        let there = match all(&context, &scope, &store, named).await {
+        let there = match all(&context, &scope, &machines, None, named).await {
             Ok(there) => there,
             Err(error) => {
                 warn!(
@@ -221,18 +229,19 @@ pub(crate) async fn machines(
         let gone: Vec<_> = gone.collect();
         // Machines that disappeared while no manager ran are not in `machine_index`. An instance that is gone has nothing
         // either, whatever a disk still says that did not take the last changes before a crash.
-        let ended = store.state().into_iter().filter(|object| object.has_ended());
+        let ended = machines.all().into_iter().filter(|object| object.has_ended());
         let ended: BTreeSet<_> = ended.filter_map(|object| named(&object)).collect();
         context.cloud.retain_machines(&there - &ended);
         for id in gone {
-            forget_machine(&context, &store, &id, false);
+            forget_machine(&context, &machines, &id, false);
+            yield_now().await;
         }
     }
 }
 
-fn forget_machine(context: &Context, store: &Store<InMemoryMachine>, id: &MachineId, moved: bool) {
+fn forget_machine(context: &Context, machines: &ByNamespace<InMemoryMachine>, id: &MachineId, moved: bool) {
     let namespace = &id.cluster.namespace;
-    if store.get(&ObjectRef::new(&id.name).within(namespace)).is_some() {
+    if machines.get(namespace, &id.name).is_some() {
         return;
     }
     if !moved {
@@ -299,11 +308,13 @@ impl<S> Sweep<S> {
     }
 }
 
-/// The ids that `of` gives for the existing objects of a kind, also for objects that this manager does not reconcile.
+/// The ids that `of` gives for the existing objects of a kind, also for objects that this manager does not reconcile: those of
+/// one namespace, or of all that it watches.
 async fn all<K, T: Ord>(
     context: &Context,
     scope: &Scope,
-    store: &Store<K>,
+    objects: &ByNamespace<K>,
+    namespace: Option<&str>,
     of: impl Fn(&K) -> Option<T>,
 ) -> Result<BTreeSet<T>, kube::Error>
 where
@@ -311,9 +322,10 @@ where
     K: Clone + Debug + Default + DeserializeOwned + 'static,
 {
     if !scope.filtered {
-        return Ok(store.state().iter().filter_map(|object| of(object)).collect());
+        let objects = namespace.map_or_else(|| objects.all(), |namespace| objects.of(namespace));
+        return Ok(objects.iter().filter_map(|object| of(object)).collect());
     }
-    let api: Api<K> = scoped(context.client.clone(), scope.namespace.as_deref());
+    let api: Api<K> = scoped(context.client.clone(), namespace.or(scope.namespace.as_deref()));
     let listed = api.list_metadata(&ListParams::default()).await?;
     let with = |metadata: ObjectMeta| {
         let mut object = K::default();

@@ -29,6 +29,7 @@ use nephele_controller::{
     WatchFilter, poll_on_wake, scoped,
 };
 use nephele_fault::is_of_addresses;
+use nephele_poll_time::timed;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -422,11 +423,17 @@ impl Manager {
         } = runners;
         let context = || Arc::clone(&self.context);
         let scope = self.scope();
+        let without_cluster = garbage_collection::clusters_without_cluster(context(), clusters.store());
+        let of_clusters =
+            garbage_collection::clusters(context(), scope.clone(), clusters.by_namespace(), clusters.gone());
+        let of_machines =
+            garbage_collection::machines(context(), scope, machines.by_namespace(), machines.gone());
+        let of_faults = forget_faults(context(), faults.store(), faults.gone());
         let sweeps = [
-            garbage_collection::clusters_without_cluster(context(), clusters.store()).boxed(),
-            garbage_collection::clusters(context(), scope.clone(), clusters.store(), clusters.gone()).boxed(),
-            garbage_collection::machines(context(), scope, machines.store(), machines.gone()).boxed(),
-            forget_faults(context(), faults.store(), faults.gone()).boxed(),
+            timed("sweep of clusters without Cluster", without_cluster).boxed(),
+            timed("sweep of clusters", of_clusters).boxed(),
+            timed("sweep of machines", of_machines).boxed(),
+            timed("sweep of faults", of_faults).boxed(),
         ];
         let until_shutdown = sweeps
             .map(|sweep| poll_on_wake(self.shutdown.clone().run_until_cancelled_owned(sweep).map(drop)));

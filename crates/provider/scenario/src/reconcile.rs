@@ -58,11 +58,9 @@ pub(crate) struct Context {
 impl Context {
     /// Whether there is a Fault that a scenario has made, as far as is known.
     fn has_fault_of(&self, object: &Scenario) -> bool {
-        self.faults
-            .store()
-            .state()
-            .iter()
-            .any(|fault| has_made(object, fault))
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let faults = self.faults.by_namespace().of(namespace);
+        faults.iter().any(|fault| has_made(object, fault))
     }
 
     /// Takes a place for a Scenario, and wakes the next one if there is one more.

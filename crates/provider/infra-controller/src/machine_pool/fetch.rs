@@ -65,8 +65,8 @@ pub(super) async fn fetch(
     // Machines before InMemoryMachines: a Machine whose InMemoryMachine is not found afterwards has really lost it.
     let (machines, members) = match source {
         Source::Caches => (
-            context.machines.store().state(),
-            context.pool_machines.store().state(),
+            context.machines.by_namespace().of(&namespace),
+            context.pool_machines.by_namespace().of(&namespace),
         ),
         Source::Api => {
             // A pool that lost its owner still has to delete its machines.
@@ -80,12 +80,11 @@ pub(super) async fn fetch(
             (machines, list(context, &namespace, &selector).await?)
         }
     };
-    let here = |metadata: &ObjectMeta| metadata.namespace.as_deref() == Some(&namespace);
     let belonging =
         |member: &InMemoryMachine| Belonging::of(&member.metadata, &object.metadata, label.as_deref());
-    let members = members.into_iter().filter(|member| here(&member.metadata));
-    let (members, others): (Vec<_>, Vec<_>) =
-        members.partition(|member| belonging(member) != Belonging::Foreign);
+    let (members, others): (Vec<_>, Vec<_>) = members
+        .into_iter()
+        .partition(|member| belonging(member) != Belonging::Foreign);
     let lost = members.iter().filter(|member| {
         belonging(member) == Belonging::Lost && member.metadata.deletion_timestamp.is_none()
     });
@@ -103,7 +102,7 @@ pub(super) async fn fetch(
         let reference = infrastructure_of_machine(&machine)?;
         let named = members.contains_key(&reference.name);
         let left = || is_of_pool(&machine.metadata) && !others.contains(&reference.name);
-        (here(&machine.metadata) && (named || left())).then_some((reference.name, machine))
+        (named || left()).then_some((reference.name, machine))
     };
     let machines = machines.into_iter().filter_map(of_member).collect();
     let cluster = id.as_ref().and_then(|id| context.cluster(id));

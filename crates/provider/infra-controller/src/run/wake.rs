@@ -16,7 +16,7 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine, InMemoryMachinePool},
 };
 use nephele_cloud::Changed;
-use nephele_controller::{Runner, owner_of_kind};
+use nephele_controller::{ByNamespace, Runner, owner_of_kind};
 use nephele_model::ClusterId;
 
 use crate::{
@@ -42,25 +42,26 @@ pub(super) fn clusters(runner: Runner<InMemoryCluster>, context: &Arc<Context>) 
     let of_secret = of(context);
     let of_change = of(context);
     let store = runner.store();
+    let by_namespace = runner.by_namespace();
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) | Changed::Backends(id) => of_change(&id).into_iter().collect(),
-            Changed::Namespace(namespace) => all_of(&store, &namespace),
+            Changed::Namespace(namespace) => by_namespace.refs_of(&namespace),
             Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
-    let of_cloud = runner.store();
+    let of_clouds = runner.store();
+    let near_clouds = runner.by_namespace();
     let in_cloud = context.clouds.changes().flat_map(move |changed| {
-        let objects = of_cloud.state();
-        let lies_in = |object: &&Arc<InMemoryCluster>| {
-            changed.may_be(object.metadata.namespace.as_deref(), cloud_name(object))
-        };
-        let objects = objects
-            .iter()
-            .filter(lies_in)
-            .map(|object| ObjectRef::from_obj(&**object));
-        stream::iter(objects.collect::<Vec<_>>())
+        stream::iter(match changed {
+            clouds::Change::This((namespace, name)) => {
+                let objects = near_clouds.of(&namespace);
+                let lying_in = objects.iter().filter(|object| cloud_name(object) == name);
+                lying_in.map(|object| ObjectRef::from_obj(&**object)).collect()
+            }
+            clouds::Change::Any => all(&of_clouds),
+        })
     });
     runner
         .watches(&context.clusters, infrastructure_of_cluster)
@@ -92,9 +93,10 @@ fn claimants<K: Claimant + 'static>(
 /// for it.
 pub(super) fn clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> Runner<SimulatedCloud> {
     let store = runner.store();
+    let by_namespace = runner.by_namespace();
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
-            Changed::Usage(namespace) | Changed::Namespace(namespace) => all_of(&store, &namespace),
+            Changed::Usage(namespace) | Changed::Namespace(namespace) => by_namespace.refs_of(&namespace),
             Changed::Cluster(_) | Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) => {
                 Vec::new()
             }
@@ -119,20 +121,17 @@ pub(super) fn clouds(runner: Runner<SimulatedCloud>, context: &Arc<Context>) -> 
 /// Reconciles a Fault when it has hit something, when it may have spared a new machine, and when its time is over.
 pub(super) fn faults(runner: Runner<Fault>, context: &Arc<Context>) -> Runner<Fault> {
     let store = runner.store();
+    let by_namespace = runner.by_namespace();
     let changed = context.cloud.changes().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Fault(id) => vec![ObjectRef::new(&id.name).within(&id.namespace)],
             Changed::Usage(namespace) => {
-                let objects = store.state();
-                let of_namespace = |object: &&Arc<Fault>| object.namespace().as_ref() == Some(&namespace);
-                let may_spare = objects
-                    .iter()
-                    .filter(of_namespace)
-                    .filter(|object| fault::may_spare(object));
+                let objects = by_namespace.of(&namespace);
+                let may_spare = objects.iter().filter(|object| fault::may_spare(object));
                 may_spare.map(|object| ObjectRef::from_obj(&**object)).collect()
             }
             Changed::Cluster(_) | Changed::Backends(_) | Changed::Machine(_) => Vec::new(),
-            Changed::Namespace(namespace) => all_of(&store, &namespace),
+            Changed::Namespace(namespace) => by_namespace.refs_of(&namespace),
             Changed::Everything => all(&store),
         })
     });
@@ -173,27 +172,21 @@ pub(super) fn machine_pools(
     runner: Runner<InMemoryMachinePool>,
     context: &Arc<Context>,
 ) -> Runner<InMemoryMachinePool> {
-    let pools = context.machine_pools.store().clone();
-    let of_pool = |name: &str, namespace: &str, pools: &Store<MachinePool>| {
-        pools
-            .get(&ObjectRef::new(name).within(namespace))
-            .and_then(|pool| infrastructure_of_pool(&pool))
-    };
-    let of_machines = pools.clone();
+    let pools = context.machine_pools.by_namespace().clone();
+    let of_machines = context.machine_pools.clone();
     let of_resolved_clouds = pools.clone();
     let store = runner.store();
-    let of_cluster = |pools: &Store<MachinePool>, id: &ClusterId| -> Vec<ObjectRef<InMemoryMachinePool>> {
-        let ours = |pool: &MachinePool| {
-            pool.metadata.namespace.as_ref() == Some(&id.namespace) && pool.spec.cluster_name == id.name
+    let by_namespace = runner.by_namespace();
+    let of_cluster =
+        |pools: &ByNamespace<MachinePool>, id: &ClusterId| -> Vec<ObjectRef<InMemoryMachinePool>> {
+            let pools = pools.of(&id.namespace);
+            let ours = pools.iter().filter(|pool| pool.spec.cluster_name == id.name);
+            ours.filter_map(|pool| infrastructure_of_pool(pool)).collect()
         };
-        let pools = pools.state();
-        let pools = pools.iter().filter(|pool| ours(pool));
-        pools.filter_map(|pool| infrastructure_of_pool(pool)).collect()
-    };
     let triggers = context.machine_triggers.listen().flat_map(move |changed| {
         stream::iter(match changed {
             Changed::Cluster(id) => of_cluster(&of_resolved_clouds, &id),
-            Changed::Namespace(namespace) => all_of(&store, &namespace),
+            Changed::Namespace(namespace) => by_namespace.refs_of(&namespace),
             Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
@@ -217,37 +210,43 @@ pub(super) fn machine_pools(
         })
         .watches(&context.machines, move |machine: &Machine| {
             let owner = owner_of_kind(&machine.metadata, nephele_api::core::GROUP, "MachinePool")?;
-            of_pool(&owner.name, machine.metadata.namespace.as_deref()?, &of_machines)
+            let pool = of_machines.get(machine.metadata.namespace.as_deref()?, &owner.name)?;
+            infrastructure_of_pool(&pool)
         })
 }
 
 /// Reconciles a template when its Cluster or the SimulatedCloud of its Cluster changes. A template without a Cluster is
 /// reconciled when the default SimulatedCloud of its namespace changes.
 pub(super) fn templates<K: Template>(runner: Runner<K>, context: &Arc<Context>) -> Runner<K> {
-    let of_cluster = |store: &Store<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
-        let objects = store.state();
+    let of_cluster = |by_namespace: &ByNamespace<K>, id: &ClusterId| -> Vec<ObjectRef<K>> {
+        let objects = by_namespace.of(&id.namespace);
         let objects = objects
             .iter()
             .filter(|object| cluster_of(object.meta()).as_ref() == Some(id));
         objects.map(|object| ObjectRef::from_obj(&**object)).collect()
     };
-    let of_clusters = runner.store();
+    let of_clusters = runner.by_namespace();
+    let near_clouds = runner.by_namespace();
     let of_clouds = runner.store();
     let store = runner.store();
+    let by_namespace = runner.by_namespace();
     let triggers = context.machine_triggers.listen().flat_map(move |changed| {
         stream::iter(match changed {
-            Changed::Cluster(id) => of_cluster(&store, &id),
-            Changed::Namespace(namespace) => all_of(&store, &namespace),
+            Changed::Cluster(id) => of_cluster(&by_namespace, &id),
+            Changed::Namespace(namespace) => by_namespace.refs_of(&namespace),
             Changed::Backends(_) | Changed::Machine(_) | Changed::Fault(_) | Changed::Usage(_) => Vec::new(),
             Changed::Everything => all(&store),
         })
     });
     let without_cluster = context.clouds.changes().flat_map(move |changed| {
-        let objects = of_clouds.state();
-        let objects = objects.iter().filter(|object| {
-            changed.may_be(object.meta().namespace.as_deref(), DEFAULT_NAME)
-                && cluster_of(object.meta()).is_none()
-        });
+        let objects = match changed {
+            clouds::Change::This((namespace, name)) if name == DEFAULT_NAME => near_clouds.of(&namespace),
+            clouds::Change::This(_) => Vec::new(),
+            clouds::Change::Any => of_clouds.state(),
+        };
+        let objects = objects
+            .iter()
+            .filter(|object| cluster_of(object.meta()).is_none());
         stream::iter(
             objects
                 .map(|object| ObjectRef::from_obj(&**object))
@@ -319,15 +318,4 @@ where
         .iter()
         .map(|object| ObjectRef::from_obj(&**object))
         .collect()
-}
-
-fn all_of<K>(store: &Store<K>, namespace: &str) -> Vec<ObjectRef<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    let objects = store.state();
-    let objects = objects
-        .iter()
-        .filter(|object| object.meta().namespace.as_deref() == Some(namespace));
-    objects.map(|object| ObjectRef::from_obj(&**object)).collect()
 }
