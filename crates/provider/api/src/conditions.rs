@@ -47,6 +47,9 @@ pub mod types {
     pub const PASSED: &str = "Passed";
     /// Cluster API's own, on the Cluster: the first control plane node is up.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+
+    /// Those whose usual status is False: Cluster API calls that a negative polarity.
+    pub(crate) const NEGATIVE: [&str; 4] = [PAUSED, DELETING, UPDATING, INTERRUPTION];
 }
 
 /// Reasons of conditions.
@@ -247,6 +250,37 @@ fn whole_seconds(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A new type has to be added here or there: a negative one has no form in `v1beta1`, and is no part of how bad `Ready` is.
+    #[test]
+    fn each_type_has_a_polarity() {
+        const POSITIVE: [&str; 12] = [
+            types::READY,
+            types::LOAD_BALANCER_AVAILABLE,
+            types::CLOUD_AVAILABLE,
+            types::CERTIFICATE_AUTHORITIES_AVAILABLE,
+            types::VM_PROVISIONED,
+            types::NODE_PROVISIONED,
+            types::ETCD_PROVISIONED,
+            types::API_SERVER_PROVISIONED,
+            types::MACHINES_UP_TO_DATE,
+            types::REPLICAS_READY,
+            types::PASSED,
+            types::CONTROL_PLANE_INITIALIZED,
+        ];
+        let source = include_str!("conditions.rs");
+        let (types_of, _) = source
+            .split_once("pub mod types {")
+            .and_then(|(_, rest)| rest.split_once("\n}"))
+            .expect("the module of types");
+        let names = types_of.lines().filter_map(|line| line.split_once(": &str = \""));
+        let written: Vec<_> = names.map(|(_, name)| name.trim_end_matches("\";")).collect();
+        let mut known = [&POSITIVE[..], &types::NEGATIVE].concat();
+        known.sort_unstable();
+        let mut found = written.clone();
+        found.sort_unstable();
+        assert_eq!(found, known);
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_millisecond(second * 1000 + 600).expect("in range")

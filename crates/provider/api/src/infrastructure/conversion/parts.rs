@@ -143,7 +143,7 @@ impl Part for Vec<NewCondition> {
 /// Whether the condition has positive polarity. Only these have an old form, because all old conditions have positive
 /// polarity.
 fn is_good_news(condition: &NewCondition) -> bool {
-    ![types::PAUSED, types::DELETING].contains(&condition.type_.as_str())
+    !types::NEGATIVE.contains(&condition.type_.as_str())
 }
 
 fn old_form(condition: &NewCondition, all: &[NewCondition]) -> v1beta1::Condition {

@@ -182,8 +182,11 @@ fn an_old_condition_is_as_bad_as_its_reason_and_the_summary_as_the_worst() {
         let vm = condition("VMProvisioned", "False", reason);
         let node = condition("NodeProvisioned", "False", "WaitingForVMProvisioned");
         let etcd = condition("EtcdProvisioned", "Unknown", "InternalError");
-        let deleting = condition("Deleting", "False", "InternalError");
-        let status = json!({ "conditions": [ready, vm, node, etcd, deleting] });
+        // What is usually False is no bad news.
+        let [deleting, paused, updating, interruption] = ["Deleting", "Paused", "Updating", "Interruption"]
+            .map(|kind| condition(kind, "False", "InternalError"));
+        let status =
+            json!({ "conditions": [ready, vm, node, etcd, deleting, paused, updating, interruption] });
         let old = converted(&object("InMemoryMachine", NEW, json!({}), status), OLD);
         assert_eq!(
             old["status"]["conditions"],
