@@ -62,7 +62,7 @@ fn a_cluster_of_another_shape_is_told_field_by_field() {
         }
     });
     let (told, mends) = text(&entry("zone-loss"), &seen);
-    let regions = "[{\"name\":\"north-1\",\"zones\":[{\"name\":\"north-1a\"},{\"name\":\"no…";
+    let regions = "[{\"name\":\"north-1\",\"zones\":[{\"name\":\"north-1a\"},{\"name\":\"nor…";
     assert_eq!(
         told,
         [
