@@ -192,7 +192,9 @@ impl Scope {
         .context("deletion")
     }
 
-    fn cluster(&self, name: &str) -> Cluster {
+    /// A cluster of this name, whether it exists or not.
+    #[must_use]
+    pub fn cluster(&self, name: &str) -> Cluster {
         Cluster {
             management: self.management.clone(),
             namespace: self.namespace.clone(),

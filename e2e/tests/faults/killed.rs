@@ -10,8 +10,6 @@ use futures::{StreamExt as _, future::try_join, stream};
 use nephele_e2e::{Bare, Look, Scope, management::kinds, manager::Provider, until};
 use serde_json::Value;
 
-use super::library;
-
 /// More at a time make two cores too busy, so that Cluster API's managers lose their leases.
 const AT_ONCE: usize = 6;
 /// For all scenarios together.
@@ -21,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 async fn scenarios_end_the_same_although_the_manager_is_killed_in_the_middle_of_each() -> anyhow::Result<()> {
     let bare = Bare::with_runtime_extension("killed").await?;
     let mut scopes = BTreeMap::new();
-    for scenario in library()? {
+    for scenario in nephele_scenario_library::names().map(str::to_owned) {
         let scope = Scope::on(bare.management.clone(), &scenario).await?;
         scopes.insert(scenario, scope);
     }

@@ -5,7 +5,6 @@ mod addresses;
 mod cluster_faults;
 mod effects;
 mod killed;
-mod setting;
 mod story;
 mod tenants;
 mod workshop;
@@ -13,13 +12,10 @@ mod workshop;
 use nephele_e2e::{Bare, Scope, Shape};
 use serde_json::json;
 
-use self::{
-    effects::{cloud_says, default_cloud},
-    setting::cluster_for,
-};
+use self::effects::{cloud_says, default_cloud};
 use crate::lifecycle::{
     faults::begin,
-    scenarios::{LIBRARY, passes},
+    scenarios::{cluster_for, passes, settled},
 };
 
 #[tokio::test]
@@ -56,9 +52,9 @@ async fn health_check_holds_back_when_all_workers_fall_silent() -> anyhow::Resul
 #[tokio::test]
 async fn what_leaks_is_counted_until_it_is_deleted() -> anyhow::Result<()> {
     let scope = Scope::new("leak").await?;
-    let (cluster, (control_plane, workers)) = cluster_for("leak", &scope).await?;
+    let (cluster, entry) = cluster_for("leak", &scope).await?;
     passes(&scope, &cluster, "leak").await?;
-    cluster.settled(control_plane, workers).await?;
+    settled(&cluster, &entry).await?;
     let (_, port) = cluster.endpoint().await?;
 
     scope
@@ -141,28 +137,17 @@ async fn upgrade_waits_for_an_annotation() -> anyhow::Result<()> {
 
 /// Runs a scenario of the library on the cluster that it needs.
 async fn run(scenario: &str, scope: Scope) -> anyhow::Result<()> {
-    let (cluster, (control_plane, workers)) = cluster_for(scenario, &scope).await?;
+    let (cluster, entry) = cluster_for(scenario, &scope).await?;
     passes(&scope, &cluster, scenario).await?;
-    cluster.settled(control_plane, workers).await?;
+    settled(&cluster, &entry).await?;
     scope.finish().await
 }
 
-/// The names of the scenarios of the library.
-fn library() -> anyhow::Result<Vec<String>> {
-    let files = std::fs::read_dir(LIBRARY)?.collect::<Result<Vec<_>, _>>()?;
-    Ok(files
-        .iter()
-        .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
-        .collect())
-}
-
 #[test]
-fn every_scenario_of_the_library_is_run() -> anyhow::Result<()> {
+fn every_scenario_of_the_library_is_run() {
     let tests = [include_str!("mod.rs"), include_str!("../lifecycle/scenarios.rs")].concat();
-    let not_run: Vec<_> = library()?
-        .into_iter()
+    let not_run: Vec<_> = nephele_scenario_library::names()
         .filter(|name| !tests.contains(&format!("\"{name}\"")))
         .collect();
     assert_eq!(not_run, [""; 0]);
-    Ok(())
 }

@@ -1,39 +1,62 @@
 //! The scenarios of `config/scenarios`, as users run them.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use nephele_e2e::{Cluster, Look, Scope, Shape, management::kinds};
-use serde_json::Value;
+use nephele_e2e::{Cluster, Look, Scope, management::kinds, templates};
+use nephele_scenario_library::{self as library, Entry};
 
-use super::zones::{ZONES, cloud, in_the_cloud};
-
-pub(crate) const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/scenarios");
 /// The cluster that the scenarios name.
-pub(crate) const CLUSTER: &str = "demo";
+const CLUSTER: &str = "demo";
 
 #[tokio::test]
 async fn workers_wait_for_a_quota_and_a_silent_one_is_replaced() -> anyhow::Result<()> {
     let scope = Scope::new("scenarios").await?;
-    let cluster = scope.of_class(CLUSTER, Shape::new(1, 1)).await?;
+    let (cluster, quota) = cluster_for("quota", &scope).await?;
     passes(&scope, &cluster, "quota").await?;
     passes(&scope, &cluster, "silent-machine").await?;
-    cluster.settled(1, 3).await?;
+    settled(&cluster, &quota).await?;
     scope.finish().await
 }
 
 #[tokio::test]
 async fn control_plane_survives_the_loss_of_a_zone_and_api_servers_that_fail() -> anyhow::Result<()> {
     let scope = Scope::new("scenarios").await?;
-    scope
-        .management
-        .apply(&scope.namespace, &[cloud(&ZONES, &["m.large"])])
-        .await?;
-    let cluster = scope.plain_with(CLUSTER, Shape::new(3, 1), in_the_cloud).await?;
+    let (cluster, zone_loss) = cluster_for("zone-loss", &scope).await?;
     passes(&scope, &cluster, "zone-loss").await?;
     passes(&scope, &cluster, "api-server-errors").await?;
-    cluster.settled(3, 1).await?;
+    settled(&cluster, &zone_loss).await?;
     scope.finish().await
+}
+
+/// Creates the cluster that a scenario of the library needs, and the class of its topology.
+pub(crate) async fn cluster_for(scenario: &str, scope: &Scope) -> anyhow::Result<(Cluster, Entry)> {
+    let entry = entry(scenario)?;
+    if entry
+        .cluster
+        .iter()
+        .any(|object| object["spec"]["topology"].is_object())
+    {
+        scope
+            .management
+            .apply(&scope.namespace, &templates::class()?)
+            .await?;
+    }
+    scope.management.apply(&scope.namespace, &entry.cluster).await?;
+    Ok((scope.cluster(CLUSTER), entry))
+}
+
+fn entry(scenario: &str) -> anyhow::Result<Entry> {
+    let found = library::find(scenario)?;
+    found.with_context(|| format!("the library has no scenario {scenario}"))
+}
+
+/// Waits until a cluster has the machines that a scenario leaves.
+pub(crate) async fn settled(cluster: &Cluster, entry: &Entry) -> anyhow::Result<()> {
+    let after = entry.about.after;
+    cluster
+        .settled(after.control_plane as usize, after.workers as usize)
+        .await
 }
 
 /// How long a scenario may take. Its steps have limits of their own, after which it fails and says why; so this one only
@@ -42,9 +65,7 @@ const SCENARIO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs a scenario until it has passed. Afterwards none of its Faults is left.
 pub(crate) async fn passes(scope: &Scope, cluster: &Cluster, name: &str) -> anyhow::Result<()> {
-    let path = Path::new(LIBRARY).join(name).with_extension("yaml");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("failed to read {name}"))?;
-    let object: Value = serde_yaml_ng::from_str(&text).with_context(|| format!("failed to parse {name}"))?;
+    let object = entry(name)?.scenario;
     scope.management.apply(&scope.namespace, &[object]).await?;
     cluster
         .until_within(

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::faults::begin;
 
-pub(crate) const ZONES: [&str; 3] = ["north-1a", "north-1b", "north-1c"];
+const ZONES: [&str; 3] = ["north-1a", "north-1b", "north-1c"];
 
 /// A cloud with one region of these zones; `edge` is not for control planes.
-pub(crate) fn cloud(zones: &[&str], types: &[&str]) -> Value {
+fn cloud(zones: &[&str], types: &[&str]) -> Value {
     let zones: Vec<_> = zones.iter().map(|zone| json!({"name": zone})).collect();
     let edge = json!({"name": "edge-1a", "controlPlane": false});
     let types: Vec<_> = types
@@ -29,7 +29,7 @@ pub(crate) fn cloud(zones: &[&str], types: &[&str]) -> Value {
     })
 }
 
-pub(crate) fn in_the_cloud(object: &mut Value) {
+fn in_the_cloud(object: &mut Value) {
     if object["kind"] == "InMemoryCluster" {
         object["spec"]["cloudRef"] = json!({"name": "north"});
     }

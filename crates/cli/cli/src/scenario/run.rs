@@ -1,4 +1,4 @@
-//! `nephele scenario run`: creates a Scenario and follows it.
+//! `nephele scenario run`: checks what a Scenario needs, creates it and follows it.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,22 +19,46 @@ use nephele_api::cloud::v1alpha1::Scenario;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{follow::news, report::junit};
+use super::{
+    follow::news,
+    library::{Wanted, wanted},
+    needs::{Lack, lacks, mending, told},
+    report::junit,
+    setting::Setting,
+};
 use crate::{
-    access::AccessArgs,
+    access::{Access, AccessArgs},
     exit::{Exit, Problem},
-    manifests::only_object,
     output::print,
     process::INTERRUPTED,
 };
 
+pub(super) const AFTER_HELP: &str = "\
+Before anything is created, the command checks what the scenario needs, and prints what is missing and what mends it.
+
+Examples:
+  nephele scenario run quota --make-cluster
+  nephele scenario run quota -n workshop --junit report.xml
+  nephele scenario run ./mine.yaml";
+
 /// Which scenario, and what to do with it.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// A YAML file with a Scenario.
-    file: PathBuf,
+    /// A scenario of the library, or a file: a path with / or .yaml.
+    #[arg(value_name = "NAME|FILE")]
+    scenario: PathBuf,
+    /// Create what is missing of the cluster that a scenario of the library needs, and wait for it.
+    #[arg(long)]
+    make_cluster: bool,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    follow: FollowArgs,
+}
+
+/// How a scenario is followed.
+#[derive(Debug, Args)]
+pub(super) struct FollowArgs {
     /// How long to follow it. It continues afterwards.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = nephele_go_duration::parse)]
     timeout: Duration,
@@ -43,46 +67,134 @@ pub(crate) struct RunArgs {
     junit: Option<PathBuf>,
 }
 
-/// Creates the Scenario, and follows it until it is over.
+/// Checks what the Scenario needs, creates it, and follows it until it is over.
 pub(super) async fn run(args: RunArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
     let RunArgs {
-        file,
+        scenario: named,
+        make_cluster,
         access,
-        timeout: patience,
-        junit: report,
+        follow,
     } = args;
-    let wanted = read(&file)?;
-    if let (Some(flag), Some(written)) = (&access.namespace, wanted.namespace())
+    let wanted = wanted(&named)?;
+    if make_cluster && wanted.entry.is_none() {
+        bail!(
+            "{} is a file, and only scenarios of the library have a cluster (--make-cluster)",
+            named.display()
+        );
+    }
+    let access = opened(&access, &wanted.scenario, &named).await?;
+    let api: Api<Scenario> = Api::namespaced(access.client.clone(), &access.namespace);
+    let prepared = prepare(&access, &api, &wanted, make_cluster);
+    let Some(prepared) = shutdown.run_until_cancelled(prepared).await else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    prepared?;
+    let name = create(&api, &access.namespace, &wanted.scenario).await?;
+    follow_to_end(&api, &name, follow, shutdown).await
+}
+
+/// The management cluster, and the namespace of the Scenario there.
+async fn opened(access: &AccessArgs, scenario: &Scenario, named: &Path) -> anyhow::Result<Access> {
+    if let (Some(flag), Some(written)) = (&access.namespace, scenario.namespace())
         && *flag != written
     {
         bail!(
             "{} is for the namespace {written}, not for {flag} (--namespace)",
-            file.display()
+            named.display()
         );
     }
     let mut access = access.open().await?;
-    access.namespace = wanted.namespace().unwrap_or(access.namespace);
-    let api: Api<Scenario> = Api::namespaced(access.client, &access.namespace);
+    access.namespace = scenario.namespace().unwrap_or(access.namespace);
+    Ok(access)
+}
+
+/// Fails with all that the scenario lacks; makes its cluster if that is wanted.
+async fn prepare(
+    access: &Access,
+    api: &Api<Scenario>,
+    wanted: &Wanted,
+    make_cluster: bool,
+) -> anyhow::Result<()> {
+    let Wanted {
+        scenario,
+        object,
+        entry,
+    } = wanted;
+    let namespace = &access.namespace;
+    let setting = Setting::new(access.client.clone(), namespace);
+    let seen = setting.see(object, entry.as_ref()).await?;
+    let cluster = entry.as_ref().map(|entry| entry.cluster.as_slice());
+    let mut lacks = lacks(object, cluster.unwrap_or_default(), &seen);
+    if make_cluster {
+        lacks.retain(|lack| !matches!(lack, Lack::Object { .. }));
+    }
+    if !lacks.is_empty() {
+        let name = scenario.name_any();
+        let lines = |lines: Vec<String>| lines.join("\n  ");
+        let message = format!(
+            "the scenario {name} cannot run there yet:\n  {}\nwhat mends it:\n  {}",
+            lines(lacks.iter().map(|lack| told(lack, namespace)).collect()),
+            lines(mending(&lacks, &name, namespace)),
+        );
+        return Err(Problem::new(Exit::Failed, message).into());
+    }
+    if let Some(name) = &scenario.metadata.name {
+        let there = api.get_opt(name).await.map_err(|error| {
+            let what = format!("read Scenario {namespace}/{name}");
+            Problem::request(&what, "get scenarios.cloud.nephele.dev", error)
+        })?;
+        if there.is_some() {
+            return Err(exists(name).into());
+        }
+    }
+    match entry {
+        Some(entry) if make_cluster => setting.make(entry, &seen).await,
+        _ => Ok(()),
+    }
+}
+
+/// Creates the Scenario, and returns its name.
+pub(super) async fn create(
+    api: &Api<Scenario>,
+    namespace: &str,
+    wanted: &Scenario,
+) -> anyhow::Result<String> {
     let created = api
-        .create(&PostParams::default(), &wanted)
+        .create(&PostParams::default(), wanted)
         .await
         .map_err(|error| match error {
-            kube::Error::Api(status) if status.code == 409 => Problem::new(
-                Exit::Failed,
-                format!(
-                    "there is a Scenario {} already; delete it, or give this one another name",
-                    wanted.name_any()
-                ),
-            ),
+            kube::Error::Api(status) if status.code == 409 => exists(&wanted.name_any()),
             error => {
-                let what = format!("create the Scenario in namespace {}", access.namespace);
+                let what = format!("create the Scenario in namespace {namespace}");
                 Problem::request(&what, "create scenarios.cloud.nephele.dev", error)
             }
         })?;
     let name = created.name_any();
-    print(&format!("Scenario {}/{name} is created\n", access.namespace))?;
+    print(&format!("Scenario {namespace}/{name} is created\n"))?;
+    Ok(name)
+}
+
+fn exists(name: &str) -> Problem {
+    let message = format!(
+        "there is a Scenario {name} already; `nephele scenario rerun {name}` runs it again, and \
+         `nephele scenario stop {name}` deletes it"
+    );
+    Problem::new(Exit::Failed, message)
+}
+
+/// Follows a Scenario until it is over, and reports how it ended.
+pub(super) async fn follow_to_end(
+    api: &Api<Scenario>,
+    name: &str,
+    args: FollowArgs,
+    shutdown: CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let FollowArgs {
+        timeout: patience,
+        junit: report,
+    } = args;
     let Some(followed) = shutdown
-        .run_until_cancelled(timeout(patience, follow(&api, &name)))
+        .run_until_cancelled(timeout(patience, follow(api, name)))
         .await
     else {
         eprintln!("Scenario {name} continues; `nephele scenario report {name}` shows it");
@@ -109,17 +221,6 @@ pub(super) async fn run(args: RunArgs, shutdown: CancellationToken) -> anyhow::R
         .map(|condition| condition.message.clone())
         .unwrap_or_default();
     Err(Problem::new(Exit::Failed, format!("Scenario {name} has failed: {why}")).into())
-}
-
-/// The Scenario of a file.
-fn read(file: &Path) -> anyhow::Result<Scenario> {
-    let (place, object) = only_object(file)?;
-    let scenario: Scenario =
-        serde_json::from_value(object).with_context(|| format!("failed to read {place} as a Scenario"))?;
-    if scenario.metadata.name.is_none() && scenario.metadata.generate_name.is_none() {
-        bail!("the Scenario in {} has no metadata.name; add it", file.display());
-    }
-    Ok(scenario)
 }
 
 /// Prints what happens, and returns the scenario when it is over.
@@ -153,31 +254,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_file_has_one_scenario_with_a_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("s.yaml");
-        let head = "apiVersion: cloud.nephele.dev/v1alpha1\nkind: Scenario\n";
-        for (text, message) in [
-            (
-                format!("{head}spec: {{steps: []}}\nmetadata: {{}}\n"),
-                "has no metadata.name",
-            ),
-            (format!("{head}---\n{head}"), "has 2 objects; give one"),
-            ("a: [".to_owned(), "as YAML; correct it there"),
-        ] {
-            std::fs::write(&file, text).expect("written");
-            let error = format!("{:#}", read(&file).expect_err(message));
-            assert!(error.contains(message) && error.contains("s.yaml"), "{error}");
-        }
-        std::fs::write(
-            &file,
-            format!("{head}metadata: {{name: a}}\nspec: {{steps: [{{say: hello}}]}}\n"),
-        )
-        .expect("written");
-        assert_eq!(read(&file).expect("a Scenario").spec.steps[0].action.say, "hello");
-    }
 
     #[tokio::test]
     async fn a_scenario_is_followed_until_it_is_over_or_gone() {

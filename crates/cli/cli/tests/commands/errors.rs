@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::{expect, nephele, text};
 
 /// Commands for a management cluster.
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 13] = [
     &["get", "clusters"],
     &["get", "clusters", "absent"],
     &["describe", "cluster", "absent"],
@@ -17,6 +17,8 @@ const COMMANDS: [&[&str]; 11] = [
     &["connect", "absent"],
     &["fault", "add", "notReady"],
     &["fault", "heal", "absent"],
+    &["scenario", "run", "quota"],
+    &["scenario", "stop", "absent"],
     &["doctor"],
     &["journal", "show"],
     &["install", "--image", "registry.example/nephele:v1"],
@@ -100,7 +102,7 @@ async fn against(code: StatusCode, reason: &'static str) -> String {
 
 #[test]
 fn wrong_usage_says_what_would_be_right() {
-    let runs: [&[&str]; 12] = [
+    let runs: [&[&str]; 14] = [
         &[],
         &["frobnicate"],
         &["get"],
@@ -113,6 +115,8 @@ fn wrong_usage_says_what_would_be_right() {
         &["journal", "replay"],
         &["fault", "add", "notready"],
         &["fault", "add", "freeze", "--machines", "a in (b)"],
+        &["scenario", "run", "qouta"],
+        &["scenario", "run", "./absent.yaml", "--make-cluster"],
     ];
     expect("wrong-usage.txt", &transcript(&runs.map(<[&str]>::to_vec), &[]));
 }

@@ -1,6 +1,8 @@
 //! `nephele up --json` as another program uses it: start the process, read one line, use the kubeconfigs, close
 //! standard input.
 
+mod scenarios;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},

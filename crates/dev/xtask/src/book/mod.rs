@@ -14,6 +14,7 @@ mod measured;
 mod metrics;
 mod named;
 mod pages;
+mod scenarios;
 mod schema;
 mod words;
 
@@ -80,6 +81,7 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
         .collect();
     files.insert(reference.join("conditions.md"), conditions::render()?);
     files.insert(reference.join("metrics.md"), metrics::render()?);
+    files.insert(reference.join(scenarios::NAME), scenarios::render()?);
     Ok(files)
 }
 
