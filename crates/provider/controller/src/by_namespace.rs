@@ -9,8 +9,6 @@ use kube::{
 };
 use parking_lot::Mutex;
 
-use crate::watch::Change;
-
 /// The objects of one kind by their namespace, so that what happens in one namespace costs no walk over the objects of all
 /// others. Cheap to clone.
 ///
@@ -63,19 +61,23 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> ByNamespace<K> {
         names.map(|name| ObjectRef::new(name).within(namespace)).collect()
     }
 
-    /// Follows a change that the store already has.
-    pub(crate) fn note(&self, change: &Change<K>) {
-        match change {
-            Change::Applied(object) => add(&mut self.names.lock(), &**object),
-            Change::Deleted(object) => remove(&mut self.names.lock(), &**object),
-            Change::Listed { .. } => {
-                let mut names = BTreeMap::new();
-                for object in self.store.state() {
-                    add(&mut names, &*object);
-                }
-                *self.names.lock() = names;
-            }
+    /// Takes an object that the store has now.
+    pub(crate) fn applied(&self, object: &K) {
+        add(&mut self.names.lock(), object);
+    }
+
+    /// Drops an object that the store does not have any more.
+    pub(crate) fn deleted(&self, object: &K) {
+        remove(&mut self.names.lock(), object);
+    }
+
+    /// Takes the objects of a list that the store has now.
+    pub(crate) fn listed(&self) {
+        let mut names = BTreeMap::new();
+        for object in self.store.state() {
+            add(&mut names, &*object);
         }
+        *self.names.lock() = names;
     }
 }
 
@@ -137,16 +139,16 @@ mod tests {
             let (store, mut writer) = reflector::store::<ConfigMap>();
             let by_namespace = ByNamespace::new(store.clone());
             for step in steps {
-                let change = match step {
+                match step {
                     Step::Apply(namespace, name) => {
                         let object = config_map((namespace, name));
                         writer.apply_watcher_event(&watcher::Event::Apply(object.clone()));
-                        Change::Applied(Arc::new(object))
+                        by_namespace.applied(&object);
                     }
                     Step::Delete(namespace, name) => {
                         let object = config_map((namespace, name));
                         writer.apply_watcher_event(&watcher::Event::Delete(object.clone()));
-                        Change::Deleted(Arc::new(object))
+                        by_namespace.deleted(&object);
                     }
                     Step::List(keys) => {
                         writer.apply_watcher_event(&watcher::Event::Init);
@@ -154,10 +156,9 @@ mod tests {
                             writer.apply_watcher_event(&watcher::Event::InitApply(config_map(key)));
                         }
                         writer.apply_watcher_event(&watcher::Event::InitDone);
-                        Change::Listed { gone: Vec::new() }
+                        by_namespace.listed();
                     }
-                };
-                by_namespace.note(&change);
+                }
                 for namespace in ["0", "1", "2"] {
                     let mut all: Vec<_> = store.state();
                     all.retain(|object| object.metadata.namespace.as_deref() == Some(namespace));

@@ -370,7 +370,11 @@ pub(crate) fn followed<K: Kind>(
     });
     let by_namespace = ByNamespace::new(store.clone());
     let noted = by_namespace.clone();
-    let changes = changes.inspect(move |change| noted.note(change));
+    let changes = changes.inspect(move |change| match change {
+        Change::Applied(object) => noted.applied(object),
+        Change::Deleted(object) => noted.deleted(object),
+        Change::Listed { .. } => noted.listed(),
+    });
     (store, by_namespace, listed, changes)
 }
 
