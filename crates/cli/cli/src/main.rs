@@ -47,7 +47,6 @@ mod published;
 mod reference;
 mod runtime;
 mod scenario;
-mod stages;
 mod template;
 mod up;
 mod watched;

@@ -45,6 +45,9 @@ pub(crate) struct DemoArgs {
     /// The ports that the clusters' API servers listen on, one per cluster.
     #[arg(long, value_name = "FIRST-LAST", default_value_t = Options::default().workload_ports)]
     port_range: String,
+    /// Do not serve the page that shows clusters and machines in a browser.
+    #[arg(long)]
+    no_page: bool,
 }
 
 /// Runs the demo until everything is up (`--once`), or until `shutdown`.
@@ -69,7 +72,13 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
         webhooks: None,
         has_stand_in: true,
     };
-    management.serve_cloud(tasks.add_manager(management.client.clone(), settings)?);
+    let routes = tasks.add_manager(management.client.clone(), settings)?;
+    management.serve_cloud(routes.clone());
+    // A demo that ends at once has no viewers.
+    if !args.no_page && !args.once {
+        let page = tasks.add_page(management.client.clone(), routes)?;
+        screen.say(&format!("Page  {page}\n"));
+    }
     let plan = clusters::plan();
     for cluster in &plan.clusters {
         nephele_fake_capi::create(&management.client, cluster).await?;

@@ -113,6 +113,7 @@ async fn all_clusters_come_up_and_their_kubeconfigs_are_written() {
         time_limit: Duration::from_secs(60),
         kubeconfig_dir: Some(folder.clone()),
         port_range: "29000-29099".to_owned(),
+        no_page: false,
     };
     let code = run(args, CancellationToken::new())
         .await

@@ -11,8 +11,7 @@ use nephele_api::{
     labels,
 };
 use nephele_fake_capi::AVAILABLE;
-
-use crate::stages::Stage;
+use nephele_page::Stage;
 
 /// All clusters, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

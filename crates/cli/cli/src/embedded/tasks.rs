@@ -8,6 +8,7 @@ use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
 use nephele_manager::{Config, Manager, Options};
+use nephele_page::{Page, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -117,6 +118,22 @@ impl Tasks {
             Ok(())
         };
         self.add("stand-in for Cluster API", tokio::spawn(playing));
+    }
+
+    /// Starts the page, which shows what this management API and this cloud do. Returns its address, which lets one browser in.
+    pub(crate) fn add_page(&mut self, client: Client, routes: Router) -> anyhow::Result<String> {
+        let page = Page::listen(loopback()).context("failed to start the page; --no-page leaves it out")?;
+        let url = page.url().to_owned();
+        let source = Source {
+            client,
+            journal: routes,
+        };
+        let stop = self.stop.clone();
+        self.add(
+            "page",
+            tokio::spawn(async move { Ok(page.serve(source, wall_clock(), stop).await?) }),
+        );
+        Ok(url)
     }
 
     fn add(&mut self, name: &'static str, task: JoinHandle<anyhow::Result<()>>) {

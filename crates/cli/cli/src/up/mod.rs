@@ -34,7 +34,6 @@ use lifeline::EndedEarly;
 use management_api::ManagementApi;
 use nephele_access::{Environment, Kinds};
 use nephele_cluster_api::ClusterApi;
-use nephele_controller::wall_clock;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
 use prepared::PreparedArgs;
@@ -44,7 +43,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Workloads;
 
-use crate::embedded::{self, Folder, Management, ManagerSettings, Tasks};
+use crate::embedded::{self, Folder, ManagerSettings, Tasks};
 
 /// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
 const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
@@ -80,6 +79,9 @@ pub(crate) struct UpArgs {
     /// How long to wait until all Clusters of the files are available.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
+    /// Do not serve the page that shows clusters and machines in a browser.
+    #[arg(long)]
+    no_page: bool,
     #[command(flatten)]
     prepared: PreparedArgs,
     #[command(flatten)]
@@ -179,21 +181,7 @@ async fn serve_on(
         Some(kubeconfig) => {
             attach::connect(kubeconfig, &args.environment(), folder, Timestamp::now()).await?
         }
-        None => {
-            let embedded = Management::start("nephele-up", &wall_clock(), stop.clone())?;
-            let kubeconfig = folder.write("management.kubeconfig", &embedded.kubeconfig)?;
-            let client = embedded.client.clone();
-            let server = embedded.server.clone();
-            (
-                ManagementApi {
-                    client,
-                    kubeconfig,
-                    server,
-                    embedded: Some(embedded),
-                },
-                None,
-            )
-        }
+        None => (ManagementApi::embed(folder, stop.clone())?, None),
     };
     let client = management.client.clone();
     let kinds = Kinds::new(client.clone());
@@ -213,6 +201,11 @@ async fn serve_on(
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }
+    let page = match args.no_page {
+        true => None,
+        false => Some(tasks.add_page(client.clone(), routes.clone())?),
+    };
+    report::announce(page.as_deref(), args.json)?;
     let processes = cluster_api.as_ref().map(|running| running.processes());
     let is_reported = Cell::new(false);
     let work = async {
@@ -224,7 +217,9 @@ async fn serve_on(
         let mut workloads = Workloads::new(&client, folder);
         bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
         args.prepared.save(&client, &routes, Timestamp::now()).await?;
-        let report = Report::new(folder, &management, workloads.written(&wanted)).with_processes(processes);
+        let report = Report::new(folder, &management, workloads.written(&wanted))
+            .with_processes(processes)
+            .with_page(page);
         report.print(args.json, started.elapsed())?;
         is_reported.set(true);
         workloads.keep().await

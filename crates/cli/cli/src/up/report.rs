@@ -22,6 +22,9 @@ pub(super) struct Report {
     clusters: Vec<Cluster>,
     journal: PathBuf,
     log: PathBuf,
+    /// The address of the page, which lets one browser in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<String>,
     /// What runs beside this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<Vec<Process>>,
@@ -73,8 +76,14 @@ impl Report {
             clusters: clusters.collect(),
             journal: folder.path("journal.jsonl"),
             log: folder.path("up.log"),
+            page: None,
             processes: None,
         }
+    }
+
+    /// With the address of the page, if there is one.
+    pub(super) fn with_page(self, page: Option<String>) -> Self {
+        Self { page, ..self }
     }
 
     /// With the processes that run beside this one, if there are any.
@@ -98,9 +107,7 @@ impl Report {
         } else {
             self.text(took)
         };
-        let mut stdout = std::io::stdout().lock();
-        let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-        written.context("failed to print the report: standard output has no reader")
+        print(&text)
     }
 
     fn text(&self, took: Duration) -> String {
@@ -144,6 +151,20 @@ impl Report {
     }
 }
 
+/// Tells people where the page is as soon as it is there, so that they see the clusters come up. Programs read it in the report.
+pub(super) fn announce(page: Option<&str>, json: bool) -> anyhow::Result<()> {
+    match page {
+        Some(page) if !json => print(&format!("Page  {page}")),
+        _ => Ok(()),
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.context("failed to print the report: standard output has no reader")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -165,6 +186,7 @@ mod tests {
             }],
             journal: "/f/journal.jsonl".into(),
             log: "/f/up.log".into(),
+            page: Some("http://127.0.0.1:3/?key=k".to_owned()),
             processes: None,
         }
     }
@@ -179,6 +201,7 @@ mod tests {
             }],
             "journal": "/f/journal.jsonl",
             "log": "/f/up.log",
+            "page": "http://127.0.0.1:3/?key=k",
         });
         assert_eq!(serde_json::to_value(report()).expect("JSON"), expected);
     }

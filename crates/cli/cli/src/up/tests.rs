@@ -1,6 +1,8 @@
 use clap::Parser;
+use nephele_controller::wall_clock;
 
 use super::*;
+use crate::embedded::Management;
 
 #[derive(Debug, Parser)]
 struct Only {

@@ -5,8 +5,8 @@ use nephele_api::{
     cloud::v1alpha1::ClusterFault,
     conditions::{find, types},
 };
+use nephele_page::effect_name;
 
-use super::faults::effect;
 use crate::inspect::{
     found::Found,
     listing::{Listing, columns, row},
@@ -31,7 +31,13 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         let message = find(&status.conditions, types::READY).map(|ready| ready.message.clone());
         let cells = vec![
             fault.metadata.name.clone().unwrap_or_default(),
-            fault.spec.fault.effect.as_ref().map(effect).unwrap_or_default(),
+            fault
+                .spec
+                .fault
+                .effect
+                .as_ref()
+                .map(effect_name)
+                .unwrap_or_default(),
             or_dash(&status.phase),
             number(status.namespaces),
             number(status.matched),

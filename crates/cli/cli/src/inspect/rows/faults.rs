@@ -5,8 +5,7 @@ use nephele_api::{
     cloud::v1alpha1::Fault,
     conditions::{find, types},
 };
-use nephele_model::FaultEffect;
-use serde_json::Value;
+use nephele_page::effect_name;
 
 use crate::inspect::{
     found::Found,
@@ -29,7 +28,7 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
         let message = find(&status.conditions, types::READY).map(|ready| ready.message.clone());
         let cells = vec![
             fault.metadata.name.clone().unwrap_or_default(),
-            fault.spec.effect.as_ref().map(effect).unwrap_or_default(),
+            fault.spec.effect.as_ref().map(effect_name).unwrap_or_default(),
             or_dash(&status.phase),
             number(status.matched),
             number(status.hits),
@@ -43,30 +42,5 @@ pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
     Listing {
         columns,
         rows: rows.collect(),
-    }
-}
-
-/// The name of the effect.
-pub(super) fn effect(effect: &FaultEffect) -> String {
-    let effect = serde_json::to_value(effect).unwrap_or_default();
-    let names: Vec<_> = effect
-        .as_object()
-        .into_iter()
-        .flat_map(|fields| fields.keys())
-        .cloned()
-        .collect();
-    let inner = names
-        .first()
-        .map(|name| &effect[name])
-        .filter(|_| names.len() == 1);
-    // What an API server, load balancer or etcd does is one level deeper.
-    let is_one = |inner: &&Value| inner.as_object().is_some_and(|fields| fields.len() == 1);
-    match inner
-        .filter(is_one)
-        .and_then(Value::as_object)
-        .and_then(|fields| fields.iter().next())
-    {
-        Some((field, Value::Object(_))) => format!("{}.{field}", names[0]),
-        _ => names.join(","),
     }
 }

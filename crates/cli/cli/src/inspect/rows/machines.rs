@@ -2,15 +2,13 @@
 
 use jiff::Timestamp;
 use nephele_api::{conditions::types, core::Machine, infrastructure::v1beta2::InMemoryMachine, labels};
+use nephele_page::Stage;
 use serde_json::Value;
 
-use crate::{
-    inspect::{
-        found::{Surroundings, parsed},
-        listing::{Listing, columns, message, row},
-        text::{age, or_dash},
-    },
-    stages::Stage,
+use crate::inspect::{
+    found::{Surroundings, parsed},
+    listing::{Listing, columns, message, row},
+    text::{age, or_dash},
 };
 
 /// The column of a stage, and the condition that tells its progress, in the order of a start.

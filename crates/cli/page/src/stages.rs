@@ -7,7 +7,7 @@ use nephele_api::{
 
 /// The progress of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub enum Stage {
     Waiting,
     Starting,
     Up,
@@ -18,7 +18,7 @@ pub(crate) enum Stage {
 
 impl Stage {
     /// The progress that a condition of the machine tells; `None` if the machine does not have it.
-    pub(crate) fn of(machine: &InMemoryMachine, condition: &str) -> Option<Self> {
+    pub fn of(machine: &InMemoryMachine, condition: &str) -> Option<Self> {
         let status = machine.status.as_ref()?;
         let condition = conditions::find(&status.conditions, condition)?;
         Some(match (condition.status.as_str(), condition.reason.as_str()) {

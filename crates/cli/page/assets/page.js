@@ -1,0 +1,295 @@
+// @ts-check
+// The live page. HTML comes from the server only: this module sets attributes and texts, inserts the elements that it is
+// sent, and moves the focus.
+
+/**
+ * A change of the page: an attribute, a text, a new element before another one of its list, or an element that is gone.
+ * @typedef {["set", string, string, string]
+ *   | ["say", string, string, string]
+ *   | ["add", string, string | null, string]
+ *   | ["delete", string]} Change
+ */
+
+/** How long to wait before a broken connection is opened again, and between two loads of the Drawer, in milliseconds. */
+const RETRY = 1000;
+const REFRESH = 500;
+
+/** The paths that the Drawer shows. */
+const SHOWN = /^\/(machine|cluster|cloud|fault)\/[^/]+\/[^/]+$/;
+
+/** @param {string} id */
+function must(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`there is no element ${id}`);
+  return found;
+}
+
+const main = must("main");
+const drawer = must("drawer");
+const live = must("live");
+const hint = must("hint");
+
+/** The path of the page without a Drawer. */
+const home = main.dataset.namespace ? `/ns/${encodeURIComponent(main.dataset.namespace)}` : "/";
+
+/** @type {EventSource | null} */
+let source = null;
+/** @type {number | undefined} */
+let again;
+/** The path of what the Drawer shows, or nothing. */
+let selected = SHOWN.test(location.pathname) ? location.pathname : "";
+/** @type {number | undefined} */
+let refresh;
+
+// The stream
+
+/** @param {string} state @param {string} text */
+function say(state, text) {
+  live.dataset.state = state;
+  if (live.textContent !== text) live.textContent = text;
+}
+
+function connect() {
+  clearTimeout(again);
+  source?.close();
+  source = null;
+  // A browser opens six connections to a server; pages that are not seen leave them to others.
+  if (document.hidden) return say("still", "Paused");
+  const query = new URLSearchParams({
+    namespace: main.dataset.namespace ?? "",
+    since: main.dataset.since ?? "",
+  });
+  const opened = new EventSource(`/stream?${query}`);
+  source = opened;
+  opened.addEventListener("open", () => say("live", "Live"));
+  opened.addEventListener("changes", (event) => {
+    /** @type {Change[]} */
+    const changes = JSON.parse(event.data);
+    const moves = changes.some((change) => change[0] === "add" || change[0] === "delete");
+    receive(event, moves, () => changes.forEach(apply));
+  });
+  opened.addEventListener("snapshot", (event) => {
+    receive(event, true, () => (main.innerHTML = JSON.parse(event.data)));
+  });
+  opened.addEventListener("error", () => {
+    say("broken", "Connecting again");
+    if (opened.readyState === EventSource.CLOSED) again = setTimeout(connect, RETRY);
+  });
+}
+
+/** Takes a message. If its elements move, the focus stays. @param {MessageEvent} event @param {boolean} moves @param {() => void} change */
+function receive(event, moves, change) {
+  const focused = document.activeElement;
+  const id = moves && main.contains(focused) ? focused?.id : undefined;
+  const at = id ? cells().findIndex((cell) => cell === focused) : -1;
+  change();
+  main.dataset.since = event.lastEventId;
+  if (!moves) return;
+  mark();
+  tick();
+  if (!id || document.activeElement !== document.body) return;
+  const rest = cells();
+  const next = document.getElementById(id) ?? (at < 0 ? null : rest[Math.min(at, rest.length - 1)]);
+  next?.focus({ preventScroll: true });
+}
+
+/** @param {Change} change */
+function apply(change) {
+  switch (change[0]) {
+    case "set": {
+      const element = document.getElementById(change[1]);
+      element?.setAttribute(change[2], change[3]);
+      const bar = element?.matches(".limit") && element.querySelector("progress");
+      if (bar && change[2] === "data-used") bar.setAttribute("value", change[3]);
+      if (bar && change[2] === "data-limit") bar.setAttribute("max", change[3]);
+      if (element && element.id === shown()) later();
+      break;
+    }
+    case "say": {
+      const place = document.getElementById(change[1])?.querySelector(`[data-k="${change[2]}"]`);
+      if (place) place.textContent = change[3];
+      break;
+    }
+    case "add": {
+      const template = document.createElement("template");
+      template.innerHTML = change[3];
+      const before = change[2] ? document.getElementById(change[2]) : null;
+      document.getElementById(change[1])?.insertBefore(template.content, before ? box(before) : null);
+      break;
+    }
+    case "delete": {
+      const element = document.getElementById(change[1]);
+      if (element) box(element).remove();
+      if (change[1] === shown()) later();
+      break;
+    }
+  }
+}
+
+/** What stands in the list: the element, or the item that it is in. @param {Element} element */
+function box(element) {
+  return element.closest("li") ?? element;
+}
+
+// The Drawer
+
+/** The id of the element that the Drawer shows. */
+function shown() {
+  return drawer.querySelector("[data-element]")?.getAttribute("data-element") ?? "";
+}
+
+/** Marks the element that the Drawer shows, and makes one cell the place where the Tab key enters the grid. */
+function mark() {
+  const id = selected ? shown() : "";
+  for (const other of main.querySelectorAll("[aria-current]")) {
+    if (other.id !== id) other.removeAttribute("aria-current");
+  }
+  if (id) document.getElementById(id)?.setAttribute("aria-current", "true");
+  const all = cells();
+  const entry = all.find((cell) => cell === document.activeElement) ?? all.find((cell) => cell.id === id) ?? all[0];
+  for (const cell of all) {
+    const wanted = cell === entry ? 0 : -1;
+    if (cell.tabIndex !== wanted) cell.tabIndex = wanted;
+  }
+}
+
+/** Shows an object. @param {string} path @param {boolean} focus */
+async function show(path, focus) {
+  selected = path;
+  const answer = await fetch(`/fragment${path}`).catch(() => null);
+  if (selected !== path || !answer) return;
+  if (!answer.headers.get("content-type")?.startsWith("text/html")) return;
+  const html = await answer.text();
+  if (selected !== path) return;
+  const inside = drawer.contains(document.activeElement) ? document.activeElement?.id : undefined;
+  const open = [...drawer.querySelectorAll("details[open]")].map((one) => one.id);
+  drawer.innerHTML = html;
+  drawer.hidden = false;
+  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  mark();
+  if (focus) must("drawer-title").focus();
+  else if (inside) document.getElementById(inside)?.focus({ preventScroll: true });
+}
+
+function later() {
+  refresh ??= setTimeout(() => {
+    refresh = undefined;
+    if (selected) show(selected, false);
+  }, REFRESH);
+}
+
+function close() {
+  const id = shown();
+  selected = "";
+  drawer.hidden = true;
+  drawer.replaceChildren();
+  mark();
+  const element = document.getElementById(id);
+  const link = element?.matches("a") ? element : element?.querySelector("a");
+  (link ?? cells()[0])?.focus();
+}
+
+document.addEventListener("click", (event) => {
+  const target = event.target instanceof Element ? event.target : null;
+  const copy = target?.closest("[data-copy]");
+  if (copy) {
+    const text = copy.parentElement?.querySelector("pre")?.textContent ?? "";
+    navigator.clipboard.writeText(text).then(
+      () => (copy.textContent = "Copied"),
+      () => (copy.textContent = "Select the text below"),
+    );
+    return;
+  }
+  const link = target?.closest("a");
+  if (!link || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (link.id === "drawer-close") {
+    event.preventDefault();
+    history.pushState(null, "", home);
+    close();
+  } else if (SHOWN.test(link.pathname) && link.origin === location.origin) {
+    event.preventDefault();
+    if (link.pathname !== location.pathname) history.pushState(null, "", link.pathname);
+    show(link.pathname, true);
+  }
+});
+
+addEventListener("popstate", () => {
+  if (SHOWN.test(location.pathname)) show(location.pathname, true);
+  else if (selected) close();
+});
+
+// The keyboard
+
+function cells() {
+  return /** @type {HTMLElement[]} */ ([...main.querySelectorAll("a.m")]);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && selected) {
+    history.pushState(null, "", home);
+    close();
+    return;
+  }
+  const from = event.target;
+  if (!(from instanceof HTMLElement) || !from.matches("a.m") || event.altKey || event.ctrlKey || event.metaKey) return;
+  const to = neighbour(from, event.key);
+  if (to === null) return;
+  event.preventDefault();
+  from.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+});
+
+/** The cell that a key moves to; null for other keys. @param {HTMLElement} from @param {string} key */
+function neighbour(from, key) {
+  const all = cells();
+  const at = all.indexOf(from);
+  /** @type {Record<string, number>} */
+  const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 };
+  if (key in steps) return all[Math.min(Math.max(steps[key], 0), all.length - 1)];
+  return key === "ArrowUp" || key === "ArrowDown" ? beside(from, all, key === "ArrowUp" ? -1 : 1) : null;
+}
+
+/** The nearest cell of the next line in a direction. @param {HTMLElement} from @param {HTMLElement[]} all @param {number} direction */
+function beside(from, all, direction) {
+  const here = from.getBoundingClientRect();
+  let best = from;
+  let least = Infinity;
+  for (const cell of all) {
+    const there = cell.getBoundingClientRect();
+    const down = (there.top - here.top) * direction;
+    const away = down * 1000 + Math.abs(there.left - here.left);
+    if (down > here.height / 2 && away < least) {
+      least = away;
+      best = cell;
+    }
+  }
+  return best;
+}
+
+/** What a cell is, for people who see only its form. @param {Event} event */
+function describe(event) {
+  const cell = event.target instanceof Element ? event.target.closest("a.m") : null;
+  hint.textContent = cell?.getAttribute("aria-label") ?? "";
+}
+addEventListener("focusin", describe);
+addEventListener("pointerover", describe);
+
+// Time
+
+/** The times of clouds: rate seconds for each of ours since the clock last changed. */
+function tick() {
+  for (const cloud of /** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".cloud"))) {
+    const { rate, since, time, paused } = cloud.dataset;
+    const passed = paused === "true" ? 0 : (Date.now() - Number(since)) * Number(rate);
+    const now = Number(since) ? Number(time) + passed : Date.now();
+    const place = cloud.querySelector("time");
+    if (place) place.textContent = new Date(now).toISOString().slice(11, 19);
+  }
+}
+
+document.addEventListener("visibilitychange", connect);
+setInterval(tick, 1000);
+mark();
+tick();
+connect();

@@ -1,0 +1,113 @@
+//! What has to change on a page so that it shows the new elements. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::elements::{Element, Elements, Form};
+
+/// One change of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// An attribute of an element has a new value.
+    Set {
+        id: String,
+        name: &'static str,
+        value: String,
+    },
+    /// A text in an element is a new one.
+    Say {
+        id: String,
+        place: &'static str,
+        text: String,
+    },
+    /// A new element stands before another one of its list, or at its end.
+    Add {
+        id: String,
+        element: Element,
+        before: Option<String>,
+    },
+    /// The element is gone, with all that stood in it.
+    Delete { id: String },
+}
+
+/// How to get from one page to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    Changes(Vec<Change>),
+    /// The columns differ: the whole page is sent.
+    Everything,
+}
+
+/// The difference from `old` to `new`.
+pub(crate) fn diff(old: &Elements, new: &Elements) -> Difference {
+    if old.zones != new.zones {
+        return Difference::Everything;
+    }
+    let mut changes = Vec::new();
+    let mut stays = BTreeSet::new();
+    for (id, was) in &old.all {
+        match new.all.get(id) {
+            Some(is) if is_in_place(was, is) => {
+                stays.insert(id.as_str());
+                of_element(id, was, is, &mut changes);
+            }
+            _ => changes.push(Change::Delete { id: id.clone() }),
+        }
+    }
+    changes.extend(added(new, &stays));
+    Difference::Changes(changes)
+}
+
+/// An element that has moved is deleted, and added at its new place.
+fn is_in_place(was: &Element, is: &Element) -> bool {
+    let same = |element: &Element| (element.form, element.list.clone(), element.order.clone());
+    let names = |element: &Element| {
+        let attributes: Vec<_> = element.attributes.keys().copied().collect();
+        let texts: Vec<_> = element.texts.keys().copied().collect();
+        (attributes, texts)
+    };
+    same(was) == same(is) && names(was) == names(is)
+}
+
+fn of_element(id: &str, was: &Element, is: &Element, changes: &mut Vec<Change>) {
+    for (name, value) in &is.attributes {
+        if was.attributes.get(name) != Some(value) {
+            changes.push(Change::Set {
+                id: id.to_owned(),
+                name,
+                value: value.clone(),
+            });
+        }
+    }
+    for (place, text) in &is.texts {
+        if was.texts.get(place) != Some(text) {
+            changes.push(Change::Say {
+                id: id.to_owned(),
+                place,
+                text: text.clone(),
+            });
+        }
+    }
+}
+
+/// The new elements: those that others stand in come first, and in each list the last one, so that the element before which
+/// one stands is there when it comes.
+fn added(new: &Elements, stays: &BTreeSet<&str>) -> Vec<Change> {
+    let mut by_form: BTreeMap<Form, Vec<Change>> = BTreeMap::new();
+    for list in new.by_list().into_values() {
+        let mut next: Option<&String> = None;
+        for (id, element) in list.into_iter().rev() {
+            if !stays.contains(id.as_str()) {
+                by_form.entry(element.form).or_default().push(Change::Add {
+                    id: id.clone(),
+                    element: element.clone(),
+                    before: next.cloned(),
+                });
+            }
+            next = Some(id);
+        }
+    }
+    by_form.into_values().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests;

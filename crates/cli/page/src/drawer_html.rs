@@ -1,0 +1,203 @@
+//! The HTML of the Drawer. Pure.
+
+use maud::{Markup, html};
+use nephele_cloud::JournalLine;
+
+use crate::drawer::{Drawer, Link, StageBar, clock_time};
+
+/// The width of the picture of the stages, in its own units.
+const WIDTH: i64 = 1000;
+/// The height of a stage in it.
+const ROW: usize = 16;
+
+/// What stands in the Drawer.
+pub(crate) fn drawer(drawer: &Drawer) -> Markup {
+    html! {
+        div .drawer data-element=(drawer.element) {
+            div .head {
+                div {
+                    p .kind { (drawer.kind) }
+                    h2 #drawer-title tabindex="-1" { (drawer.name) }
+                }
+                span .badge data-state=(drawer.state) { (drawer.state) }
+                a #drawer-close href="/" { "Close" }
+            }
+            @if !drawer.message.is_empty() { p .message { (drawer.message) } }
+            @if !drawer.faults.is_empty() { (faults(drawer)) }
+            @if !drawer.stages.is_empty() { (stages(&drawer.stages)) }
+            @if !drawer.chain.is_empty() { (chain(&drawer.chain)) }
+            (facts(drawer))
+            @for (title, columns, rows) in &drawer.tables {
+                @if !rows.is_empty() { (table(title, columns, rows)) }
+            }
+            @for (title, list) in &drawer.conditions {
+                @if !list.is_empty() {
+                    section {
+                        h3 { "Conditions of the " (title) }
+                        dl .conditions {
+                            @for condition in list {
+                                dt data-status=(condition.status) { (condition.type_) }
+                                dd {
+                                    span .status { (condition.status) } " " (condition.reason)
+                                    @if !condition.message.is_empty() { p { (condition.message) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            (copies(drawer))
+            (journal(&drawer.journal))
+        }
+    }
+}
+
+/// What stands in the Drawer when the object is gone.
+pub(crate) fn gone(name: &str) -> Markup {
+    html! {
+        div .drawer {
+            div .head {
+                div { p .kind { "gone" } h2 #drawer-title tabindex="-1" { (name) } }
+                a #drawer-close href="/" { "Close" }
+            }
+            p .message { "It does not exist any more." }
+        }
+    }
+}
+
+fn faults(drawer: &Drawer) -> Markup {
+    html! {
+        section {
+            h3 { "Faults" }
+            ul .faults {
+                @for (name, effect, how) in &drawer.faults {
+                    li { b .bolt {} " " b { (name) } " " (effect) " " (how) }
+                }
+            }
+        }
+    }
+}
+
+fn facts(drawer: &Drawer) -> Markup {
+    html! {
+        section {
+            h3 { "Facts" }
+            dl .facts {
+                @for (name, value) in &drawer.facts { dt { (name) } dd { (value) } }
+            }
+        }
+    }
+}
+
+fn table(title: &str, columns: &[&str], rows: &[Vec<String>]) -> Markup {
+    html! {
+        section {
+            h3 { (title) }
+            div .scroll tabindex="0" role="region" aria-label=(title) {
+                table {
+                    thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                    tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                }
+            }
+        }
+    }
+}
+
+/// A bar for each stage: an outline for what was planned, and a filled one for what it took.
+fn stages(stages: &[StageBar]) -> Markup {
+    let ends = stages.iter().map(|stage| {
+        stage
+            .begin
+            .saturating_add(stage.most.max(stage.took.unwrap_or_default()))
+    });
+    let end = ends.max().unwrap_or_default().max(1);
+    let x = |milliseconds: i64| {
+        (i128::from(milliseconds.max(0)) * i128::from(WIDTH) / i128::from(end)).to_string()
+    };
+    html! {
+        section {
+            h3 { "Stages" }
+            table .stages {
+                thead { tr { th scope="col" { "Stage" } th scope="col" { "Planned" } th scope="col" { "Actual" } } }
+                tbody {
+                    @for stage in stages {
+                        tr data-state=(stage.state) {
+                            th scope="row" { (stage.name) }
+                            td { (stage.planned) }
+                            td { (stage.actual) }
+                        }
+                    }
+                }
+            }
+            svg .gantt viewBox={ "0 0 " (WIDTH) " " (stages.len() * ROW) } preserveAspectRatio="none" aria-hidden="true" {
+                @for (number, stage) in stages.iter().enumerate() {
+                    @let y = number * ROW;
+                    rect .planned x=(x(stage.begin)) y=(y + 2) width=(x(stage.most)) height=(ROW - 4) {}
+                    rect .least x=(x(stage.begin)) y=(y + 2) width=(x(stage.least)) height=(ROW - 4) {}
+                    @if let Some(took) = stage.took {
+                        rect .took x=(x(stage.begin)) y=(y + 5) width=(x(took)) height=(ROW - 10) {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn chain(chain: &[Link]) -> Markup {
+    html! {
+        section {
+            h3 { "From Cluster to Node" }
+            ol .chain {
+                @for link in chain {
+                    li data-there=(link.is_there) {
+                        span .kind { (link.kind) }
+                        @match (&link.href, link.is_there) {
+                            (_, false) => { span .none { "not there yet" } },
+                            (Some(href), true) => { a href=(href) { (link.name) } },
+                            (None, true) => { span { (link.name) } },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn copies(drawer: &Drawer) -> Markup {
+    html! {
+        section {
+            h3 { "Copy as" }
+            div .copies {
+                @for (name, text) in &drawer.copies {
+                    details id={ "copy-" (name) } {
+                        summary { (name) }
+                        button type="button" data-copy { "Copy" }
+                        pre { (text) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn journal(lines: &[JournalLine]) -> Markup {
+    html! {
+        section {
+            h3 { "Journal" }
+            @if lines.is_empty() { p .none { "No records among the last 4,096." } }
+            ol .journal {
+                @for line in lines {
+                    li {
+                        time { (clock_time(line.time)) }
+                        @if line.operation.is_empty() { b { (line.event) } } @else {
+                            b { (line.operation) }
+                            @if line.outcome != "Accepted" { span .outcome { (line.outcome) } }
+                        }
+                        @if line.hit { span .outcome { "Fault " (line.faults.last().map_or("", String::as_str)) } }
+                        span { (line.message) }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The parts of the screen that change, as flat values. HTML and differences are both made from them, so a page that has
+//! taken all differences equals a fresh one.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::{
+    cluster_view::ClusterView,
+    machine_view::{MachineView, STAGES, stage_word},
+    model::Model,
+    objects::Key,
+    reports::{CloudView, FaultView, Leak, Limit, Wait},
+};
+
+/// The lists in which elements stand, by their ids. Those of zones and quotas follow from their owners.
+pub(crate) const BAR: &str = "bar";
+/// The list of clouds.
+pub(crate) const CLOUDS: &str = "clouds";
+/// The rows of the grid.
+pub(crate) const CLUSTERS: &str = "clusters";
+/// What waits for room.
+pub(crate) const WAITS: &str = "waits";
+/// What leaked.
+pub(crate) const LEAKS: &str = "leaks";
+/// The Faults.
+pub(crate) const FAULTS: &str = "faults";
+
+/// What stays as it is in a part of a path.
+const PART: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The form of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Bar,
+    Cloud,
+    Limit,
+    Cluster,
+    Machine,
+    Wait,
+    Leak,
+    Fault,
+}
+
+/// An element of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) form: Form,
+    /// The id of the list that it stands in.
+    pub(crate) list: String,
+    /// It stands before the elements of its list with a greater one.
+    pub(crate) order: String,
+    pub(crate) attributes: BTreeMap<&'static str, String>,
+    /// The texts in it, by the names of their places.
+    pub(crate) texts: BTreeMap<&'static str, String>,
+}
+
+/// All elements by id, and the columns of the grid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Elements {
+    pub(crate) zones: Vec<String>,
+    pub(crate) all: BTreeMap<String, Element>,
+}
+
+impl Elements {
+    /// The elements of a model.
+    pub(crate) fn new(model: &Model) -> Self {
+        let mut all = BTreeMap::new();
+        all.insert("total".to_owned(), total(model));
+        for (key, cloud) in &model.clouds {
+            let id = format!("cloud:{key}");
+            for (number, limit) in cloud.limits.iter().enumerate() {
+                let id = format!("limit:{key}:{}", limit.name);
+                all.insert(id, of_limit(key, number, limit));
+            }
+            all.insert(id, of_cloud(key, cloud));
+        }
+        for (key, cluster) in &model.clusters {
+            all.insert(format!("cluster:{key}"), of_cluster(key, cluster));
+        }
+        for (key, machine) in &model.machines {
+            all.insert(machine_id(key), of_machine(key, machine, &model.zones));
+        }
+        for (key, wait) in &model.waits {
+            all.insert(format!("wait:{key}"), of_wait(key, wait));
+        }
+        for (key, leak) in &model.leaks {
+            all.insert(format!("leak:{key}"), of_leak(key, leak));
+        }
+        for (key, fault) in &model.faults {
+            all.insert(format!("fault:{key}"), of_fault(key, fault));
+        }
+        Self {
+            zones: model.zones.clone(),
+            all,
+        }
+    }
+
+    /// The elements by list, each in its order.
+    pub(crate) fn by_list(&self) -> BTreeMap<&str, Vec<(&String, &Element)>> {
+        let mut lists: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for (id, element) in &self.all {
+            lists.entry(&element.list).or_default().push((id, element));
+        }
+        for list in lists.values_mut() {
+            list.sort_by(|a, b| (&a.1.order, a.0).cmp(&(&b.1.order, b.0)));
+        }
+        lists
+    }
+}
+
+/// The id of a machine's cell.
+pub(crate) fn machine_id(key: &Key) -> String {
+    format!("machine:{key}")
+}
+
+/// The id of the list of machines of a cluster in a column.
+pub(crate) fn zone_id(cluster: &str, column: usize) -> String {
+    format!("zone:{cluster}:{column}")
+}
+
+/// The id of the list of limits of a cloud.
+pub(crate) fn limits_id(cloud: &str) -> String {
+    format!("limits:{cloud}")
+}
+
+/// The path of what the Drawer shows.
+pub(crate) fn path(kind: &str, key: &Key) -> String {
+    let part = |text| utf8_percent_encode(text, PART);
+    format!("/{kind}/{}/{}", part(&key.namespace), part(&key.name))
+}
+
+fn element<const A: usize, const T: usize>(
+    form: Form,
+    list: impl Into<String>,
+    order: impl Into<String>,
+    attributes: [(&'static str, String); A],
+    texts: [(&'static str, String); T],
+) -> Element {
+    Element {
+        form,
+        list: list.into(),
+        order: order.into(),
+        attributes: BTreeMap::from(attributes),
+        texts: BTreeMap::from(texts),
+    }
+}
+
+fn total(model: &Model) -> Element {
+    let clusters = model.clusters.len();
+    let machines = model.machines.len();
+    let plural = |number: usize| if number == 1 { "" } else { "s" };
+    element(
+        Form::Bar,
+        BAR,
+        "",
+        [],
+        [
+            ("clusters", format!("{clusters} cluster{}", plural(clusters))),
+            ("machines", format!("{machines} machine{}", plural(machines))),
+            ("running", format!("{} running", model.running())),
+            ("waiting", format!("{} waiting", model.waits.len())),
+        ],
+    )
+}
+
+fn of_cloud(key: &Key, cloud: &CloudView) -> Element {
+    let leaked = match cloud.leaked {
+        0 => String::new(),
+        leaked => format!("{leaked} leaked"),
+    };
+    let waiting = match cloud.waiting {
+        0 => String::new(),
+        waiting => format!("{waiting} waiting"),
+    };
+    let cost = match cloud.per_hour.as_str() {
+        "" => String::new(),
+        per_hour => format!("{per_hour} per hour, {} so far", cloud.total),
+    };
+    element(
+        Form::Cloud,
+        CLOUDS,
+        key.to_string(),
+        [
+            ("data-paused", cloud.is_paused.to_string()),
+            ("data-rate", cloud.rate.clone()),
+            ("data-since", cloud.since.to_string()),
+            ("data-time", cloud.time.to_string()),
+            ("data-rev", cloud.revision.clone()),
+        ],
+        [
+            ("namespace", key.namespace.clone()),
+            ("name", key.name.clone()),
+            ("clock", cloud.clock()),
+            ("cost", cost),
+            ("leaked", leaked),
+            ("waiting", waiting),
+        ],
+    )
+}
+
+fn of_limit(cloud: &Key, number: usize, limit: &Limit) -> Element {
+    let waiting = match limit.waiting {
+        0 => String::new(),
+        waiting => format!(" · {waiting} waiting"),
+    };
+    element(
+        Form::Limit,
+        limits_id(&cloud.to_string()),
+        format!("{number:04}"),
+        [
+            ("data-used", limit.used.to_string()),
+            ("data-limit", limit.limit.to_string()),
+            ("data-full", (limit.used >= limit.limit).to_string()),
+        ],
+        [
+            ("name", limit.name.clone()),
+            ("usage", format!("{} of {}{waiting}", limit.used, limit.limit)),
+        ],
+    )
+}
+
+fn of_cluster(key: &Key, cluster: &ClusterView) -> Element {
+    let balancer = match (cluster.endpoint.as_str(), cluster.backends) {
+        ("", 0) => "no endpoint yet".to_owned(),
+        (endpoint, 0) => endpoint.to_owned(),
+        (endpoint, backends) => format!("{endpoint} · {}/{backends} in service", cluster.in_service),
+    };
+    element(
+        Form::Cluster,
+        CLUSTERS,
+        key.to_string(),
+        [
+            ("data-available", cluster.is_available.to_string()),
+            ("data-fault", cluster.faults.join(" ")),
+            ("data-rev", cluster.revision.clone()),
+        ],
+        [
+            ("namespace", key.namespace.clone()),
+            ("name", key.name.clone()),
+            ("state", cluster.state().to_owned()),
+            ("version", cluster.version.clone()),
+            ("balancer", balancer),
+            (
+                "count",
+                format!("{}/{} running", cluster.running, cluster.machines),
+            ),
+            (
+                "faults",
+                match cluster.faults.is_empty() {
+                    true => String::new(),
+                    false => format!("Fault {}", cluster.faults.join(", ")),
+                },
+            ),
+        ],
+    )
+}
+
+fn of_machine(key: &Key, machine: &MachineView, zones: &[String]) -> Element {
+    let column = zones.iter().position(|zone| *zone == machine.zone);
+    let cluster = Key::new(&key.namespace, &machine.cluster).to_string();
+    let mut element = element(
+        Form::Machine,
+        zone_id(&cluster, column.unwrap_or_default()),
+        format!("{}/{}", machine.role as u8, key.name),
+        [
+            ("aria-label", machine.label()),
+            ("data-role", machine.role.attribute().to_owned()),
+            ("data-state", machine.state.word().to_owned()),
+            ("data-fault", machine.faults.join(" ")),
+            ("data-spot", machine.is_spot.to_string()),
+            ("data-rev", machine.revision.clone()),
+            ("href", path("machine", key)),
+        ],
+        [],
+    );
+    let names = ["data-vm", "data-node", "data-etcd", "data-api"];
+    debug_assert_eq!(names.len(), STAGES.len());
+    for (name, stage) in names.into_iter().zip(machine.stages) {
+        element.attributes.insert(name, stage_word(stage).to_owned());
+    }
+    element
+}
+
+fn of_wait(key: &Key, wait: &Wait) -> Element {
+    element(
+        Form::Wait,
+        WAITS,
+        format!("{}/{key}", wait.what_for),
+        [("href", path("machine", key))],
+        [
+            ("reason", wait.what_for.to_owned()),
+            ("name", key.name.clone()),
+            ("message", wait.message.clone()),
+        ],
+    )
+}
+
+fn of_leak(key: &str, leak: &Leak) -> Element {
+    let fault = match leak.fault.as_str() {
+        "" => String::new(),
+        fault => format!("Fault {fault}"),
+    };
+    element(
+        Form::Leak,
+        LEAKS,
+        key,
+        [],
+        [
+            ("what", leak.what.clone()),
+            ("place", leak.place.clone()),
+            ("fault", fault),
+        ],
+    )
+}
+
+fn of_fault(key: &Key, fault: &FaultView) -> Element {
+    element(
+        Form::Fault,
+        FAULTS,
+        key.to_string(),
+        [
+            ("data-phase", fault.phase.clone()),
+            ("data-rev", fault.revision.clone()),
+            ("href", path("fault", key)),
+        ],
+        [
+            ("name", key.name.clone()),
+            ("effect", fault.effect.clone()),
+            ("phase", fault.phase.clone()),
+            ("doings", fault.doings()),
+            ("message", fault.message.clone()),
+        ],
+    )
+}

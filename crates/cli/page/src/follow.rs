@@ -1,0 +1,258 @@
+//! Follows the objects and the journal, and publishes them at most ten times a second.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body};
+use futures::{
+    Stream, StreamExt as _,
+    stream::{self, BoxStream},
+};
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::{
+    Api, Client,
+    runtime::{
+        reflector::{self, Store},
+        watcher::{self, Event},
+    },
+};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, SimulatedCloud},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+};
+use nephele_cloud::JournalLine;
+use nephele_controller::{Kind, quietly_watched};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+use tower::ServiceExt as _;
+
+use crate::objects::Objects;
+
+/// Changes within this time are shown together.
+const FRAME: Duration = Duration::from_millis(100);
+/// How long the first lists may take. An API server that does not know a kind never lists it; the page then shows the rest.
+const LISTED_WITHIN: Duration = Duration::from_secs(5);
+/// How long to wait for a manager that has no cloud yet.
+const RETRY: Duration = Duration::from_millis(500);
+/// As many records as the manager remembers.
+const RECORDS_MAX: usize = 4096;
+/// The longest line of the journal. The manager's are far shorter.
+const LINE_MAX: usize = 64 * 1024;
+
+/// From where the page reads.
+#[derive(Clone)]
+pub struct Source {
+    /// A client of the management API that may list what the page shows.
+    pub client: Client,
+    /// `/journal` of the manager, for a caller who may read it.
+    pub journal: Router,
+}
+
+/// What came.
+enum News {
+    /// An object has changed.
+    Changed,
+    /// The first list of a kind is complete.
+    Listed,
+    Record(Box<JournalLine>),
+}
+
+/// The objects so far.
+struct Following {
+    clusters: Store<Cluster>,
+    machines: Store<Machine>,
+    in_memory_clusters: Store<InMemoryCluster>,
+    in_memory_machines: Store<InMemoryMachine>,
+    clouds: Store<SimulatedCloud>,
+    faults: Store<Fault>,
+    journal: VecDeque<Arc<JournalLine>>,
+}
+
+/// How many kinds are followed.
+const KINDS: usize = 6;
+
+/// Publishes the objects until `is_over`, which is asked whenever there is no reader.
+pub(crate) async fn follow(
+    source: Source,
+    published: watch::Sender<Option<Arc<Objects>>>,
+    is_over: impl Fn() -> bool,
+) {
+    let (mut following, watches) = Following::start(&source.client);
+    let records = records(source.journal).map(|line| News::Record(Box::new(line)));
+    let mut news = stream::select(watches, records.boxed());
+    let mut missing = KINDS;
+    let mut due = Some(Instant::now() + LISTED_WITHIN);
+    loop {
+        let frame = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            new = news.next() => {
+                match new {
+                    Some(News::Record(line)) => following.note(*line),
+                    Some(News::Listed) => missing = missing.saturating_sub(1),
+                    Some(News::Changed) => {}
+                    None => return,
+                }
+                let is_shown = published.borrow().is_some();
+                let soon = Instant::now() + FRAME;
+                match due {
+                    // At the end of the first lists there is nothing to wait for.
+                    _ if missing == 0 && !is_shown => due = Some(Instant::now()),
+                    None if is_shown => due = Some(soon),
+                    _ => {}
+                }
+            }
+            () = frame => {
+                due = None;
+                published.send_replace(Some(Arc::new(following.objects())));
+            }
+            () = published.closed() => {
+                if is_over() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Following {
+    fn start(client: &Client) -> (Self, BoxStream<'static, News>) {
+        let (clusters, of_clusters) = watched::<Cluster>(client);
+        let (machines, of_machines) = watched::<Machine>(client);
+        let (in_memory_clusters, of_in_memory_clusters) = watched::<InMemoryCluster>(client);
+        let (in_memory_machines, of_in_memory_machines) = watched::<InMemoryMachine>(client);
+        let (clouds, of_clouds) = watched::<SimulatedCloud>(client);
+        let (faults, of_faults) = watched::<Fault>(client);
+        let all = [
+            of_clusters,
+            of_machines,
+            of_in_memory_clusters,
+            of_in_memory_machines,
+            of_clouds,
+            of_faults,
+        ];
+        let following = Self {
+            clusters,
+            machines,
+            in_memory_clusters,
+            in_memory_machines,
+            clouds,
+            faults,
+            journal: VecDeque::new(),
+        };
+        (following, stream::select_all(all).boxed())
+    }
+
+    /// Takes a record, unless it is known: a second answer of the manager begins with all that it remembers.
+    fn note(&mut self, line: JournalLine) {
+        if self
+            .journal
+            .back()
+            .is_some_and(|last| line.sequence <= last.sequence)
+        {
+            return;
+        }
+        if self.journal.len() == RECORDS_MAX {
+            self.journal.pop_front();
+        }
+        self.journal.push_back(Arc::new(line));
+    }
+
+    fn objects(&self) -> Objects {
+        Objects {
+            clusters: self.clusters.state(),
+            machines: self.machines.state(),
+            in_memory_clusters: self.in_memory_clusters.state(),
+            in_memory_machines: self.in_memory_machines.state(),
+            clouds: self.clouds.state(),
+            faults: self.faults.state(),
+            journal: self.journal.iter().cloned().collect(),
+        }
+    }
+}
+
+fn watched<K: Kind>(client: &Client) -> (Store<K>, BoxStream<'static, News>) {
+    let (store, writer) = reflector::store();
+    let events = quietly_watched::<K>(Api::all(client.clone()), watcher::Config::default());
+    let mut is_listed = false;
+    let news = reflector::reflector(writer, events).filter_map(move |event| {
+        let news = match event {
+            Ok(Event::InitDone) if !is_listed => {
+                is_listed = true;
+                Some(News::Listed)
+            }
+            // The store has the objects of a list when the list is complete.
+            Ok(Event::Init | Event::InitApply(_)) => None,
+            Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => Some(News::Changed),
+            Err(error) => {
+                tracing::debug!(error = %nephele_controller::chain(&error), "A watch failed and is tried again");
+                None
+            }
+        };
+        std::future::ready(news)
+    });
+    (store, news.boxed())
+}
+
+/// The records of the journal, those that the manager remembers and those to come. When the manager ends the answer, the
+/// question is asked again.
+fn records(router: Router) -> impl Stream<Item = JournalLine> {
+    let answers = stream::unfold((router, true), |(router, is_first)| async move {
+        if !is_first {
+            sleep(RETRY).await;
+        }
+        loop {
+            match ask(&router).await {
+                Some(lines) => return Some((lines, (router, false))),
+                None => sleep(RETRY).await,
+            }
+        }
+    });
+    answers.flatten()
+}
+
+/// An answer of the manager, line by line. None while it runs no cloud.
+async fn ask(router: &Router) -> Option<BoxStream<'static, JournalLine>> {
+    let request = Request::builder()
+        .uri("/journal?follow=true")
+        .body(Body::empty())
+        .ok()?;
+    let answer = router
+        .clone()
+        .oneshot(request)
+        .await
+        .unwrap_or_else(|never| match never {});
+    if !answer.status().is_success() {
+        return None;
+    }
+    let lines = stream::unfold(
+        (answer.into_body(), Vec::new()),
+        |(mut body, mut rest)| async move {
+            let frame = body.frame().await?.ok()?;
+            rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
+            let lines = whole_lines(&mut rest);
+            (rest.len() <= LINE_MAX).then_some((stream::iter(lines), (body, rest)))
+        },
+    );
+    Some(lines.flatten().boxed())
+}
+
+/// Takes the whole lines out of the bytes.
+fn whole_lines(bytes: &mut Vec<u8>) -> Vec<JournalLine> {
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+        return Vec::new();
+    };
+    let rest = bytes.split_off(end + 1);
+    let text = std::mem::replace(bytes, rest);
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect()
+}

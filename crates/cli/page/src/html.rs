@@ -1,0 +1,276 @@
+//! The HTML of the screen. Pure. All text from objects is escaped by maud; all that changes is an [`Element`].
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use maud::{DOCTYPE, Escaper, Markup, PreEscaped, html};
+
+use crate::elements::{self, BAR, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, WAITS};
+
+/// Elements by the list that they stand in, each list in its order.
+type Lists<'a> = BTreeMap<&'a str, Vec<(&'a String, &'a Element)>>;
+
+/// What a page is for: its namespace, and from where its differences continue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frame {
+    /// If there is none, the page shows all namespaces.
+    pub(crate) namespace: Option<String>,
+    /// The number of the last difference that the page has.
+    pub(crate) version: String,
+}
+
+/// A whole document. `drawer` stands in the Drawer, if something is selected.
+pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Markup>) -> Markup {
+    let content = html! {
+        main #main data-since=(frame.version) data-namespace=(frame.namespace.as_deref().unwrap_or_default()) {
+            (screen(elements))
+        }
+        aside #drawer aria-label="Details" tabindex="-1" hidden[drawer.is_none()] {
+            @if let Some(drawer) = drawer { (drawer) }
+        }
+        p #hint aria-hidden="true" {}
+    };
+    shell("Nephele", &content, true)
+}
+
+/// A document around some content. `is_live` loads the module.
+pub(crate) fn shell(title: &str, content: &Markup, is_live: bool) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href="/page.css";
+                @if is_live {
+                    script type="module" src="/page.js" {}
+                    noscript { meta http-equiv="refresh" content="5"; }
+                }
+            }
+            body {
+                header .top {
+                    a .brand href="/" { "Nephele" }
+                    @if is_live {
+                        span #live role="status" data-state="still" { "Not live" }
+                        nav aria-label="Views" {
+                            a href="/" { "Cloud" }
+                            a href="/table" { "Table" }
+                        }
+                    }
+                }
+                (content)
+            }
+        }
+    }
+}
+
+/// Everything within `main`.
+pub(crate) fn screen(elements: &Elements) -> Markup {
+    let lists = elements.by_list();
+    html! {
+        h1 .hidden { "Cloud" }
+        div #(BAR) { (items(&lists, BAR, &elements.zones)) }
+        section .clouds aria-labelledby="clouds-title" {
+            h2 #clouds-title .hidden { "Clouds" }
+            div #(CLOUDS) { (items(&lists, CLOUDS, &elements.zones)) }
+            p .none { "Built-in cloud: no zones, no quotas, no prices. A SimulatedCloud has them." }
+        }
+        div .columns {
+            (grid(&lists, &elements.zones))
+            div .side {
+                (panel("Faults", FAULTS, "No Faults. Everything works as it should.", &lists, &elements.zones))
+                (panel("Waiting for room", WAITS, "Nothing waits.", &lists, &elements.zones))
+                (panel("Lost property", LEAKS, "Nothing leaked.", &lists, &elements.zones))
+            }
+        }
+        (legend())
+    }
+}
+
+fn grid(lists: &Lists<'_>, zones: &[String]) -> Markup {
+    html! {
+        section .grid aria-labelledby="grid-title" {
+            h2 #grid-title { "Clusters and machines" }
+            table role="table" aria-labelledby="grid-title" data-zones=(zones.len() - usize::from(!zones.is_empty())) {
+                thead role="rowgroup" {
+                    tr role="row" {
+                        th role="columnheader" scope="col" { "Cluster" }
+                        @for zone in zones {
+                            th role="columnheader" scope="col" { (column(zone, zones)) }
+                        }
+                    }
+                }
+                tbody #(CLUSTERS) role="rowgroup" { (items(lists, CLUSTERS, zones)) }
+            }
+            p .none { "No clusters yet. Apply one: " code { "kubectl apply -f cluster.yaml" } }
+        }
+    }
+}
+
+/// The name of a column. If there are zones, the last column is for machines without one.
+fn column<'a>(zone: &'a str, zones: &[String]) -> &'a str {
+    match (zone, zones.len()) {
+        ("", 0 | 1) => "Machines",
+        ("", _) => "no zone",
+        (zone, _) => zone,
+    }
+}
+
+fn panel(title: &str, list: &str, none: &str, lists: &Lists<'_>, zones: &[String]) -> Markup {
+    let id = format!("{list}-title");
+    html! {
+        section .panel aria-labelledby=(id) {
+            h2 #(id) { (title) }
+            ul #(list) { (items(lists, list, zones)) }
+            p .none { (none) }
+        }
+    }
+}
+
+fn legend() -> Markup {
+    let sample = |role: &str, state: &str| {
+        html! { span .m .sample aria-hidden="true" data-role=(role) data-state=(state) data-vm="up" data-node="up"
+        data-etcd=(if role == "control-plane" { "up" } else { "none" })
+        data-api=(if role == "control-plane" { "up" } else { "none" }) { i {} } }
+    };
+    html! {
+        section .legend aria-label="Legend" {
+            span { (sample("control-plane", "running")) "control plane" }
+            span { (sample("worker", "running")) "worker" }
+            span { (sample("pool", "running")) "pool member" }
+            span { (sample("worker", "starting")) "starting" }
+            span { (sample("worker", "waiting")) "waiting" }
+            span { (sample("worker", "failed")) "failed" }
+            span { (sample("worker", "gone")) "gone" }
+            span { (sample("worker", "deleting")) "deleting" }
+            span { b { "$" } "spot" }
+            span { b .bolt {} "Fault" }
+            span .keys { kbd { "←↑↓→" } " move, " kbd { "Enter" } " open, " kbd { "Esc" } " close" }
+        }
+    }
+}
+
+/// The elements of a list.
+fn items(lists: &Lists<'_>, list: &str, zones: &[String]) -> Markup {
+    html! {
+        @for (id, element) in lists.get(list).into_iter().flatten() {
+            (item(id, element, zones, Some(lists)))
+        }
+    }
+}
+
+/// An element. Without `lists`, the lists in it are empty.
+pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<&Lists<'_>>) -> Markup {
+    let open = |tag: &str, class: &str, more: &str| open(tag, class, more, id, element);
+    let text = |place: &'static str| {
+        let text = element.texts.get(place).map(String::as_str).unwrap_or_default();
+        html! { span data-k=(place) { (text) } }
+    };
+    let inner = |list: &str| lists.map_or_else(|| html! {}, |lists| items(lists, list, zones));
+    match element.form {
+        Form::Bar => html! {
+            (open("p", "total", "")) (text("clusters")) (text("machines")) (text("running")) (text("waiting"))
+            (close("p"))
+        },
+        Form::Cloud => cloud(&open("div", "cloud", ""), element, &text, &inner),
+        Form::Limit => html! {
+            (open("div", "limit", "")) (text("name"))
+            progress max=(element.attributes.get("data-limit").map_or("", String::as_str))
+                value=(element.attributes.get("data-used").map_or("", String::as_str)) aria-hidden="true" {}
+            (text("usage")) (close("div"))
+        },
+        Form::Cluster => cluster(
+            &open("tr", "cluster", " role=\"row\""),
+            element,
+            zones,
+            &text,
+            &inner,
+        ),
+        Form::Machine => html! { (open("a", "m", "")) i {} (close("a")) },
+        Form::Wait => html! {
+            li { (open("a", "line", "")) b { (text("reason")) } (text("name")) (text("message")) (close("a")) }
+        },
+        Form::Leak => html! {
+            (open("li", "line", "")) b { (text("what")) } (text("place")) (text("fault")) (close("li"))
+        },
+        Form::Fault => html! {
+            li { (open("a", "line fault", "")) b { (text("name")) } (text("effect")) (text("phase")) (text("doings"))
+                (text("message")) (close("a")) }
+        },
+    }
+}
+
+fn cloud(
+    open: &Markup,
+    element: &Element,
+    text: &dyn Fn(&'static str) -> Markup,
+    inner: &dyn Fn(&str) -> Markup,
+) -> Markup {
+    let key = &element.order;
+    let href = named(key, "cloud");
+    html! {
+        (open)
+        a .name href=(href) { span .namespace { (text("namespace")) "/" } (text("name")) }
+        span .clock { time data-tick {} " " (text("clock")) }
+        (text("cost")) (text("waiting")) (text("leaked"))
+        div .limits id=(elements::limits_id(key)) { (inner(&elements::limits_id(key))) }
+        (close("div"))
+    }
+}
+
+fn cluster(
+    open: &Markup,
+    element: &Element,
+    zones: &[String],
+    text: &dyn Fn(&'static str) -> Markup,
+    inner: &dyn Fn(&str) -> Markup,
+) -> Markup {
+    let key = &element.order;
+    html! {
+        (open)
+        th role="rowheader" scope="row" {
+            a .name href=(named(key, "cluster")) {
+                span .namespace { (text("namespace")) "/" } (text("name"))
+            }
+            span .badge { (text("state")) }
+            span .facts { (text("version")) (text("count")) }
+            span .facts { (text("balancer")) }
+            span .trouble { (text("faults")) }
+        }
+        @for (number, zone) in zones.iter().enumerate() {
+            td role="cell" data-zone=(column(zone, zones)) {
+                div .cells id=(elements::zone_id(key, number)) { (inner(&elements::zone_id(key, number))) }
+            }
+        }
+        (close("tr"))
+    }
+}
+
+/// The path of an object whose key is `namespace/name`.
+fn named(key: &str, kind: &str) -> String {
+    let (namespace, name) = key.split_once('/').unwrap_or_default();
+    elements::path(kind, &crate::objects::Key::new(namespace, name))
+}
+
+/// The opening tag of an element, with its id and all its attributes.
+fn open(tag: &str, class: &str, more: &str, id: &str, element: &Element) -> Markup {
+    let mut text = format!("<{tag} class=\"{class}\"{more}");
+    attribute(&mut text, "id", id);
+    for (name, value) in &element.attributes {
+        attribute(&mut text, name, value);
+    }
+    text.push('>');
+    PreEscaped(text)
+}
+
+fn close(tag: &str) -> Markup {
+    PreEscaped(format!("</{tag}>"))
+}
+
+fn attribute(text: &mut String, name: &str, value: &str) {
+    let _ = write!(text, " {name}=\"");
+    let _ = Escaper::new(text).write_str(value);
+    text.push('"');
+}

@@ -1,0 +1,301 @@
+//! A machine as its cell shows it. Pure.
+
+use std::collections::HashSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nephele_api::{
+    conditions::{self, reasons, types},
+    core::Machine,
+    infrastructure::v1beta2::{InMemoryMachine, pool_machine::POOL_NAME_LABEL},
+    labels,
+};
+use nephele_model::Market;
+
+use crate::{objects::Key, stages::Stage, surroundings::Surroundings};
+
+/// The phase of a Machine whose Node has joined, as Cluster API reports it.
+const RUNNING: &str = "Running";
+
+/// What a machine is for. It decides the shape of its cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// A hexagon.
+    ControlPlane,
+    /// A square.
+    #[default]
+    Worker,
+    /// A triangle: a member of a MachinePool.
+    Pool,
+}
+
+impl Role {
+    /// The role in words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "control plane",
+            Self::Worker => "worker",
+            Self::Pool => "pool member",
+        }
+    }
+
+    /// The role as an attribute.
+    pub(crate) fn attribute(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "control-plane",
+            Self::Worker => "worker",
+            Self::Pool => "pool",
+        }
+    }
+}
+
+/// How far a machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It has no instance yet.
+    #[default]
+    Waiting,
+    Starting,
+    Running,
+    /// A stage failed.
+    Failed,
+    /// Its instance was terminated.
+    Gone,
+    Deleting,
+}
+
+impl State {
+    /// The state in one word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Failed => "failed",
+            Self::Gone => "gone",
+            Self::Deleting => "deleting",
+        }
+    }
+}
+
+/// The four stages of a machine, with the condition that reports each.
+pub(crate) const STAGES: [(&str, &str); 4] = [
+    ("vm", types::VM_PROVISIONED),
+    ("node", types::NODE_PROVISIONED),
+    ("etcd", types::ETCD_PROVISIONED),
+    ("api", types::API_SERVER_PROVISIONED),
+];
+
+/// The progress of a stage in one word. A worker has no third and fourth stage.
+pub(crate) fn stage_word(stage: Option<Stage>) -> &'static str {
+    match stage {
+        None => "none",
+        Some(Stage::Waiting) => "waiting",
+        Some(Stage::Starting) => "starting",
+        Some(Stage::Up) => "up",
+        Some(Stage::Failed | Stage::Terminated) => "failed",
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MachineView {
+    /// The key of its Machine, or of its InMemoryMachine if it has no Machine.
+    pub(crate) key: Key,
+    /// The name of its Cluster.
+    pub(crate) cluster: String,
+    pub(crate) role: Role,
+    pub(crate) state: State,
+    pub(crate) zone: String,
+    pub(crate) stages: [Option<Stage>; 4],
+    pub(crate) is_spot: bool,
+    /// The names of the Faults that affect it now.
+    pub(crate) faults: Vec<String>,
+    /// The reason why it has no virtual machine yet, and more words.
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    /// It changes when a detail changes that the cell does not show.
+    pub(crate) revision: String,
+}
+
+impl MachineView {
+    /// All machines: those of Cluster API, and InMemoryMachines without a Machine.
+    pub(crate) fn all<'a>(around: &'a Surroundings<'a>) -> impl Iterator<Item = Self> + use<'a> {
+        let mut owned = HashSet::new();
+        let mut machines = Vec::with_capacity(around.objects.machines.len());
+        for machine in &around.objects.machines {
+            let behind = behind(machine, around);
+            owned.extend(behind.map(|behind| Key::of(&behind.metadata)));
+            machines.push(Self::new(Some(machine), behind, around));
+        }
+        for orphan in &around.objects.in_memory_machines {
+            if !owned.contains(&Key::of(&orphan.metadata)) {
+                machines.push(Self::new(None, Some(orphan), around));
+            }
+        }
+        machines.into_iter()
+    }
+
+    fn new(machine: Option<&Machine>, behind: Option<&InMemoryMachine>, around: &Surroundings<'_>) -> Self {
+        let nothing = ObjectMeta::default();
+        let metadata = machine
+            .map(|machine| &machine.metadata)
+            .or(behind.map(|behind| &behind.metadata))
+            .unwrap_or(&nothing);
+        let key = Key::of(metadata);
+        let cluster = match machine {
+            Some(machine) => machine.spec.cluster_name.clone(),
+            None => labels::value(metadata, labels::CLUSTER_NAME)
+                .unwrap_or_default()
+                .to_owned(),
+        };
+        let role = role(metadata);
+        let stages = stages(behind, role);
+        let instance = behind.and_then(|behind| behind.metadata.name.as_deref());
+        let simulated = instance.unwrap_or_default();
+        let affecting = match instance {
+            Some(instance) => around.faults(&key.namespace, &cluster, instance),
+            None => &[],
+        };
+        let vm = behind
+            .and_then(|behind| behind.status.as_ref())
+            .and_then(|status| conditions::find(&status.conditions, types::VM_PROVISIONED));
+        let waits = vm.filter(|vm| vm.status != conditions::TRUE);
+        let version = |metadata: Option<&ObjectMeta>| {
+            metadata
+                .and_then(|metadata| metadata.resource_version.clone())
+                .unwrap_or_default()
+        };
+        Self {
+            state: state(machine, metadata, &stages),
+            zone: zone(machine, behind),
+            is_spot: behind.is_some_and(|behind| Market::of(&behind.spec.market) == Market::Spot),
+            faults: affecting
+                .iter()
+                .filter_map(|fault| fault.metadata.name.clone())
+                .collect(),
+            reason: waits.map(|vm| vm.reason.clone()).unwrap_or_default(),
+            message: waits.map(|vm| vm.message.clone()).unwrap_or_default(),
+            revision: format!(
+                "{}.{}.{}",
+                version(machine.map(|machine| &machine.metadata)),
+                version(behind.map(|behind| &behind.metadata)),
+                around.last_record(&key.namespace, &cluster, simulated),
+            ),
+            key,
+            cluster,
+            role,
+            stages,
+        }
+    }
+
+    /// The machine in words, for people who do not see its cell.
+    pub(crate) fn label(&self) -> String {
+        let mut label = format!("{} {}", self.role.words(), self.key.name);
+        if !self.zone.is_empty() {
+            label += &format!(", zone {}", self.zone);
+        }
+        label += &format!(", {}", self.state.word());
+        if self.state == State::Starting {
+            let under_way = STAGES.iter().zip(&self.stages);
+            let under_way: Vec<_> = under_way
+                .filter(|(_, stage)| **stage == Some(Stage::Starting))
+                .map(|((name, _), _)| *name)
+                .collect();
+            if !under_way.is_empty() {
+                label += &format!(": {}", under_way.join(" and "));
+            }
+        }
+        if self.is_spot {
+            label += ", spot";
+        }
+        if !self.faults.is_empty() {
+            label += &format!(", Fault {}", self.faults.join(", "));
+        }
+        label
+    }
+}
+
+/// The infrastructure of a Machine.
+pub(crate) fn behind<'a>(machine: &Machine, around: &Surroundings<'a>) -> Option<&'a InMemoryMachine> {
+    let reference = machine.spec.infrastructure_ref.as_ref()?;
+    if reference.kind != "InMemoryMachine" {
+        return None;
+    }
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    around.in_memory_machine(&Key::new(namespace, &reference.name))
+}
+
+pub(crate) fn role(metadata: &ObjectMeta) -> Role {
+    let is_pool = |name| labels::value(metadata, name).is_some();
+    if labels::is_control_plane(metadata) {
+        Role::ControlPlane
+    } else if is_pool(POOL_NAME_LABEL) || is_pool(labels::TOPOLOGY_POOL_NAME) {
+        Role::Pool
+    } else {
+        Role::Worker
+    }
+}
+
+pub(crate) fn stages(behind: Option<&InMemoryMachine>, role: Role) -> [Option<Stage>; 4] {
+    let mut stages = STAGES.map(|(_, condition)| {
+        let stage = behind.and_then(|behind| Stage::of(behind, condition));
+        Some(stage.unwrap_or(Stage::Waiting))
+    });
+    if role != Role::ControlPlane {
+        stages[2] = None;
+        stages[3] = None;
+    }
+    stages
+}
+
+fn state(machine: Option<&Machine>, metadata: &ObjectMeta, stages: &[Option<Stage>; 4]) -> State {
+    let any = |wanted: Stage| stages.contains(&Some(wanted));
+    let are_up = stages.iter().flatten().all(|stage| *stage == Stage::Up);
+    let phase = machine
+        .and_then(|machine| machine.status.as_ref())
+        .map(|status| status.phase.as_str());
+    if metadata.deletion_timestamp.is_some() {
+        State::Deleting
+    } else if any(Stage::Terminated) {
+        State::Gone
+    } else if any(Stage::Failed) {
+        State::Failed
+    } else if are_up && phase.is_none_or(|phase| phase == RUNNING) {
+        State::Running
+    } else if any(Stage::Starting) || any(Stage::Up) {
+        State::Starting
+    } else {
+        State::Waiting
+    }
+}
+
+/// Where the machine is, or where it is to be.
+fn zone(machine: Option<&Machine>, behind: Option<&InMemoryMachine>) -> String {
+    let placed = behind
+        .and_then(|behind| behind.status.as_ref())
+        .map(|status| status.failure_domain.as_str())
+        .filter(|zone| !zone.is_empty());
+    let recorded = || {
+        let instance = behind?.spec.instance.as_deref()?;
+        let origin = instance.origin.as_ref()?;
+        Some(origin.failure_domain.as_str()).filter(|zone| !zone.is_empty())
+    };
+    let wanted = || machine.map(|machine| machine.spec.failure_domain.as_str());
+    placed
+        .or_else(recorded)
+        .or_else(wanted)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Whether a machine waits for the cloud, an address or an extension rather than for Cluster API.
+pub(crate) fn waits_for(reason: &str) -> Option<&'static str> {
+    match reason {
+        reasons::QUOTA_EXCEEDED => Some("quota"),
+        reasons::INSUFFICIENT_CAPACITY => Some("stock"),
+        reasons::WAITING_FOR_HOOK | reasons::HOOK_FAILED => Some("hook"),
+        reasons::WAITING_FOR_IP_ADDRESS | "PoolExhausted" => Some("address"),
+        reasons::THROTTLED | reasons::REQUEST_DELAYED => Some("rate"),
+        _ => None,
+    }
+}

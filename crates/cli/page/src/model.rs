@@ -1,0 +1,98 @@
+//! What the screen Cloud shows, as plain values. Pure: the same objects give the same model.
+//!
+//! ```text
+//!  Objects ──▶ Model ──▶ Elements ──▶ diff, HTML
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    cluster_view::ClusterView,
+    machine_view::{MachineView, State},
+    objects::{Key, Objects},
+    reports::{CloudView, FaultView, Leak, Wait},
+    surroundings::Surroundings,
+};
+
+/// Everything on the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Model {
+    /// The columns. The empty name is for machines without a zone.
+    pub(crate) zones: Vec<String>,
+    pub(crate) clouds: BTreeMap<Key, CloudView>,
+    pub(crate) clusters: BTreeMap<Key, ClusterView>,
+    pub(crate) machines: BTreeMap<Key, MachineView>,
+    /// The machines that wait for a quota, a stock, an address or an extension.
+    pub(crate) waits: BTreeMap<Key, Wait>,
+    pub(crate) leaks: BTreeMap<String, Leak>,
+    pub(crate) faults: BTreeMap<Key, FaultView>,
+}
+
+impl Model {
+    /// The model of the objects in a namespace, or in all.
+    pub(crate) fn new(objects: &Objects, namespace: Option<&str>) -> Self {
+        let wanted = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+        let around = Surroundings::new(objects);
+        let mut model = Self::default();
+        for cluster in &objects.clusters {
+            let key = Key::of(&cluster.metadata);
+            if wanted(&key) {
+                model.clusters.insert(key, ClusterView::new(cluster, &around));
+            }
+        }
+        for machine in MachineView::all(&around) {
+            if wanted(&machine.key) {
+                model.place(machine);
+            }
+        }
+        for cloud in &objects.clouds {
+            let key = Key::of(&cloud.metadata);
+            if wanted(&key) {
+                model.leaks.extend(Leak::of_cloud(cloud));
+                model.clouds.insert(key, CloudView::new(cloud));
+            }
+        }
+        for fault in &objects.faults {
+            let key = Key::of(&fault.metadata);
+            if wanted(&key) {
+                model.leaks.extend(Leak::of_fault(fault));
+                model.faults.insert(key, FaultView::new(fault));
+            }
+        }
+        model.zones = model.columns();
+        model
+    }
+
+    /// Takes a machine into its cluster. One whose Cluster is not known yet has to wait for it.
+    fn place(&mut self, machine: MachineView) {
+        let cluster = Key::new(&machine.key.namespace, &machine.cluster);
+        let Some(cluster) = self.clusters.get_mut(&cluster) else {
+            return;
+        };
+        cluster.machines += 1;
+        cluster.running += usize::from(machine.state == State::Running);
+        if let Some(wait) = Wait::of(&machine) {
+            self.waits.insert(machine.key.clone(), wait);
+        }
+        self.machines.insert(machine.key.clone(), machine);
+    }
+
+    /// The zones that clusters have and machines are in. If there are any, the last column is for machines without one.
+    fn columns(&self) -> Vec<String> {
+        let of_clusters = self.clusters.values().flat_map(|cluster| &cluster.zones);
+        let of_machines = self.machines.values().map(|machine| &machine.zone);
+        let zones: BTreeSet<&String> = of_clusters
+            .chain(of_machines)
+            .filter(|zone| !zone.is_empty())
+            .collect();
+        zones.into_iter().cloned().chain([String::new()]).collect()
+    }
+
+    /// How many machines are up.
+    pub(crate) fn running(&self) -> usize {
+        self.clusters.values().map(|cluster| cluster.running).sum()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,364 @@
+//! The page on a socket of this machine.
+
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+
+use axum::body::{Body, Bytes};
+use futures::{Stream, stream};
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use maud::Markup;
+use nephele_controller::Clock;
+use nephele_listen::{Limits, RequestBody, session_of};
+use percent_encoding::percent_decode_str;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    drawer::Drawer,
+    drawer_html,
+    feed::{Feed, Shown},
+    follow::Source,
+    guard::{Guard, NoRandomness, Verdict},
+    html::{self, Frame},
+    hub::Hub,
+    objects::Key,
+    table::table,
+};
+
+/// Viewers at a time. Each holds a connection, of which a server has 256, and one message of at most 256 KiB: 16 MiB together.
+const VIEWERS_MAX: usize = 64;
+/// How long a page may wait for the first lists of the objects.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+/// How often a stream without changes says that it is alive.
+const ALIVE: Duration = Duration::from_secs(15);
+
+const MODULE: &str = include_str!("../assets/page.js");
+const STYLE: &str = include_str!("../assets/page.css");
+/// Nothing but what this server sends, and no code in the HTML.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// The page cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// No port of this machine.
+    #[error("failed to listen for the page on {0}")]
+    Listen(IpAddr, #[source] std::io::Error),
+    /// No key for the first visit.
+    #[error("failed to make the key of the page")]
+    Key(#[source] NoRandomness),
+    /// The server ended.
+    #[error("failed to serve the page")]
+    Serve(#[source] std::io::Error),
+}
+
+/// A page that listens.
+pub struct Page {
+    listener: std::net::TcpListener,
+    guard: Arc<Guard>,
+    url: String,
+}
+
+#[derive(Clone)]
+struct Server {
+    hub: Hub,
+    guard: Arc<Guard>,
+    viewers: Arc<Semaphore>,
+    clock: Clock,
+}
+
+impl Page {
+    /// Listens on a free port of this address.
+    ///
+    /// # Errors
+    /// When there is no port, or no random key.
+    pub fn listen(address: IpAddr) -> Result<Self, PageError> {
+        let failed = |error| PageError::Listen(address, error);
+        let listener = std::net::TcpListener::bind((address, 0)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let guard = Guard::new(address).map_err(PageError::Key)?;
+        let url = format!("http://{address}{}", guard.entrance());
+        Ok(Self {
+            listener,
+            guard: Arc::new(guard),
+            url,
+        })
+    }
+
+    /// The address that lets one browser in.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Serves the page until `stop`.
+    ///
+    /// # Errors
+    /// When the listener cannot be used.
+    pub async fn serve(self, source: Source, clock: Clock, stop: CancellationToken) -> Result<(), PageError> {
+        let server = Server {
+            hub: Hub::new(source, Arc::clone(&clock), stop.clone()),
+            guard: self.guard,
+            viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            clock,
+        };
+        let limits = Limits {
+            // Streams do not end by themselves, and the end of the process waits for this time.
+            drain: Duration::from_millis(200),
+            ..Limits::DEFAULT
+        };
+        let session = move |_: nephele_listen::Peer<'_>| {
+            let server = server.clone();
+            session_of(None::<()>, move |request: Request<RequestBody>| {
+                let server = server.clone();
+                async move { server.answer(&request).await }
+            })
+        };
+        nephele_listen::serve(self.listener, || None, limits, session, stop)
+            .await
+            .map_err(PageError::Serve)
+    }
+}
+
+impl Server {
+    async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
+        let mut response = match self
+            .guard
+            .judge(request.method(), request.uri(), request.headers())
+        {
+            Verdict::Refuse(status, why) => text(status, "text/plain; charset=utf-8", why),
+            Verdict::Enter(cookie) => entered(&cookie),
+            Verdict::Pass => self.resource(request).await,
+        };
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (header::CACHE_CONTROL, "no-store"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+            headers.insert(name, HeaderValue::from_static("same-origin"));
+        }
+        response
+    }
+
+    async fn resource<B>(&self, request: &Request<B>) -> Response<Body> {
+        let Some(parts) = parts(request.uri().path()) else {
+            return not_found();
+        };
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match parts[..] {
+            ["page.js"] => text(StatusCode::OK, "text/javascript; charset=utf-8", MODULE),
+            ["page.css"] => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
+            ["stream"] => self.stream(request),
+            [""] => self.document(None, None).await,
+            ["ns", namespace] => self.document(Some(namespace), None).await,
+            ["table"] => match self.shown(None).await {
+                Ok((shown, _)) => markup(StatusCode::OK, table(&shown.model)),
+                Err(refusal) => refusal,
+            },
+            ["fragment", kind, namespace, name] => self.fragment(kind, &Key::new(namespace, name)).await,
+            [kind, namespace, name] => self.document(None, Some((kind, Key::new(namespace, name)))).await,
+            _ => not_found(),
+        }
+    }
+
+    /// The whole page, with what is selected.
+    async fn document(&self, namespace: Option<&str>, selected: Option<(&str, Key)>) -> Response<Body> {
+        let (shown, version) = match self.shown(namespace).await {
+            Ok(found) => found,
+            Err(refusal) => return refusal,
+        };
+        let frame = Frame {
+            namespace: namespace.map(str::to_owned),
+            version,
+        };
+        let drawer = match &selected {
+            None => None,
+            Some((kind, key)) => match drawer(&shown, kind, key) {
+                Some((_, drawer)) => Some(drawer),
+                None => return not_found(),
+            },
+        };
+        markup(
+            StatusCode::OK,
+            html::document(&shown.elements, &frame, drawer.as_ref()),
+        )
+    }
+
+    /// What the Drawer shows of an object.
+    async fn fragment(&self, kind: &str, key: &Key) -> Response<Body> {
+        match self.shown(None).await {
+            Ok((shown, _)) => match drawer(&shown, kind, key) {
+                Some((status, drawer)) => markup(status, drawer),
+                None => not_found(),
+            },
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// What is shown now, and the name of its version.
+    async fn shown(&self, namespace: Option<&str>) -> Result<(Arc<Shown>, String), Response<Body>> {
+        let Some(feed) = self.hub.feed(namespace) else {
+            return Err(unavailable("too many namespaces are viewed\n"));
+        };
+        let mut changes = feed.changes();
+        let read = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(now) = feed.now() {
+                    return Some(now);
+                }
+                changes.changed().await.ok()?;
+            }
+        };
+        match timeout(READ_WITHIN, read).await {
+            Ok(Some(now)) => Ok(now),
+            _ => Err(unavailable("the management API does not answer\n")),
+        }
+    }
+
+    /// The stream of differences.
+    fn stream<B>(&self, request: &Request<B>) -> Response<Body> {
+        let Ok(place) = Arc::clone(&self.viewers).try_acquire_owned() else {
+            return unavailable("too many viewers\n");
+        };
+        let mut since = None;
+        let mut namespace = None;
+        for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
+            match &*name {
+                "since" => since = Some(value.into_owned()),
+                "namespace" if !value.is_empty() => namespace = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        // A browser that connects again by itself says what it has.
+        let last = request.headers().get("last-event-id");
+        let since = last
+            .and_then(|last| last.to_str().ok())
+            .map(str::to_owned)
+            .or(since);
+        let Some(feed) = self.hub.feed(namespace.as_deref()) else {
+            return unavailable("too many namespaces are viewed\n");
+        };
+        let last = since.and_then(|since| feed.number(&since));
+        let viewer = Viewer {
+            feed,
+            last,
+            is_new: true,
+            clock: Arc::clone(&self.clock),
+            _place: place,
+        };
+        let mut response = Response::new(Body::from_stream(viewer.messages()));
+        let kind = HeaderValue::from_static("text/event-stream");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+}
+
+/// Someone who looks.
+struct Viewer {
+    feed: Arc<Feed>,
+    last: Option<u64>,
+    is_new: bool,
+    clock: Clock,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Viewer {
+    fn messages(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        let changes = self.feed.changes();
+        stream::unfold((self, changes), |(mut viewer, mut changes)| async move {
+            if std::mem::take(&mut viewer.is_new) {
+                return Some((Ok(Bytes::from_static(b"retry: 1000\n\n")), (viewer, changes)));
+            }
+            loop {
+                changes.mark_unchanged();
+                if let Some((last, message)) = viewer.feed.after(viewer.last) {
+                    viewer.last = Some(last);
+                    return Some((Ok(message), (viewer, changes)));
+                }
+                match timeout(ALIVE, changes.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return None,
+                    Err(_) => return Some((Ok(Bytes::from_static(b": alive\n\n")), (viewer, changes))),
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.feed.touch((self.clock)());
+    }
+}
+
+/// What the Drawer shows of an object, or that it is gone. None for a kind that has no Drawer.
+fn drawer(shown: &Shown, kind: &str, key: &Key) -> Option<(StatusCode, Markup)> {
+    let found = match kind {
+        "machine" => Drawer::machine(&shown.objects, key),
+        "cluster" => Drawer::cluster(&shown.objects, key),
+        "cloud" => Drawer::cloud(&shown.objects, key),
+        "fault" => Drawer::fault(&shown.objects, key),
+        _ => return None,
+    };
+    Some(match found {
+        Some(drawer) => (StatusCode::OK, drawer_html::drawer(&drawer)),
+        None => (StatusCode::NOT_FOUND, drawer_html::gone(&key.name)),
+    })
+}
+
+/// The parts of a path. None if one is no text.
+fn parts(path: &str) -> Option<Vec<String>> {
+    let parts = path.strip_prefix('/')?.split('/');
+    let text = |part| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned());
+    parts.map(text).collect()
+}
+
+fn entered(cookie: &str) -> Response<Body> {
+    let mut response = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+    let headers = response.headers_mut();
+    headers.insert(header::LOCATION, HeaderValue::from_static("/"));
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        headers.insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn markup(status: StatusCode, markup: Markup) -> Response<Body> {
+    text(status, "text/html; charset=utf-8", markup.into_string())
+}
+
+fn not_found() -> Response<Body> {
+    text(
+        StatusCode::NOT_FOUND,
+        "text/plain; charset=utf-8",
+        "there is no such page\n",
+    )
+}
+
+fn unavailable(why: &'static str) -> Response<Body> {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", why);
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+fn text(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests;

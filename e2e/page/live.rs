@@ -1,0 +1,205 @@
+//! What the page shows while things happen.
+
+use serde_json::{Value, json};
+
+use crate::{
+    browser::Browser,
+    line::Line,
+    up::{CLUSTERS, Up},
+};
+
+/// All that differences can change, in the order of the document.
+const STATE: &str = "
+    const skipped = ['tabindex', 'aria-current', 'class'];
+    const of = (element) => [element.tagName, element.parentElement.id, element.id,
+        [...element.attributes].filter((one) => !skipped.includes(one.name)).map((one) => one.name + '=' + one.value).sort(),
+        element.matches('[data-k]') ? element.textContent : ''];
+    return JSON.stringify([...document.querySelectorAll('#main [id], #main [data-k], #main progress')].map(of));";
+
+/// Waits until the page equals a fresh load of it, in a second tab.
+async fn equals_a_fresh_load(browser: &Browser, origin: &str) -> anyhow::Result<()> {
+    let tab = browser.client.window().await?;
+    for attempt in 0.. {
+        let live = browser.run(STATE).await?;
+        let fresh = browser.client.new_window(true).await?.handle;
+        browser.client.switch_to_window(fresh).await?;
+        browser.client.goto(origin).await?;
+        let loaded = browser.run(STATE).await?;
+        browser.client.close_window().await?;
+        browser.client.switch_to_window(tab.clone()).await?;
+        if live == loaded {
+            return Ok(());
+        }
+        // What happened between the two is on its way.
+        assert!(attempt < 20, "live:\n{live}\nfresh:\n{loaded}");
+        let live = "return document.getElementById('live').dataset.state === 'live'";
+        browser.until("the stream to be there", live).await?;
+    }
+    Ok(())
+}
+
+fn running(prefix: &str, number: usize) -> String {
+    format!(
+        "const found = [...document.querySelectorAll('.m[href*=\"/{prefix}\"]')];
+         return found.length === {number} && found.every((cell) => cell.dataset.state === 'running');"
+    )
+}
+
+#[tokio::test]
+async fn a_machine_appears_and_runs_without_a_reload_and_the_page_equals_a_fresh_one() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    let address = browser.client.current_url().await.expect("an address");
+    assert_eq!(address.as_str(), format!("{}/", up.origin()));
+    browser
+        .until("all machines", &running("demo", 6))
+        .await
+        .expect("they run");
+    browser.run("window.stays = 1").await.expect("it runs");
+    up.scale("demo", 4).await.expect("it scales");
+    browser
+        .until("two more machines", &running("demo", 8))
+        .await
+        .expect("they run");
+    let counted = "return document.querySelector('[data-k=count]').textContent === '8/8 running'";
+    browser.until("the count", counted).await.expect("it counts");
+    equals_a_fresh_load(&browser, up.origin())
+        .await
+        .expect("it loads");
+    up.scale("demo", 1).await.expect("it scales");
+    browser
+        .until("three machines less", &running("demo", 5))
+        .await
+        .expect("they go");
+    equals_a_fresh_load(&browser, up.origin())
+        .await
+        .expect("it loads");
+    assert_eq!(
+        browser.run("return window.stays").await.expect("it runs"),
+        json!(1)
+    );
+}
+
+#[tokio::test]
+async fn a_broken_stream_is_opened_again_and_no_cell_is_lost_or_doubled() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    let of_page = up.origin().trim_start_matches("http://");
+    let line = Line::start(of_page.to_owned()).await.expect("a line");
+    let address = up.page.replace(of_page, &line.address);
+    browser.open(&address).await.expect("it opens");
+    browser
+        .until("all machines", &running("demo", 6))
+        .await
+        .expect("they run");
+    browser.run("window.stays = 1").await.expect("it runs");
+    line.cut(true);
+    let broken = "return document.getElementById('live').dataset.state === 'broken'";
+    browser
+        .until("the stream to break", broken)
+        .await
+        .expect("it breaks");
+    up.scale("demo", 3).await.expect("it scales");
+    up.machines_running(7).await.expect("they run");
+    line.cut(false);
+    browser
+        .until("the machine", &running("demo", 7))
+        .await
+        .expect("it is there");
+    let ids = "const all = [...document.querySelectorAll('#main [id]')].map((one) => one.id);
+        return [all.length, new Set(all).size]";
+    let ids = browser.run(ids).await.expect("it runs");
+    assert_eq!(ids[0], ids[1], "an id is there twice");
+    let origin = format!("http://{}", line.address);
+    equals_a_fresh_load(&browser, &origin).await.expect("it loads");
+    assert_eq!(
+        browser.run("return window.stays").await.expect("it runs"),
+        json!(1)
+    );
+}
+
+#[tokio::test]
+async fn hostile_text_is_text() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    browser.console().await.expect("a console");
+    let hostile = "<img src=x onerror=window.hacked=1>\"'><script>window.hacked=1</script>\u{202e}\u{0}"
+        .trim_end_matches('\u{0}');
+    let long = "x".repeat(63);
+    let cluster = json!({"controlPlaneEndpoint": {"host": hostile, "port": 1}, "paused": true});
+    up.create("Cluster", &long, cluster).await.expect("it is created");
+    let machine = json!({"clusterName": long, "failureDomain": hostile, "version": hostile, "bootstrap": {}});
+    up.create("Machine", "hostile", machine)
+        .await
+        .expect("it is created");
+    let status = json!({"phase": hostile, "conditions": [{"type": "Ready", "status": "False", "reason": "R",
+        "message": hostile, "lastTransitionTime": "2026-03-04T05:06:07Z"}]});
+    up.report("Machine", "hostile", status)
+        .await
+        .expect("it is reported");
+    browser
+        .until(
+            "the machine",
+            "return !!document.getElementById('machine:default/hostile')",
+        )
+        .await
+        .expect("it is there");
+    browser
+        .run("document.getElementById('machine:default/hostile').click()")
+        .await
+        .expect("a click");
+    let open = "return document.getElementById('drawer-title')?.textContent === 'hostile'";
+    browser.until("the Drawer", open).await.expect("it opens");
+    browser
+        .until(
+            "the message",
+            "return document.getElementById('drawer').textContent.includes('onerror')",
+        )
+        .await
+        .expect("it is there");
+    let found = browser
+        .run("return [window.hacked ?? null, document.querySelectorAll('main img, main script, aside img, aside script').length]")
+        .await
+        .expect("it runs");
+    assert_eq!(found, json!([Value::Null, 0]));
+    let console = browser.console().await.expect("a console");
+    assert!(console.is_empty(), "{console:?}");
+    // Also not when the page is loaded afresh, with the Drawer in it.
+    browser.client.refresh().await.expect("it loads");
+    let found = browser
+        .run("return window.hacked ?? null")
+        .await
+        .expect("it runs");
+    let console = browser.console().await.expect("a console");
+    assert!(found.is_null() && console.is_empty(), "{console:?}");
+}
+
+#[tokio::test]
+async fn a_fault_is_seen_on_the_machines_that_it_affects() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    let workers =
+        json!({"machineSelector": {"matchLabels": {"topology.cluster.x-k8s.io/deployment-name": "workers"}}});
+    up.create(
+        "Fault",
+        "silent",
+        json!({"match": workers, "effect": {"notReady": {}}}),
+    )
+    .await
+    .expect("it is created");
+    let marked = "const marked = [...document.querySelectorAll('.m[data-fault=\"silent\"]')];
+        return marked.length === 2 && marked.every((cell) => cell.getAttribute('aria-label').endsWith('Fault silent'))";
+    browser
+        .until("two marked machines", marked)
+        .await
+        .expect("they are");
+    up.delete("Fault", "silent").await.expect("it is deleted");
+    let healed = "return !document.querySelector('.m[data-fault=\"silent\"], #faults > li')";
+    browser
+        .until("no marked machine", healed)
+        .await
+        .expect("they are not");
+}

@@ -1,0 +1,252 @@
+//! People with a keyboard, a screen reader, a telephone, and without scripts.
+
+use fantoccini::{Locator, key::Key};
+use serde_json::{Value, json};
+
+use crate::{
+    browser::Browser,
+    up::{CLUSTERS, Up},
+};
+
+/// Types a key where the focus is.
+async fn press(browser: &Browser, key: &str) {
+    let focused = browser.client.active_element().await.expect("a focus");
+    focused.send_keys(key).await.expect("it takes keys");
+}
+
+async fn focused(browser: &Browser) -> String {
+    let id = browser
+        .run("return document.activeElement.id")
+        .await
+        .expect("it runs");
+    id.as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn the_keyboard_alone_selects_a_machine_and_returns() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    let cell = "return document.activeElement.matches('a.m')";
+    for _ in 0..20 {
+        if browser.run(cell).await.expect("it runs") == json!(true) {
+            break;
+        }
+        press(&browser, &Key::Tab.to_string()).await;
+    }
+    let first = focused(&browser).await;
+    assert!(first.starts_with("machine:default/demo-"), "{first}");
+    press(&browser, &Key::Right.to_string()).await;
+    let second = focused(&browser).await;
+    assert!(
+        second.starts_with("machine:default/demo-") && second != first,
+        "{second}"
+    );
+    let hint = browser.run("return document.getElementById('hint').textContent === document.activeElement.getAttribute('aria-label')");
+    assert_eq!(hint.await.expect("it runs"), json!(true));
+    press(&browser, &Key::Enter.to_string()).await;
+    browser
+        .until(
+            "the Drawer",
+            "return document.activeElement.id === 'drawer-title'",
+        )
+        .await
+        .expect("it opens");
+    let name = second.trim_start_matches("machine:default/");
+    let address = browser.client.current_url().await.expect("an address");
+    assert_eq!(address.path(), format!("/machine/default/{name}"));
+    let shown = "const drawer = document.getElementById('drawer');
+        return [drawer.querySelector('h2').textContent, drawer.querySelectorAll('.chain li[data-there=true]').length,
+            drawer.querySelectorAll('.stages tbody tr').length > 1, drawer.querySelectorAll('.journal li').length > 1]";
+    assert_eq!(
+        browser.run(shown).await.expect("it runs"),
+        json!([name, 6, true, true])
+    );
+    press(&browser, &Key::Escape.to_string()).await;
+    browser
+        .until(
+            "the Drawer to close",
+            "return document.getElementById('drawer').hidden",
+        )
+        .await
+        .expect("it closes");
+    assert_eq!(focused(&browser).await, second);
+    let entries = browser
+        .run("return document.querySelectorAll('a.m[tabindex=\"0\"]').length")
+        .await;
+    assert_eq!(
+        entries.expect("it runs"),
+        json!(1),
+        "the Tab key stops once in the grid"
+    );
+}
+
+#[tokio::test]
+async fn every_control_has_a_role_and_a_name() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    browser
+        .run("document.querySelector('a.m').click()")
+        .await
+        .expect("a click");
+    browser
+        .until(
+            "the Drawer",
+            "return document.activeElement.id === 'drawer-title'",
+        )
+        .await
+        .expect("it opens");
+    browser
+        .cdp("Accessibility.enable", json!({}))
+        .await
+        .expect("it has one");
+    let tree = browser
+        .cdp("Accessibility.getFullAXTree", json!({}))
+        .await
+        .expect("a tree");
+    let nodes = tree["nodes"].as_array().expect("nodes");
+    let is_control = |node: &&Value| {
+        let properties = node["properties"].as_array();
+        let mut properties = properties.into_iter().flatten();
+        node["ignored"] == json!(false)
+            && node["role"]["value"] != "RootWebArea"
+            && properties.any(|one| one["name"] == "focusable" && one["value"]["value"] == json!(true))
+    };
+    let controls: Vec<_> = nodes.iter().filter(is_control).collect();
+    assert!(controls.len() > 15, "{}", controls.len());
+    for control in controls {
+        let role = control["role"]["value"].as_str().unwrap_or_default();
+        let name = control["name"]["value"].as_str().unwrap_or_default();
+        assert!(
+            !["", "generic", "none"].contains(&role) && !name.is_empty(),
+            "{control}"
+        );
+    }
+    let roles = |role: &str| nodes.iter().filter(|node| node["role"]["value"] == role).count();
+    assert!(roles("table") >= 1 && roles("rowheader") >= 1 && roles("columnheader") >= 2);
+}
+
+/// The texts whose contrast with what is behind them is lower than WCAG 2.2 AA asks.
+const CONTRAST: &str = "
+    const parse = (color) => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return {r, g, b, a}; };
+    const over = (top, below) => ({ r: top.r * top.a + below.r * (1 - top.a), g: top.g * top.a + below.g * (1 - top.a),
+        b: top.b * top.a + below.b * (1 - top.a), a: 1 });
+    const light = ({r, g, b}) => { const [x, y, z] = [r, g, b].map((c) => { c /= 255;
+        return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; }); return .2126 * x + .7152 * y + .0722 * z; };
+    const ground = (element) => { let layers = [];
+        for (let one = element; one; one = one.parentElement) { const color = parse(getComputedStyle(one).backgroundColor);
+            if (color.a) layers.push(color); if (color.a === 1) break; }
+        return layers.reverse().reduce((below, top) => over(top, below), {r: 255, g: 255, b: 255, a: 1}); };
+    const poor = []; let texts = 0;
+    for (const element of document.querySelectorAll('body *')) {
+        const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+        if (!own || !element.checkVisibility() || element.getBoundingClientRect().width < 2) continue;
+        const style = getComputedStyle(element); const behind = ground(element);
+        const [a, b] = [light(over(parse(style.color), behind)), light(behind)].sort((x, y) => y - x);
+        const ratio = (a + .05) / (b + .05); texts++;
+        if (ratio < 4.5) poor.push([element.textContent.trim().slice(0, 30), style.color, ratio.toFixed(2)]);
+    }
+    return [texts, poor];";
+
+#[tokio::test]
+async fn texts_have_contrast_in_both_themes_and_a_phone_needs_no_sideways_scroll() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    let workers =
+        json!({"machineSelector": {"matchLabels": {"topology.cluster.x-k8s.io/deployment-name": "workers"}}});
+    up.create(
+        "Fault",
+        "silent",
+        json!({"match": workers, "effect": {"notReady": {}}}),
+    )
+    .await
+    .expect("it is created");
+    let marked = "return !!document.querySelector('.m[data-fault=silent]')";
+    browser.until("a marked machine", marked).await.expect("it is");
+    let cluster = json!({"controlPlaneEndpoint": {"host": "h".repeat(100), "port": 1}, "paused": true});
+    up.create("Cluster", &"long-name".repeat(6), cluster)
+        .await
+        .expect("it is created");
+    browser
+        .until(
+            "the cluster",
+            "return document.querySelectorAll('.cluster').length === 2",
+        )
+        .await
+        .expect("it is there");
+    let narrow = "return document.scrollingElement.scrollWidth <= innerWidth";
+    for is_open in [false, true] {
+        if is_open {
+            browser
+                .run("document.querySelector('.m[data-fault=silent]').click()")
+                .await
+                .expect("a click");
+            browser
+                .until(
+                    "the Drawer",
+                    "return document.activeElement.id === 'drawer-title'",
+                )
+                .await
+                .expect("it opens");
+        }
+        for theme in ["light", "dark"] {
+            browser.theme(theme).await.expect("it has themes");
+            let found = browser.run(CONTRAST).await.expect("it runs");
+            assert!(found[0].as_u64() > Some(30), "{found}");
+            assert_eq!(found[1], json!([]), "{theme}");
+        }
+        browser.resize(390, 844, true).await.expect("a size");
+        browser.until("a narrow page", narrow).await.expect("it is");
+        let small = "return [...document.querySelectorAll('main a, #drawer a, summary, button')]
+            .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 24).map((one) => one.outerHTML)";
+        assert_eq!(browser.run(small).await.expect("it runs"), json!([]));
+        browser.resize(1440, 900, false).await.expect("a size");
+    }
+}
+
+#[tokio::test]
+async fn without_scripts_the_page_is_complete() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    let off = json!({"value": true});
+    browser
+        .cdp("Emulation.setScriptExecutionDisabled", off)
+        .await
+        .expect("it obeys");
+    browser.client.goto(&up.page).await.expect("it opens");
+    let cells = browser
+        .client
+        .find_all(Locator::Css("a.m:not(.sample)"))
+        .await
+        .expect("cells");
+    assert_eq!(cells.len(), 6);
+    let path = cells[0]
+        .attr("href")
+        .await
+        .expect("it has one")
+        .expect("it has one");
+    browser
+        .client
+        .goto(&format!("{}{path}", up.origin()))
+        .await
+        .expect("it opens");
+    let title = browser
+        .client
+        .find(Locator::Id("drawer-title"))
+        .await
+        .expect("a Drawer");
+    assert!(title.text().await.expect("text").starts_with("demo-"));
+    browser
+        .client
+        .goto(&format!("{}/table", up.origin()))
+        .await
+        .expect("it opens");
+    let rows = browser
+        .client
+        .find_all(Locator::Css("tbody tr"))
+        .await
+        .expect("rows");
+    assert_eq!(rows.len(), 6);
+}

@@ -1,0 +1,73 @@
+//! Pictures of the page, for the README and for people who work on it: `cargo xtask page --pictures FOLDER`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::{browser::Browser, up::Up};
+
+const CLUSTERS: &str = include_str!("pictures.yaml");
+
+/// A cluster whose only machine takes this long to start. The quota has room for one.
+fn cluster(startup: &str) -> Value {
+    json!({"topology": {"classRef": {"name": "in-memory"}, "version": "v1.36.3", "controlPlane": {"replicas": 1},
+        "variables": [{"name": "controlPlaneBehaviour",
+            "value": {"vm": {"provisioning": {"startupDuration": "100ms"}},
+                "node": {"provisioning": {"startupDuration": startup}}}}]}})
+}
+
+#[tokio::test]
+async fn pictures() {
+    let Some(folder) = std::env::var_os("NEPHELE_PAGE_PICTURES").map(PathBuf::from) else {
+        return;
+    };
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    let workers = "topology.cluster.x-k8s.io/deployment-name";
+    let matches = json!({"machineSelector": {"matchLabels": {workers: "workers-b"}}});
+    let fault = json!({"match": matches, "effect": {"notReady": {}}, "budget": {"count": 2}});
+    up.create("Fault", "silent", fault).await.expect("it is created");
+    browser.open(&up.page).await.expect("it opens");
+    for name in ["slow", "waiting"] {
+        up.create("Cluster", name, cluster("10m"))
+            .await
+            .expect("it is created");
+        let there = format!("return !!document.querySelector('.m[aria-label*=\" {name}-\"]')");
+        browser.until("its machine", &there).await.expect("it is there");
+    }
+    let ready =
+        "return !!document.querySelector('.m[data-fault=silent]') && !!document.querySelector('#waits > li')";
+    browser
+        .until("the Fault and the quota", ready)
+        .await
+        .expect("they are there");
+    let save = async |name: &str| {
+        let picture = browser.picture().await.expect("a picture");
+        std::fs::write(folder.join(format!("page-{name}.png")), picture).expect("it is written");
+    };
+    for theme in ["light", "dark"] {
+        browser.theme(theme).await.expect("it has themes");
+        browser.resize(1280, 720, false).await.expect("a size");
+        save(&format!("cloud-{theme}")).await;
+        browser
+            .run("document.querySelector('.m[data-fault=silent]').click()")
+            .await
+            .expect("a click");
+        browser
+            .until(
+                "the Drawer",
+                "return document.activeElement.id === 'drawer-title'",
+            )
+            .await
+            .expect("it opens");
+        browser.resize(1440, 1000, false).await.expect("a size");
+        save(&format!("drawer-{theme}")).await;
+        browser.resize(390, 844, true).await.expect("a size");
+        save(&format!("phone-drawer-{theme}")).await;
+        browser
+            .run("document.getElementById('drawer-close').click()")
+            .await
+            .expect("a click");
+        save(&format!("phone-{theme}")).await;
+    }
+}
