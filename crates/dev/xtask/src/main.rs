@@ -26,6 +26,7 @@ mod files;
 mod found;
 mod installed;
 mod kube_state_metrics;
+mod page;
 mod paths;
 mod picture;
 mod provider;
@@ -80,7 +81,10 @@ enum Task {
     Hostile(seeded::Args),
     /// Report which rows of Cluster API's contracts hold, and by which tests.
     Contract(contract::Args),
-    /// Make the picture of the README, `docs/src/demo.svg`, from a real run of `nephele demo`.
+    /// Run the tests of the live page in Chromium.
+    Page(page::Args),
+    /// Make the pictures of the README from real runs: `docs/src/demo.svg` of `nephele demo`, or with `--page`
+    /// `docs/src/page.png` of the live page.
     Picture(picture::Args),
     /// Make fixtures of Cluster API's calls that a manager recorded: those of
     /// `NEPHELE_RUNTIME_EXTENSION_RECORDINGS=FOLDER cargo xtask e2e extension`.
@@ -109,6 +113,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Hostile(args) => seeded::run("nephele-hostile", &args),
         Task::Contract(args) => contract::run(&args),
+        Task::Page(args) => page::run(&args),
         Task::Picture(args) => picture::run(&args),
         Task::RecordHooks(args) => record_hooks::run(&args),
         Task::Tidy => tidy::run(&Commands::of::<Cli>()),

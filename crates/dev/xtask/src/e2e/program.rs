@@ -73,7 +73,7 @@ impl Tests {
         cargo.args([
             "--workspace",
             "--features",
-            "nephele-e2e-tests/cluster",
+            "nephele-e2e-tests/cluster,nephele-page-tests/browser",
             "--test",
             TARGET,
         ]);

@@ -19,7 +19,7 @@ use anyhow::{Context, ensure};
 
 use self::terminal::Terminal;
 use crate::{
-    command, paths,
+    command, page, paths,
     provider::{self, Profile},
 };
 
@@ -60,9 +60,15 @@ pub(crate) struct Args {
     /// Where to write the picture, within the repository.
     #[arg(long, value_name = "FILE", default_value = PICTURE)]
     out: PathBuf,
+    /// Take the picture of the live page, in Chromium.
+    #[arg(long, conflicts_with = "out")]
+    page: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.page {
+        return page::picture(args.program.as_deref());
+    }
     ensure!(
         command::is_installed("kubectl"),
         "failed to find kubectl, which the picture shows"

@@ -23,7 +23,7 @@ use self::tracked::{files, read};
 use crate::{book, codegen, command::capture, commands::Commands, contract, paths};
 
 /// Crates, and crates that must not be among their direct or indirect dependencies.
-const PURE: [(&str, &[&str]); 23] = [
+const PURE: [(&str, &[&str]); 24] = [
     // Its time grows with the square of a text, and the manager reads texts of users.
     ("nephele-manager", &["serde_yaml_ng"]),
     (
@@ -77,6 +77,16 @@ const PURE: [(&str, &[&str]); 23] = [
             "nephele-engine",
             "nephele-infra-controller",
             "nephele-manager",
+        ],
+    ),
+    // It shows what objects and the journal say, to whatever command serves it.
+    (
+        "nephele-page",
+        &[
+            "clap",
+            "nephele-manager",
+            "nephele-infra-controller",
+            "nephele-fake-capi",
         ],
     ),
     // They see the providers through objects only.
