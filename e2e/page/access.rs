@@ -11,6 +11,9 @@ use crate::{
     up::{CLUSTERS, Up},
 };
 
+/// A path, the headers of a request for it, and the status of the answer.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], u16);
+
 /// The status and the head of an answer.
 fn ask(address: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
@@ -58,7 +61,7 @@ async fn only_the_browser_with_the_cookie_gets_the_page_and_only_under_its_own_n
     let ours = ("Cookie", cookie.as_str());
     let origin = ("Origin", up.origin());
     let machine = "/machine/default/absent";
-    let cases: &[(&str, &[(&str, &str)], u16)] = &[
+    let cases: &[Case<'_>] = &[
         ("/", &[host, ours], 200),
         ("/", &[host, ours, origin], 200),
         ("/stream", &[host, ours, origin], 200),

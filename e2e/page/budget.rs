@@ -73,8 +73,7 @@ async fn a_thousand_machines_and_200_changes_a_second_are_within_the_budget() {
     let heap = after("JSHeapUsedSize") / 1e6;
     let nodes = after("Nodes");
     println!(
-        "{} changes in {seconds:.1} s; main thread {share:.1} %, heap {heap:.1} MB, {nodes} nodes",
-        changes
+        "{changes} changes in {seconds:.1} s; main thread {share:.1} %, heap {heap:.1} MB, {nodes} nodes"
     );
     assert!(share <= 5.0, "the main thread takes {share:.1} %");
     assert!(heap <= 10.0, "the heap has {heap:.1} MB");

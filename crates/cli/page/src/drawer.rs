@@ -9,6 +9,7 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryMachine, Provisioning},
 };
 use nephele_cloud::JournalLine;
+use nephele_model::Fraction;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,6 +26,9 @@ use crate::{
 const RECORDS_MAX: usize = 40;
 /// What kubectl keeps on an object; it may repeat values that were removed since.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A title, the names of the columns, and the rows.
+type Table = (&'static str, Vec<&'static str>, Vec<Vec<String>>);
 
 /// A selected object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,8 +47,7 @@ pub(crate) struct Drawer {
     pub(crate) faults: Vec<(String, String, &'static str)>,
     /// Each object behind it, with its conditions.
     pub(crate) conditions: Vec<(String, Vec<Condition>)>,
-    /// Tables: a title, the names of the columns, and the rows.
-    pub(crate) tables: Vec<(&'static str, Vec<&'static str>, Vec<Vec<String>>)>,
+    pub(crate) tables: Vec<Table>,
     /// The newest record is the first.
     pub(crate) journal: Vec<JournalLine>,
     /// The commands and the YAML that can be copied, each with a name.
@@ -433,7 +436,7 @@ fn bounds(planned: &Provisioning) -> (i64, i64) {
             i64::try_from(duration.get().as_millis()).unwrap_or(i64::MAX / 4)
         })
         .min(i64::MAX / 4);
-    let jitter = planned.startup_jitter.as_ref().map_or(0.0, |jitter| jitter.get());
+    let jitter = planned.startup_jitter.as_ref().map_or(0.0, Fraction::get);
     (least, least + (least as f64 * jitter) as i64)
 }
 

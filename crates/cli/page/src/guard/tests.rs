@@ -4,13 +4,16 @@ fn guard() -> Guard {
     Guard::new(([127, 0, 0, 1], 4123).into()).expect("randomness")
 }
 
-fn judge(guard: &Guard, method: Method, path: &str, headers: &[(&'static str, &str)]) -> Verdict {
+fn judge(guard: &Guard, method: &Method, path: &str, headers: &[(&'static str, &str)]) -> Verdict {
     let mut given = HeaderMap::new();
     for (name, value) in headers {
         given.append(*name, value.parse().expect("a header"));
     }
-    guard.judge(&method, &path.parse().expect("a path"), &given)
+    guard.judge(method, &path.parse().expect("a path"), &given)
 }
+
+/// A method, a path, the headers of a request for it, and the status of the answer.
+type Case<'a> = (&'a Method, &'a str, &'a [(&'static str, &'a str)], u16);
 
 fn status(verdict: &Verdict) -> u16 {
     match verdict {
@@ -26,32 +29,32 @@ const HOST: (&str, &str) = ("host", "127.0.0.1:4123");
 fn the_key_is_good_once_and_sets_a_cookie_that_scripts_and_other_sites_do_not_get() {
     let guard = guard();
     let entrance = guard.entrance();
-    let Verdict::Enter(cookie) = judge(&guard, Method::GET, &entrance, &[HOST]) else {
+    let Verdict::Enter(cookie) = judge(&guard, &Method::GET, &entrance, &[HOST]) else {
         panic!("it lets no browser in")
     };
     assert!(
         cookie.starts_with("nephele-page-4123=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict")
     );
     let (pair, _) = cookie.split_once(';').expect("attributes");
-    assert_eq!(status(&judge(&guard, Method::GET, &entrance, &[HOST])), 403);
+    assert_eq!(status(&judge(&guard, &Method::GET, &entrance, &[HOST])), 403);
     assert_eq!(
-        judge(&guard, Method::GET, "/", &[HOST, ("cookie", pair)]),
+        judge(&guard, &Method::GET, "/", &[HOST, ("cookie", pair)]),
         Verdict::Pass
     );
     assert_eq!(guard.entrance(), "/?key=");
-    assert_eq!(status(&judge(&guard, Method::GET, "/?key=", &[HOST])), 403);
+    assert_eq!(status(&judge(&guard, &Method::GET, "/?key=", &[HOST])), 403);
 }
 
 #[test]
 fn every_request_needs_one_of_our_hosts_no_other_origin_and_the_cookie() {
     let guard = guard();
-    let Verdict::Enter(cookie) = judge(&guard, Method::GET, &guard.entrance(), &[HOST]) else {
+    let Verdict::Enter(cookie) = judge(&guard, &Method::GET, &guard.entrance(), &[HOST]) else {
         panic!("it lets no browser in")
     };
     let ours = ("cookie", cookie.split(';').next().expect("a pair"));
     let theirs = ("cookie", "other=1; nephele-page-4123=AAAAAAAAAAAAAAAAAAAAAA");
     let get = Method::GET;
-    let cases: &[(&Method, &str, &[(&'static str, &str)], u16)] = &[
+    let cases: &[Case<'_>] = &[
         (&get, "/", &[HOST, ours], 200),
         (&get, "/", &[("host", "localhost:4123"), ours], 200),
         (&Method::HEAD, "/", &[HOST, ours], 200),
@@ -100,7 +103,7 @@ fn every_request_needs_one_of_our_hosts_no_other_origin_and_the_cookie() {
         (&Method::OPTIONS, "/", &[HOST, ours], 405),
     ];
     for (method, path, headers, expected) in cases {
-        let verdict = judge(&guard, (*method).clone(), path, headers);
+        let verdict = judge(&guard, method, path, headers);
         assert_eq!(status(&verdict), *expected, "{method} {path} {headers:?}");
     }
 }
