@@ -18,9 +18,8 @@ fn cluster(startup: &str) -> Value {
 
 #[tokio::test]
 async fn pictures() {
-    let Some(folder) = std::env::var_os("NEPHELE_PAGE_PICTURES").map(PathBuf::from) else {
-        return;
-    };
+    let folder = std::env::var_os("NEPHELE_PAGE_PICTURES").map(PathBuf::from);
+    let folder = folder.expect("NEPHELE_PAGE_PICTURES names the folder for the pictures");
     let up = Up::start(CLUSTERS).await.expect("it starts");
     let browser = Browser::start().await.expect("it starts");
     let workers = "topology.cluster.x-k8s.io/deployment-name";

@@ -58,11 +58,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 .env("NEPHELE_PAGE_PICTURES", folder);
         }
         (None, true) => {
-            tests
-                .args(["budget", "--nocapture"])
-                .env("NEPHELE_PAGE_BUDGET", "1");
+            tests.args(["budget", "--nocapture"]);
         }
         (None, false) => {
+            tests.args(["--skip", "budget", "--skip", "pictures"]);
             tests.args(&args.filter);
         }
     }
@@ -114,7 +113,7 @@ fn program(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     std::path::absolute(program).context("failed to make the path of the program absolute")
 }
 
-/// The tests, with the features that `.ci/run` builds them with. Two run at a time: each has a browser and a program.
+/// The tests, with the features that `.ci/run` builds them with. Three run at a time, each with a browser and a program: they mostly wait.
 fn tests(program: &Path) -> anyhow::Result<Command> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--locked", "--workspace", "--test", "page"]);
@@ -122,7 +121,7 @@ fn tests(program: &Path) -> anyhow::Result<Command> {
         "--features",
         "nephele-e2e-tests/cluster,nephele-page-tests/browser",
     ]);
-    cargo.args(["--", "--test-threads=2"]);
+    cargo.args(["--", "--test-threads=3"]);
     cargo
         .current_dir(paths::repository())
         .env("NEPHELE_PROGRAM", program);

@@ -241,9 +241,12 @@ async fn delete_all(client: &Client, group: &str, version: &str, kind: &str) {
     });
     let api = api(client, &object).await;
     for object in api.list(&ListParams::default()).await.expect("listed") {
-        api.delete(&object.name_any(), &DeleteParams::default())
-            .await
-            .expect("deleted");
+        match api.delete(&object.name_any(), &DeleteParams::default()).await {
+            Ok(_) => {}
+            // Its machine has let go of it since it was listed.
+            Err(kube::Error::Api(refused)) if refused.code == 404 => {}
+            Err(error) => panic!("deleted: {error}"),
+        }
     }
 }
 

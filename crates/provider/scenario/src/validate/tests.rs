@@ -349,7 +349,7 @@ fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../config");
     let library = std::fs::read_dir(config.join("scenarios")).expect("a folder");
     let files = library
-        .map(|file| file.expect("a file").path())
+        .map(|entry| entry.expect("a folder").path().join("scenario.yaml"))
         .chain([config.join("samples/scenario.yaml")]);
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a text");
