@@ -9,7 +9,7 @@ use crate::objects::expect_error;
 #[tokio::test]
 async fn wait_says_what_was_seen_last() -> anyhow::Result<()> {
     let nephele = Nephele::builder()
-        .wait_limit(Duration::from_millis(50))
+        .wait_limit(Duration::from_millis(500))
         .start()
         .await?;
     let log = nephele.log().display().to_string();
@@ -26,7 +26,7 @@ async fn wait_says_what_was_seen_last() -> anyhow::Result<()> {
         waited,
         &[
             "failed to wait until the fruit is ripe",
-            "50ms",
+            "500ms",
             &seen,
             &log,
             "Starting",
