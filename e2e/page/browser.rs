@@ -143,6 +143,19 @@ impl Browser {
         .await
     }
 
+    /// Selects an element by a click, and waits for its Drawer.
+    pub(crate) async fn open_drawer(&self, selector: &str) -> anyhow::Result<()> {
+        self.run(&format!("document.querySelector('{selector}').click()"))
+            .await?;
+        self.drawer().await
+    }
+
+    /// Waits until the Drawer is open and has the focus.
+    pub(crate) async fn drawer(&self) -> anyhow::Result<()> {
+        let is_open = "return document.activeElement.id === 'drawer-title'";
+        self.until("the Drawer", is_open).await
+    }
+
     /// What a script returns.
     pub(crate) async fn run(&self, script: &str) -> anyhow::Result<Value> {
         let found = self.client.execute(script, Vec::new()).await;

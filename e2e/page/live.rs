@@ -181,15 +181,7 @@ async fn a_fault_is_seen_on_the_machines_that_it_affects() {
     let up = Up::start(CLUSTERS).await.expect("it starts");
     let browser = Browser::start().await.expect("it starts");
     browser.open(&up.page).await.expect("it opens");
-    let workers =
-        json!({"machineSelector": {"matchLabels": {"topology.cluster.x-k8s.io/deployment-name": "workers"}}});
-    up.create(
-        "Fault",
-        "silent",
-        json!({"match": workers, "effect": {"notReady": {}}}),
-    )
-    .await
-    .expect("it is created");
+    up.silence("workers", json!({})).await.expect("it is created");
     let marked = "const marked = [...document.querySelectorAll('.m[data-fault=\"silent\"]')];
         return marked.length === 2 && marked.every((cell) => cell.getAttribute('aria-label').endsWith('Fault silent'))";
     browser

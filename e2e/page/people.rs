@@ -45,13 +45,7 @@ async fn the_keyboard_alone_selects_a_machine_and_returns() {
     let hint = browser.run("return document.getElementById('hint').textContent === document.activeElement.getAttribute('aria-label')");
     assert_eq!(hint.await.expect("it runs"), json!(true));
     press(&browser, &Key::Enter.to_string()).await;
-    browser
-        .until(
-            "the Drawer",
-            "return document.activeElement.id === 'drawer-title'",
-        )
-        .await
-        .expect("it opens");
+    browser.drawer().await.expect("it opens");
     let name = second.trim_start_matches("machine:default/");
     let address = browser.client.current_url().await.expect("an address");
     assert_eq!(address.path(), format!("/machine/default/{name}"));
@@ -86,17 +80,7 @@ async fn every_control_has_a_role_and_a_name() {
     let up = Up::start(CLUSTERS).await.expect("it starts");
     let browser = Browser::start().await.expect("it starts");
     browser.open(&up.page).await.expect("it opens");
-    browser
-        .run("document.querySelector('a.m').click()")
-        .await
-        .expect("a click");
-    browser
-        .until(
-            "the Drawer",
-            "return document.activeElement.id === 'drawer-title'",
-        )
-        .await
-        .expect("it opens");
+    browser.open_drawer("a.m").await.expect("it opens");
     browser
         .cdp("Accessibility.enable", json!({}))
         .await
@@ -154,15 +138,7 @@ async fn texts_have_contrast_in_both_themes_and_a_phone_needs_no_sideways_scroll
     let up = Up::start(CLUSTERS).await.expect("it starts");
     let browser = Browser::start().await.expect("it starts");
     browser.open(&up.page).await.expect("it opens");
-    let workers =
-        json!({"machineSelector": {"matchLabels": {"topology.cluster.x-k8s.io/deployment-name": "workers"}}});
-    up.create(
-        "Fault",
-        "silent",
-        json!({"match": workers, "effect": {"notReady": {}}}),
-    )
-    .await
-    .expect("it is created");
+    up.silence("workers", json!({})).await.expect("it is created");
     let marked = "return !!document.querySelector('.m[data-fault=silent]')";
     browser.until("a marked machine", marked).await.expect("it is");
     let cluster = json!({"controlPlaneEndpoint": {"host": "h".repeat(100), "port": 1}, "paused": true});
@@ -180,14 +156,7 @@ async fn texts_have_contrast_in_both_themes_and_a_phone_needs_no_sideways_scroll
     for is_open in [false, true] {
         if is_open {
             browser
-                .run("document.querySelector('.m[data-fault=silent]').click()")
-                .await
-                .expect("a click");
-            browser
-                .until(
-                    "the Drawer",
-                    "return document.activeElement.id === 'drawer-title'",
-                )
+                .open_drawer(".m[data-fault=silent]")
                 .await
                 .expect("it opens");
         }

@@ -22,10 +22,9 @@ async fn pictures() {
     let folder = folder.expect("NEPHELE_PAGE_PICTURES names the folder for the pictures");
     let up = Up::start(CLUSTERS).await.expect("it starts");
     let browser = Browser::start().await.expect("it starts");
-    let workers = "topology.cluster.x-k8s.io/deployment-name";
-    let matches = json!({"machineSelector": {"matchLabels": {workers: "workers-b"}}});
-    let fault = json!({"match": matches, "effect": {"notReady": {}}, "budget": {"count": 2}});
-    up.create("Fault", "silent", fault).await.expect("it is created");
+    up.silence("workers-b", json!({"count": 2}))
+        .await
+        .expect("it is created");
     browser.open(&up.page).await.expect("it opens");
     for name in ["slow", "waiting"] {
         up.create("Cluster", name, cluster("10m"))
@@ -49,14 +48,7 @@ async fn pictures() {
         browser.resize(1280, 720, false).await.expect("a size");
         save(&format!("cloud-{theme}")).await;
         browser
-            .run("document.querySelector('.m[data-fault=silent]').click()")
-            .await
-            .expect("a click");
-        browser
-            .until(
-                "the Drawer",
-                "return document.activeElement.id === 'drawer-title'",
-            )
+            .open_drawer(".m[data-fault=silent]")
             .await
             .expect("it opens");
         browser.resize(1440, 1000, false).await.expect("a size");

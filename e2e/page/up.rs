@@ -97,6 +97,15 @@ impl Up {
             .with_context(|| format!("failed to create {kind} {name}"))
     }
 
+    /// Lets the workers of a deployment fall silent, by a Fault `silent`.
+    pub(crate) async fn silence(&self, deployment: &str, budget: Value) -> anyhow::Result<()> {
+        let labels = json!({"topology.cluster.x-k8s.io/deployment-name": deployment});
+        let fault = json!({
+            "match": {"machineSelector": {"matchLabels": labels}}, "effect": {"notReady": {}}, "budget": budget,
+        });
+        self.create("Fault", "silent", fault).await
+    }
+
     /// Changes an object by a merge patch.
     pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) -> anyhow::Result<()> {
         let patched = self
