@@ -59,13 +59,9 @@ pub(crate) fn diff(old: &Elements, new: &Elements) -> Difference {
 
 /// An element that has moved is deleted, and added at its new place.
 fn is_in_place(was: &Element, is: &Element) -> bool {
-    let same = |element: &Element| (element.form, element.list.clone(), element.order.clone());
-    let names = |element: &Element| {
-        let attributes: Vec<_> = element.attributes.keys().copied().collect();
-        let texts: Vec<_> = element.texts.keys().copied().collect();
-        (attributes, texts)
-    };
-    same(was) == same(is) && names(was) == names(is)
+    (was.form, &was.list, &was.order) == (is.form, &is.list, &is.order)
+        && was.attributes.keys().eq(is.attributes.keys())
+        && was.texts.keys().eq(is.texts.keys())
 }
 
 fn of_element(id: &str, was: &Element, is: &Element, changes: &mut Vec<Change>) {

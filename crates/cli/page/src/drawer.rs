@@ -9,6 +9,7 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryMachine, Provisioning},
 };
 use nephele_cloud::JournalLine;
+use nephele_controller::LAST_APPLIED_ANNOTATION;
 use nephele_model::Fraction;
 use serde::Serialize;
 use serde_json::Value;
@@ -24,8 +25,6 @@ use crate::{
 
 /// How many records of the journal are shown: a screen full.
 const RECORDS_MAX: usize = 40;
-/// What kubectl keeps on an object; it may repeat values that were removed since.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A title, the names of the columns, and the rows.
 type Table = (&'static str, Vec<&'static str>, Vec<Vec<String>>);
@@ -559,7 +558,7 @@ fn yaml<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> String {
     for name in ["name", "namespace", "labels", "annotations"] {
         if let Some(mut found) = value["metadata"].get(name).cloned() {
             if let Some(annotations) = found.as_object_mut() {
-                annotations.remove(LAST_APPLIED);
+                annotations.remove(LAST_APPLIED_ANNOTATION);
             }
             metadata.insert(name.to_owned(), found);
         }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A viewer holds only the message that it is sending. The ring has at most [`MESSAGES_MAX`] messages and [`BYTES_MAX`] bytes,
-//! and one snapshot beside it.
+//! and one snapshot beside it, whose size grows with the machines.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -7,6 +7,7 @@ use nephele_api::{
     conditions::{self, reasons, types},
     core::Machine,
     infrastructure::v1beta2::{InMemoryMachine, pool_machine::POOL_NAME_LABEL},
+    ipam::conditions::POOL_EXHAUSTED,
     labels,
 };
 use nephele_model::Market;
@@ -294,7 +295,7 @@ pub(crate) fn waits_for(reason: &str) -> Option<&'static str> {
         reasons::QUOTA_EXCEEDED => Some("quota"),
         reasons::INSUFFICIENT_CAPACITY => Some("stock"),
         reasons::WAITING_FOR_HOOK | reasons::HOOK_FAILED => Some("hook"),
-        reasons::WAITING_FOR_IP_ADDRESS | "PoolExhausted" => Some("address"),
+        reasons::WAITING_FOR_IP_ADDRESS | POOL_EXHAUSTED => Some("address"),
         reasons::THROTTLED | reasons::REQUEST_DELAYED => Some("rate"),
         _ => None,
     }

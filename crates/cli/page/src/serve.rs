@@ -27,7 +27,8 @@ use crate::{
     table::table,
 };
 
-/// Viewers at a time. Each holds a connection, of which a server has 256, and one message of at most 256 KiB: 16 MiB together.
+/// Viewers at a time. Each holds a connection, of which a server has 256, and one message. Differences have 256 KiB at most,
+/// 16 MiB for all viewers. A whole page grows with the machines, and viewers that are sent the same version share it.
 const VIEWERS_MAX: usize = 64;
 /// How long a page may wait for the first lists of the objects.
 const READ_WITHIN: Duration = Duration::from_secs(10);

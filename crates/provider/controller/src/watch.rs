@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The annotation with a copy of the object, which `kubectl apply` writes.
-const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The most touched objects that a slow subscriber may lag behind. A subscriber that lags further gets every object of
 /// the cache instead, and misses deletions alone. 1,024 pointers are 16 KiB.
