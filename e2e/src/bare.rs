@@ -27,6 +27,17 @@ use crate::{
 /// How long a manager may take to become ready, to lead or to end.
 const MANAGER_LIMIT: Duration = Duration::from_secs(120);
 
+/// The older release of Cluster API that tests of a contract use, such as `1.8` for `v1beta1`. `cargo xtask e2e` says
+/// which, and has built its programs before the first test.
+///
+/// # Errors
+///
+/// When something else runs the tests.
+pub fn release_of(contract: &str) -> anyhow::Result<String> {
+    let variable = format!("NEPHELE_CLUSTER_API_{}", contract.to_uppercase());
+    std::env::var(&variable).with_context(|| format!("{variable} is not set: run `cargo xtask e2e`"))
+}
+
 /// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of
 /// this machine. [`Bare::down`] removes it; after a failure it stays for inspection.
 pub struct Bare {

@@ -29,7 +29,7 @@ pub mod templates;
 pub mod wait;
 pub mod workload;
 
-pub use bare::Bare;
+pub use bare::{Bare, release_of};
 pub use cluster::Cluster;
 pub use management::Management;
 pub use scope::Scope;

@@ -28,7 +28,7 @@ const MADE: [Kind; 6] = [
 #[tokio::test]
 async fn cluster_with_addresses_from_a_pool_works_with_cluster_api_of_contract_v1beta1() -> anyhow::Result<()>
 {
-    let bare = super::management("1.8").await?;
+    let bare = super::management("v1beta1").await?;
     let scope = Scope::on(bare.management.clone(), "release").await?;
     let range = json!({"addresses": ["10.80.0.10-10.80.0.20"], "prefix": 24, "gateway": "10.80.0.1"});
     scope.pool(kinds::IP_POOL, "machines", range).await?;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 #[tokio::test]
 async fn clusters_with_and_without_class_work_with_cluster_api_of_contract_v1beta2() -> anyhow::Result<()> {
-    let bare = super::management("1.13").await?;
+    let bare = super::management("v1beta2").await?;
     let scope = Scope::on(bare.management.clone(), "release").await?;
     let of_class = scope
         .of_class_with("of-class", Shape::new(3, 1), |object| {

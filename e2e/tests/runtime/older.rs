@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nephele_e2e::{
     Bare, Look,
     management::{Kind, kinds},
-    state, until,
+    release_of, state, until,
     wait::LIMIT,
 };
 use serde_json::{Value, json};
@@ -20,7 +20,8 @@ const NAMESPACE: &str = "nephele-runtime-extension-system";
 /// only the hooks of that release. Cluster API 1.8 has the hooks of 1.10 and 1.11.
 #[tokio::test]
 async fn an_older_cluster_api_discovers_the_extension_that_is_told_of_it() -> anyhow::Result<()> {
-    let bare = Bare::with_runtime_extension_of_release("runtime-older", "1.8").await?;
+    let release = release_of("v1beta1")?;
+    let bare = Bare::with_runtime_extension_of_release("runtime-older", &release).await?;
     until("the extension to be refused", LIMIT, async || {
         let found = bare.management.get(REGISTRATION, "", EXTENSION_CONFIG).await?;
         let condition = state::condition(&found, "Discovered");

@@ -7,6 +7,7 @@
 //!  fourth lane:  quiet ─▶ what is left of these ──────────────────────────────────────────────────────┘   ipam, input
 //! ```
 
+mod older;
 mod program;
 mod releases;
 
@@ -19,6 +20,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
+use self::older::OLDER;
 pub(crate) use self::program::{Queue, Tests};
 use crate::{
     chart,
@@ -67,6 +69,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return releases::run(&args.cluster_api, &args.target.program(Profile::Dev)?);
     }
     let tests = Tests::build()?;
+    if args.filter.is_none() {
+        older::build()?;
+    }
     args.target.work(Profile::Dev, |changing| {
         let environment = environment(changing.found())?;
         let tests = &tests.with(&environment);
@@ -133,6 +138,8 @@ fn environment(found: &Found) -> anyhow::Result<Vec<(&'static str, OsString)>> {
         let program = std::path::absolute(program).context("failed to find our program")?;
         environment.push(("NEPHELE_XTASK", this.into()));
         environment.push(("NEPHELE_PROGRAM", program.into()));
+        let older = OLDER.map(|(variable, release)| (variable, release.name().into()));
+        environment.extend(older);
     }
     match &found.programs {
         Some(folder) => environment.push(("PATH", path_with([folder.as_path()])?)),

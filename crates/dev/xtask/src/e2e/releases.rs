@@ -6,7 +6,10 @@ use std::{ffi::OsString, path::Path};
 use anyhow::{Context, bail};
 use jiff::Zoned;
 
-use super::program::{Queue, Tests};
+use super::{
+    older,
+    program::{Queue, Tests},
+};
 use crate::{
     cluster::{ClusterApi, Tools},
     figures::{self, Figures, Release, ReleaseResult},
@@ -31,7 +34,7 @@ pub(super) fn run(releases: &[ClusterApi], program: &Path) -> anyhow::Result<()>
                 let environment: [(_, OsString); 3] = [
                     ("NEPHELE_XTASK", this.clone().into()),
                     ("NEPHELE_PROGRAM", program.clone().into()),
-                    ("NEPHELE_CLUSTER_API", release.name().into()),
+                    (older::variable(*release), release.name().into()),
                 ];
                 let names = tests.names(&[&format!("releases::contract_{contract}")], None);
                 if names.is_empty() {
