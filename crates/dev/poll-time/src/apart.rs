@@ -18,6 +18,21 @@ pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     }
 }
 
+/// Text of a user that is read on the thread of the caller. A usual document has less than half of it.
+const BYTES_AT_ONCE_MAX: usize = 64 * 1024;
+
+/// Reads so many bytes of a user on a thread of its own if that takes long, and else on that of the caller.
+///
+/// # Panics
+/// When the work does.
+pub async fn apart_if_large<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if bytes > BYTES_AT_ONCE_MAX {
+        apart(work).await
+    } else {
+        work()
+    }
+}
+
 /// Whether the work of this runtime is done on several threads. A runtime of one thread has no others to spare, and simulated
 /// time does not wait for one: nothing there may wait for what other threads of the process hold.
 #[must_use]

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-pub use apart::{apart, has_other_threads};
+pub use apart::{apart, apart_if_large, has_other_threads};
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 

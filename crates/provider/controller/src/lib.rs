@@ -33,6 +33,7 @@ mod listed;
 mod metrics;
 mod outcome;
 mod owner;
+mod paced;
 pub mod patch;
 mod paused;
 mod poll_on_wake;

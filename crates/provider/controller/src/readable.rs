@@ -55,6 +55,8 @@ pub struct Readable<K> {
     object: K,
     /// The first part that could not be read, and why.
     mistake: Option<String>,
+    /// The length of its text.
+    bytes: usize,
 }
 
 impl<K: Kind> Readable<K> {
@@ -68,6 +70,11 @@ impl<K: Kind> Readable<K> {
             .as_ref()
             .is_some_and(|name| !name.is_empty());
         (Some(self.object).filter(|_| has_name), self.mistake)
+    }
+
+    /// The length of the text that it was made of.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The object.
@@ -86,7 +93,11 @@ impl<K: Kind> Readable<K> {
             Err(_) => in_parts(text),
         };
         mark(&mut object, mistake.as_deref().filter(|_| is_marked));
-        Self { object, mistake }
+        Self {
+            object,
+            mistake,
+            bytes: text.len(),
+        }
     }
 }
 

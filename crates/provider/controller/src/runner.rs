@@ -29,6 +29,7 @@ use crate::{
     listed::Listed,
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
+    paced::{TOLD_AT_ONCE_MAX, paced},
     poll_on_wake::poll_on_wake,
     readable::{Kind, Readable},
     readiness::Gate,
@@ -166,6 +167,7 @@ impl<K: Kind> Runner<K> {
                 }
             })
         });
+        let applied = paced(applied, TOLD_AT_ONCE_MAX, |_| 1);
         let applied = applied.inspect(move |object| added.add(key(&**object)));
         let runner = Self {
             name,
@@ -251,6 +253,7 @@ impl<K: Kind> Runner<K> {
     #[must_use]
     pub fn reconcile_on(mut self, refs: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         let queue = Arc::clone(&self.queue);
+        let refs = paced(refs, TOLD_AT_ONCE_MAX, |_| 1);
         let refs = refs.inspect(move |object| queue.add(key_of(object)));
         self.controller = self.controller.reconcile_on(refs);
         self

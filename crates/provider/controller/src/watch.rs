@@ -10,7 +10,7 @@ use kube::{
         watcher,
     },
 };
-use tokio::{sync::broadcast, task::yield_now};
+use tokio::sync::broadcast;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -20,6 +20,7 @@ use crate::{
     events::{Event, Severity},
     failures::ObjectKey,
     listed::{Listed, Listing},
+    paced::{TOLD_AT_ONCE_MAX, paced},
     poll_on_wake::poll_on_wake,
     readable::{Kind, Readable},
     services::Services,
@@ -157,10 +158,11 @@ impl<K: Kind> Cache<K> {
     /// more than 1,024 objects gets all objects of the cache instead.
     pub fn touched(&self) -> impl Stream<Item = Arc<K>> + Send + 'static {
         let store = self.store.clone();
-        BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {
+        let touched = BroadcastStream::new(self.touched.subscribe()).flat_map(move |touched| match touched {
             Ok(object) => stream::iter(vec![object]),
             Err(_lagged) => stream::iter(store.state()),
-        })
+        });
+        paced(touched, TOLD_AT_ONCE_MAX, |_| 1)
     }
 }
 
@@ -188,8 +190,12 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
-/// The most events of a watch that are told before others run. Each is made of text first, and a page of a list at once.
-const AT_ONCE_MAX: u32 = 500;
+/// The text of changes that is made into objects before others run, which takes some milliseconds.
+const BYTES_AT_ONCE_MAX: usize = 128 * 1024;
+/// What a change costs at least, in bytes of text.
+const SMALL_CHANGE_BYTES: usize = 1024;
+/// The most objects of a list that are told before others run: a page, which is made of text at once.
+const LISTED_AT_ONCE_MAX: u32 = 500;
 
 /// The trimmed objects of a watch, each read by itself. The one place of a manager that opens watches.
 ///
@@ -204,7 +210,19 @@ pub fn watched<K: Kind>(
     let services = services.clone();
     let mut known = BTreeSet::new();
     let mut listing = BTreeSet::new();
+    let page = config
+        .page_size
+        .unwrap_or(LISTED_AT_ONCE_MAX)
+        .clamp(1, LISTED_AT_ONCE_MAX);
+    let of_a_page = BYTES_AT_ONCE_MAX.div_ceil(page as usize);
     let events = watcher(api, config).default_backoff();
+    let events = paced(events, BYTES_AT_ONCE_MAX, move |event| match event {
+        Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
+            object.bytes().max(SMALL_CHANGE_BYTES)
+        }
+        Ok(watcher::Event::InitApply(_)) => of_a_page,
+        _ => 0,
+    });
     events.filter_map(move |event| {
         let event = match event {
             Ok(watcher::Event::Apply(object)) => {
@@ -325,19 +343,7 @@ pub(crate) fn followed<K: Kind>(
     let (listing, listed) = Listing::start();
     let errors = services.metrics.watch_errors(&K::kind(&()));
     let reader = store.clone();
-    let at_once = config.page_size.unwrap_or(AT_ONCE_MAX).clamp(1, AT_ONCE_MAX);
     let events = reflector(writer, watched(services, api, config));
-    let mut told = 0_u32;
-    let events = events.then(move |event| {
-        told = (told + 1) % at_once;
-        let is_enough = told == 0;
-        async move {
-            if is_enough {
-                yield_now().await;
-            }
-            event
-        }
-    });
     let mut before = Vec::new();
     let changes = events.filter_map(move |event| {
         let change = match event {

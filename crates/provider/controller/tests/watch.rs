@@ -185,6 +185,51 @@ async fn a_cache_of_large_objects_lets_others_run_in_between() {
     assert!(rounds >= OBJECTS / 2, "{rounds} rounds");
 }
 
+/// Changes that arrive together are told a few at a time. Each of them is made of text first.
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_changes_lets_others_run_in_between() {
+    const CHANGES: usize = 1000;
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default();
+        let answer = if query.contains("watch=true") {
+            let change = |number: usize| {
+                let metadata =
+                    json!({ "name": format!("o-{number}"), "namespace": "default", "resourceVersion": "2" });
+                let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+                // An API server writes the type first.
+                format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n")
+            };
+            (0..CHANGES).map(change).collect()
+        } else {
+            let metadata = json!({ "resourceVersion": "1" });
+            let list =
+                json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": [] });
+            format!("{list}\n")
+        };
+        Ok::<_, Infallible>(Response::new(Body::from(answer.into_bytes())))
+    });
+    let client = Client::new(service, "default");
+    let shutdown = CancellationToken::new();
+    let services = services(&client, &shutdown);
+    let (cache, follow) =
+        Cache::<ConfigMap>::start(&services, Api::all(client), watcher::Config::default(), shutdown);
+    tokio::spawn(follow);
+    assert!(cache.ready().await);
+    let mut most = 0;
+    let mut before = 0;
+    for _ in 0..CHANGES {
+        tokio::task::yield_now().await;
+        let now = cache.store().len();
+        most = most.max(now - before);
+        before = now;
+        if now == CHANGES {
+            break;
+        }
+    }
+    assert_eq!(before, CHANGES);
+    assert!(most <= CHANGES / 3, "{most} at once");
+}
+
 /// A page is made into objects all at once.
 #[tokio::test(start_paused = true)]
 async fn large_objects_are_listed_in_small_pages() {

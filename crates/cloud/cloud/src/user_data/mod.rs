@@ -11,11 +11,8 @@ use bounds::{BOUNDS, MAX};
 pub use kubeadm::{Kubeadm, KubeadmCluster, Taint};
 use nephele_apiserver::percent_decode;
 use nephele_budget::{Parse, parsed_size};
-use nephele_poll_time::apart;
+use nephele_poll_time::apart_if_large;
 use serde_json::Value;
-
-/// What is read on the thread of the caller. A usual document has less than half of it.
-const AT_ONCE_MAX: usize = 64 * 1024;
 
 /// Where bootstrap providers put the configuration of kubeadm (cluster-api, `bootstrap/kubeadm/pkg/cloudinit` and
 /// `bootstrap/kubeadm/pkg/ignition`).
@@ -31,11 +28,7 @@ pub async fn read_user_data(data: Vec<u8>) -> Option<Kubeadm> {
     if data.len() > MAX {
         return None;
     }
-    if data.len() > AT_ONCE_MAX {
-        apart(move || read(&data)).await
-    } else {
-        read(&data)
-    }
+    apart_if_large(data.len(), move || read(&data)).await
 }
 
 fn read(data: &[u8]) -> Option<Kubeadm> {

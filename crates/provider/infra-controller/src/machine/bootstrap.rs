@@ -2,7 +2,7 @@
 //! [`nephele_cloud::read_user_data`] finds in it.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt as _};
+use kube::{Client, Resource as _, ResourceExt as _, api::GetParams};
 use nephele_api::{
     core::Machine,
     infrastructure::v1beta2::{InMemoryMachine, kubeadm, pool_machine::POOL_NAME_LABEL},
@@ -11,6 +11,7 @@ use nephele_api::{
 };
 use nephele_cloud::{Kubeadm, MachineSpec};
 use nephele_controller::owner_machine;
+use nephele_poll_time::apart_if_large;
 
 use super::{Error, recorded::has_begun};
 use crate::context::Context;
@@ -37,18 +38,40 @@ pub(super) async fn read(
         return Ok(None);
     }
     let _turn = context.boots.acquire().await.expect("it is never closed");
-    let secrets = Api::<Secret>::namespaced(context.client.clone(), &namespace);
-    let found = secrets.get_opt(&name).await;
-    let found = found.map_err(|source| Error::Read {
+    let secret = secret(&context.client, &namespace, &name).await;
+    let secret = secret.map_err(|source| Error::Read {
         kind: "Secret",
         name,
         source,
     })?;
-    let data = found.and_then(|secret| secret.data?.remove(VALUE));
-    Ok(match data {
-        Some(data) => nephele_cloud::read_user_data(data.0).await.map(Box::new),
+    let Some(secret) = secret else {
+        return Ok(None);
+    };
+    let data = match apart_if_large(secret.len(), move || user_data(&secret)).await {
+        Some(data) => nephele_cloud::read_user_data(data).await,
         None => None,
-    })
+    };
+    Ok(data.map(Box::new))
+}
+
+/// A Secret as JSON text, if there is one of this name.
+async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<String>> {
+    let secrets = kube::core::Request::new(Secret::url_path(&(), Some(namespace)));
+    let mut request = secrets
+        .get(name, &GetParams::default())
+        .map_err(kube::Error::BuildRequest)?;
+    request.extensions_mut().insert("get");
+    match client.request_text(request).await {
+        Ok(text) => Ok(Some(text)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The data of a Secret, if it has them in a form that can be read.
+fn user_data(secret: &str) -> Option<Vec<u8>> {
+    let mut secret: Secret = serde_json::from_str(secret).ok()?;
+    Some(secret.data.as_mut()?.remove(VALUE)?.0)
 }
 
 /// The Secret with the bootstrap data of a Machine. All Machines of a pool share that of the pool.
