@@ -188,10 +188,19 @@ async fn a_fault_is_seen_on_the_machines_that_it_affects() {
         .until("two marked machines", marked)
         .await
         .expect("they are");
+    let silent = "return document.querySelectorAll('.m[data-fault=\"silent\"][data-state=\"not ready\"]').length === 2";
+    browser
+        .until("two machines that are not ready", silent)
+        .await
+        .expect("they are");
     up.delete("Fault", "silent").await.expect("it is deleted");
     let healed = "return !document.querySelector('.m[data-fault=\"silent\"], #faults > li')";
     browser
         .until("no marked machine", healed)
         .await
         .expect("they are not");
+    browser
+        .until("all machines", &running("demo", 6))
+        .await
+        .expect("they run again");
 }

@@ -33,8 +33,7 @@ async fn pictures() {
         let there = format!("return !!document.querySelector('.m[aria-label*=\" {name}-\"]')");
         browser.until("its machine", &there).await.expect("it is there");
     }
-    let ready =
-        "return !!document.querySelector('.m[data-fault=silent]') && !!document.querySelector('#waits > li')";
+    let ready = "return document.querySelectorAll('.m[data-fault=silent][data-state=\"not ready\"]').length === 2 && !!document.querySelector('#waits > li')";
     browser
         .until("the Fault and the quota", ready)
         .await

@@ -40,6 +40,10 @@ let again;
 let selected = SHOWN.test(location.pathname) ? location.pathname : "";
 /** @type {number | undefined} */
 let refresh;
+/** The element that the Drawer shows. @type {Element | null} */
+let current = null;
+/** The cell where the Tab key enters the grid: the only one with a place in the order of that key. @type {HTMLElement | null} */
+let entry = null;
 
 // The stream
 
@@ -69,7 +73,10 @@ function connect() {
     receive(event, moves, () => changes.forEach(apply));
   });
   opened.addEventListener("snapshot", (event) => {
-    receive(event, true, () => (main.innerHTML = JSON.parse(event.data)));
+    receive(event, true, () => {
+      main.innerHTML = JSON.parse(event.data);
+      fresh();
+    });
   });
   opened.addEventListener("error", () => {
     say("broken", "Connecting again");
@@ -113,6 +120,7 @@ function apply(change) {
     case "add": {
       const template = document.createElement("template");
       template.innerHTML = change[3];
+      leaveOut(template.content);
       const before = change[2] ? document.getElementById(change[2]) : null;
       document.getElementById(change[1])?.insertBefore(template.content, before ? box(before) : null);
       break;
@@ -141,16 +149,39 @@ function shown() {
 /** Marks the element that the Drawer shows, and makes one cell the place where the Tab key enters the grid. */
 function mark() {
   const id = selected ? shown() : "";
-  for (const other of main.querySelectorAll("[aria-current]")) {
-    if (other.id !== id) other.removeAttribute("aria-current");
+  const element = id ? document.getElementById(id) : null;
+  if (element !== current) {
+    current?.removeAttribute("aria-current");
+    element?.setAttribute("aria-current", "true");
+    current = element;
   }
-  if (id) document.getElementById(id)?.setAttribute("aria-current", "true");
-  const all = cells();
-  const entry = all.find((cell) => cell === document.activeElement) ?? all.find((cell) => cell.id === id) ?? all[0];
-  for (const cell of all) {
-    const wanted = cell === entry ? 0 : -1;
-    if (cell.tabIndex !== wanted) cell.tabIndex = wanted;
-  }
+  const focused = document.activeElement;
+  const first = /** @type {HTMLElement | null} */ (main.querySelector("a.m"));
+  enterAt([focused, element].find(isCell) ?? first);
+}
+
+/** @param {HTMLElement | null} cell */
+function enterAt(cell) {
+  if (cell === entry) return;
+  if (entry) entry.tabIndex = -1;
+  if (cell) cell.tabIndex = 0;
+  entry = cell;
+}
+
+/** Takes the cells out of the order of the Tab key. @param {ParentNode} part */
+function leaveOut(part) {
+  for (const cell of /** @type {NodeListOf<HTMLElement>} */ (part.querySelectorAll("a.m"))) cell.tabIndex = -1;
+}
+
+/** Begins with the elements that the page has now. */
+function fresh() {
+  current = entry = null;
+  leaveOut(main);
+}
+
+/** @param {Element | null} element @returns {element is HTMLElement} */
+function isCell(element) {
+  return element instanceof HTMLElement && element.matches("a.m") && main.contains(element);
 }
 
 /** Shows an object. @param {string} path @param {boolean} focus */
@@ -235,8 +266,7 @@ document.addEventListener("keydown", (event) => {
   const to = neighbour(from, event.key);
   if (to === null) return;
   event.preventDefault();
-  from.tabIndex = -1;
-  to.tabIndex = 0;
+  enterAt(to);
   to.focus();
 });
 
@@ -284,12 +314,14 @@ function tick() {
     const passed = paused === "true" ? 0 : (Date.now() - Number(since)) * Number(rate);
     const now = Number(since) ? Number(time) + passed : Date.now();
     const place = cloud.querySelector("time");
-    if (place) place.textContent = new Date(now).toISOString().slice(11, 19);
+    const text = new Date(now).toISOString().slice(11, 19);
+    if (place && place.textContent !== text) place.textContent = text;
   }
 }
 
 document.addEventListener("visibilitychange", connect);
 setInterval(tick, 1000);
+fresh();
 mark();
 tick();
 connect();

@@ -142,6 +142,7 @@ fn legend() -> Markup {
             span { (sample("pool", "running")) "pool member" }
             span { (sample("worker", "starting")) "starting" }
             span { (sample("worker", "waiting")) "waiting" }
+            span { (sample("worker", "not ready")) "not ready" }
             span { (sample("worker", "failed")) "failed" }
             span { (sample("worker", "gone")) "gone" }
             span { (sample("worker", "deleting")) "deleting" }

@@ -17,6 +17,9 @@ use crate::{objects::Key, stages::Stage, surroundings::Surroundings};
 /// The phase of a Machine whose Node has joined, as Cluster API reports it.
 const RUNNING: &str = "Running";
 
+/// The condition of a Machine that says whether its Node is ready (`api/core/v1beta2/machine_types.go` of cluster-api).
+const NODE_READY: &str = "NodeReady";
+
 /// What a machine is for. It decides the shape of its cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
@@ -57,6 +60,8 @@ pub(crate) enum State {
     Waiting,
     Starting,
     Running,
+    /// It runs, and its Node is not ready.
+    NotReady,
     /// A stage failed.
     Failed,
     /// Its instance was terminated.
@@ -71,6 +76,7 @@ impl State {
             Self::Waiting => "waiting",
             Self::Starting => "starting",
             Self::Running => "running",
+            Self::NotReady => "not ready",
             Self::Failed => "failed",
             Self::Gone => "gone",
             Self::Deleting => "deleting",
@@ -252,9 +258,10 @@ pub(crate) fn stages(behind: Option<&InMemoryMachine>, role: Role) -> [Option<St
 fn state(machine: Option<&Machine>, metadata: &ObjectMeta, stages: &[Option<Stage>; 4]) -> State {
     let any = |wanted: Stage| stages.contains(&Some(wanted));
     let are_up = stages.iter().flatten().all(|stage| *stage == Stage::Up);
-    let phase = machine
-        .and_then(|machine| machine.status.as_ref())
-        .map(|status| status.phase.as_str());
+    let status = machine.and_then(|machine| machine.status.as_ref());
+    let phase = status.map(|status| status.phase.as_str());
+    let node = status.and_then(|status| conditions::find(&status.conditions, NODE_READY));
+    let is_ready = node.is_none_or(|node| node.status == conditions::TRUE);
     if metadata.deletion_timestamp.is_some() {
         State::Deleting
     } else if any(Stage::Terminated) {
@@ -262,7 +269,7 @@ fn state(machine: Option<&Machine>, metadata: &ObjectMeta, stages: &[Option<Stag
     } else if any(Stage::Failed) {
         State::Failed
     } else if are_up && phase.is_none_or(|phase| phase == RUNNING) {
-        State::Running
+        if is_ready { State::Running } else { State::NotReady }
     } else if any(Stage::Starting) || any(Stage::Up) {
         State::Starting
     } else {

@@ -98,6 +98,7 @@ fn machine(clusters: Vec<Key>) -> impl Strategy<Value = MachineView> {
         State::Waiting,
         State::Starting,
         State::Running,
+        State::NotReady,
         State::Deleting,
     ]);
     let zones = select(vec!["", "z1", "z2"]);

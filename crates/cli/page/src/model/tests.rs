@@ -104,6 +104,24 @@ fn a_machine_is_seen_with_its_role_stages_market_and_faults() {
 }
 
 #[test]
+fn a_machine_whose_node_is_silent_does_not_count_as_running() {
+    let seen = |ready: &str| {
+        let mut objects = objects();
+        let machine = std::sync::Arc::make_mut(&mut objects.machines[0]);
+        let status = machine.status.as_mut().expect("it has a status");
+        status.conditions = vec![nephele_api::conditions::condition("NodeReady", ready, "R", "")];
+        let model = Model::new(&objects, None);
+        (model.machines[&Key::new("team", "a-0")].label(), model.running())
+    };
+    let running = ("control plane a-0, zone north-1a, running".to_owned(), 1);
+    let silent = ("control plane a-0, zone north-1a, not ready".to_owned(), 0);
+    assert_eq!(
+        ["True", "False", "Unknown"].map(seen),
+        [running, silent.clone(), silent]
+    );
+}
+
+#[test]
 fn a_cluster_is_seen_with_its_load_balancer_and_its_machines() {
     let model = Model::new(&objects(), None);
     let cluster = &model.clusters[&Key::new("team", "a")];
