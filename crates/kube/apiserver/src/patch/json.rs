@@ -1,6 +1,8 @@
 //! JSON patch (RFC 6902), with bounds on what one patch may build and on how long it may take.
 
-use json_patch::{Patch, PatchOperation, jsonptr::Pointer};
+use std::borrow::Cow;
+
+use json_patch::{AddOperation, Patch, PatchOperation, jsonptr::Pointer};
 use serde_json::Value;
 
 use super::PatchError;
@@ -40,13 +42,33 @@ pub(crate) fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, PatchEr
                 operation: index,
                 reason,
             })?;
+        let operation = or_add(&patched, operation);
         // "Unsafe" means that a failure does not undo the operations before it. They changed only the copy.
-        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation)).map_err(|mut error| {
+        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(&*operation)).map_err(|mut error| {
             error.operation = index;
             PatchError::DoesNotApply(error)
         })?;
     }
     Ok(patched)
+}
+
+/// The operation, or one that adds the field that it would replace. RFC 6902 refuses to replace what is missing; the real
+/// server does so in lists only (`evanphx/json-patch` v4, `partialDoc.get`), and clients rely on it.
+fn or_add<'a>(value: &Value, operation: &'a PatchOperation) -> Cow<'a, PatchOperation> {
+    let PatchOperation::Replace(replace) = operation else {
+        return Cow::Borrowed(operation);
+    };
+    let misses = replace.path.split_back().is_some_and(|(object, field)| {
+        let object = at(value, object).and_then(Value::as_object);
+        object.is_some_and(|object| !object.contains_key(&*field.decoded()))
+    });
+    if !misses {
+        return Cow::Borrowed(operation);
+    }
+    Cow::Owned(PatchOperation::Add(AddOperation {
+        path: replace.path.clone(),
+        value: replace.value.clone(),
+    }))
 }
 
 /// The cost of a patch's operations so far.

@@ -26,6 +26,19 @@ fn operations_apply_whole_or_not_at_all() {
 }
 
 #[test]
+fn replacing_a_missing_field_adds_it_as_in_the_real_server() {
+    let replaced = |path: &str| {
+        let patch = json!([{"op": "replace", "path": path, "value": 2}]);
+        json_patch(&json!({"a": {}, "l": [1]}), patch.to_string().as_bytes()).ok()
+    };
+    assert_eq!(replaced("/a/b~1c"), Some(json!({"a": {"b/c": 2}, "l": [1]})));
+    assert_eq!(replaced("/l/0"), Some(json!({"a": {}, "l": [2]})));
+    for missing in ["/l/1", "/l/-", "/x/y", "/l/0/x"] {
+        assert_eq!(replaced(missing), None, "{missing}");
+    }
+}
+
+#[test]
 fn value_may_be_as_deep_as_its_place_leaves_it() {
     let nested = |levels: usize| (1..levels).fold(json!(1), |value, _| json!({ "a": value }));
     // The operation puts its value two levels down.
