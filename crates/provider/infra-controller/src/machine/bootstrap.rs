@@ -38,40 +38,36 @@ pub(super) async fn read(
         return Ok(None);
     }
     let _turn = context.boots.acquire().await.expect("it is never closed");
-    let secret = secret(&context.client, &namespace, &name).await;
-    let secret = secret.map_err(|source| Error::Read {
+    let data = data_of(&context.client, &namespace, &name).await;
+    let data = data.map_err(|source| Error::Read {
         kind: "Secret",
         name,
         source,
     })?;
-    let Some(secret) = secret else {
-        return Ok(None);
-    };
-    let data = match apart_if_large(secret.len(), move || user_data(&secret)).await {
-        Some(data) => nephele_cloud::read_user_data(data).await,
+    Ok(match data {
+        Some(data) => nephele_cloud::read_user_data(data).await.map(Box::new),
         None => None,
-    };
-    Ok(data.map(Box::new))
+    })
 }
 
-/// A Secret as JSON text, if there is one of this name.
-async fn secret(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<String>> {
+/// The data of a Secret, if it is there and has them. A client would read its 1.4 MB of text on the thread of the caller.
+async fn data_of(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<Vec<u8>>> {
     let secrets = kube::core::Request::new(Secret::url_path(&(), Some(namespace)));
     let mut request = secrets
         .get(name, &GetParams::default())
         .map_err(kube::Error::BuildRequest)?;
     request.extensions_mut().insert("get");
-    match client.request_text(request).await {
-        Ok(text) => Ok(Some(text)),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// The data of a Secret, if it has them in a form that can be read.
-fn user_data(secret: &str) -> Option<Vec<u8>> {
-    let mut secret: Secret = serde_json::from_str(secret).ok()?;
-    Some(secret.data.as_mut()?.remove(VALUE)?.0)
+    let text = match client.request_text(request).await {
+        Ok(text) => text,
+        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    apart_if_large(text.len(), move || {
+        let secret: Secret = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+        let data = secret.data.and_then(|mut data| data.remove(VALUE));
+        Ok(data.map(|data| data.0))
+    })
+    .await
 }
 
 /// The Secret with the bootstrap data of a Machine. All Machines of a pool share that of the pool.
