@@ -27,6 +27,16 @@ use crate::{
 /// How long a manager may take to become ready, to lead or to end.
 const MANAGER_LIMIT: Duration = Duration::from_secs(120);
 
+/// The logs that are not those of managers.
+const SERVERS: [&str; 4] = [
+    "certificates.log",
+    "etcd.log",
+    "kube-apiserver.log",
+    "kube-controller-manager.log",
+];
+/// How many lines of each manager's log a failed test shows.
+const LOG_LINES: usize = 20;
+
 /// The older release of Cluster API that tests of a contract use, such as `1.8` for `v1beta1`. `cargo xtask e2e` says
 /// which, and has built its programs before the first test.
 ///
@@ -39,7 +49,8 @@ pub fn release_of(contract: &str) -> anyhow::Result<String> {
 }
 
 /// A management cluster: a real API server, unmodified Cluster API, and our providers, all of them processes of
-/// this machine. [`Bare::down`] removes it; after a failure it stays for inspection.
+/// this machine. [`Bare::down`] removes it. After a failure it says what its managers logged last, and it stays for
+/// inspection, unless other tests need its processors.
 pub struct Bare {
     /// The management cluster, with administrator permissions.
     pub management: Management,
@@ -47,6 +58,7 @@ pub struct Bare {
     /// The arguments it was started with.
     more: Vec<String>,
     environment: BTreeMap<String, String>,
+    is_down: bool,
 }
 
 impl Bare {
@@ -105,6 +117,7 @@ impl Bare {
             name: name.to_owned(),
             more,
             environment,
+            is_down: false,
         })
     }
 
@@ -222,8 +235,10 @@ impl Bare {
     /// # Errors
     ///
     /// When a process does not end.
-    pub async fn down(self) -> anyhow::Result<()> {
-        cluster(&["down", "--bare", &self.name]).await.map(drop)
+    pub async fn down(mut self) -> anyhow::Result<()> {
+        cluster(&["down", "--bare", &self.name]).await?;
+        self.is_down = true;
+        Ok(())
     }
 
     /// The kubeconfig of its administrator.
@@ -249,6 +264,20 @@ impl Bare {
     /// The folder of its state.
     fn state(&self) -> PathBuf {
         self.repository().parent().map(Path::to_owned).unwrap_or_default()
+    }
+
+    /// The logs of its managers.
+    fn logs(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.state().join("log"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut logs: Vec<_> = entries
+            .filter(|entry| !SERVERS.iter().any(|server| entry.file_name() == *server))
+            .map(|entry| entry.path())
+            .collect();
+        logs.sort();
+        logs
     }
 
     /// Runs clusterctl on the management cluster and returns the output.
@@ -280,6 +309,32 @@ impl Bare {
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
         program::run(command).await
     }
+}
+
+impl Drop for Bare {
+    #[expect(clippy::print_stderr, reason = "this is part of what a failed test says")]
+    fn drop(&mut self) {
+        if self.is_down {
+            return;
+        }
+        for log in self.logs() {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            eprintln!("The last lines of {}:\n{}", log.display(), last_lines(&text));
+        }
+        if std::env::var_os("NEPHELE_STOP_FAILED").is_some()
+            && let Ok(program) = variable("NEPHELE_XTASK")
+        {
+            let stop = ["cluster", "stop", "--bare", &self.name];
+            let stopped = Command::new(program).args(stop).status();
+            eprintln!("{}: stopped: {stopped:?}", self.name);
+        }
+    }
+}
+
+/// The last lines of a log, from which the cause of a failure usually shows.
+fn last_lines(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
 /// A manager that belongs to one test.

@@ -26,6 +26,7 @@ mod files;
 mod found;
 mod installed;
 mod kube_state_metrics;
+mod machine;
 mod page;
 mod paths;
 mod picture;

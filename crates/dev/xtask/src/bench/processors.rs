@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fs};
 use anyhow::Context;
 use nephele_e2e::manager;
 
+use crate::machine::Times;
+
 /// The programs, by process name. This process, which is the load, is not among them.
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kube-controller"];
 
@@ -36,8 +38,7 @@ impl Processors {
         }
         seconds.insert("manager", manager::cpu_seconds(manager)?);
         seconds.insert("load", manager::cpu_seconds(std::process::id())?);
-        let stat = fs::read_to_string("/proc/stat").context("failed to read the times of the machine")?;
-        let (busy, idle) = machine(&stat).context("failed to read the times of the machine")?;
+        let Times { busy, idle } = Times::now()?;
         let known: f64 = seconds.values().sum();
         seconds.insert(BUSY, busy - known);
         seconds.insert(IDLE, idle);
@@ -85,34 +86,4 @@ pub(super) fn resident_mib(program: &str) -> anyhow::Result<f64> {
         .map(|(_, id)| manager::resident_kib(id))
         .sum::<anyhow::Result<u64>>()?;
     Ok(kib as f64 / 1024.0)
-}
-
-/// Seconds that all CPUs together were busy and idle (proc_stat(5): user, nice, system, idle, iowait, irq, softirq,
-/// steal, in USER_HZ of which there are 100 a second).
-fn machine(stat: &str) -> Option<(f64, f64)> {
-    let times = stat
-        .lines()
-        .next()?
-        .strip_prefix("cpu ")?
-        .split_whitespace()
-        .take(8)
-        .map(str::parse::<u64>);
-    let [user, nice, system, idle, iowait, irq, softirq, steal] =
-        times.collect::<Result<Vec<_>, _>>().ok()?.try_into().ok()?;
-    let seconds = |ticks: u64| ticks as f64 / 100.0;
-    Some((
-        seconds(user + nice + system + irq + softirq + steal),
-        seconds(idle + iowait),
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_of_the_machine_is_in_use_or_not() {
-        let stat = "cpu  100 200 300 1000 50 1 2 3 7 9\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
-        assert_eq!(machine(stat), Some((6.06, 10.5)));
-    }
 }

@@ -151,6 +151,13 @@ fn runtime_extension(
 
 /// Stops a cluster, if there is one of this name, and removes its state.
 pub(crate) fn down(name: &str) -> anyhow::Result<()> {
+    stop(name)?;
+    let layout = Layout::bare(name)?;
+    if layout.exists() { layout.remove() } else { Ok(()) }
+}
+
+/// Stops a cluster, if there is one of this name. Its state stays, without its number.
+pub(crate) fn stop(name: &str) -> anyhow::Result<()> {
     let layout = Layout::bare(name)?;
     if !layout.exists() {
         return Ok(());
@@ -165,9 +172,7 @@ pub(crate) fn down(name: &str) -> anyhow::Result<()> {
         .map(String::as_str)
         .chain(servers)
         .try_for_each(|name| processes.stop(name))?;
-    let number = Number::read(&layout);
-    layout.remove()?;
-    number.map_or(Ok(()), Number::release)
+    Number::read(&layout).map_or(Ok(()), |number| number.release(&layout))
 }
 
 /// Stops all clusters without a node.

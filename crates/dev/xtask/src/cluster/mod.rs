@@ -75,6 +75,11 @@ pub(crate) enum Action {
         #[arg(long, value_name = "NAME")]
         bare: Option<String>,
     },
+    /// Stop a cluster without a node, and keep its state, with the logs.
+    Stop {
+        #[arg(long, value_name = "NAME")]
+        bare: String,
+    },
     /// Print the environment for using the cluster, for `eval`.
     Env {
         /// For this cluster without a node.
@@ -110,6 +115,7 @@ pub(crate) fn run(action: &Action) -> anyhow::Result<()> {
         Action::Up { no_node, .. } => up(&layout, !no_node).map(|_| ()),
         Action::Down { bare: Some(name) } => bare::down(name),
         Action::Down { bare: None } => bare::all_down().and(down(&layout)),
+        Action::Stop { bare } => bare::stop(bare),
         Action::Env { bare: Some(name) } => env(&Layout::bare(name)?),
         Action::Env { bare: None } => env(&layout),
         Action::Certificates { keys } => certificates::serve(keys),

@@ -99,16 +99,19 @@ impl Number {
         Ok(paths::cache()?.join("numbers").join(self.0.to_string()))
     }
 
-    /// Releases the number and removes the link.
-    pub(super) fn release(self) -> anyhow::Result<()> {
+    /// Releases the number of this cluster and removes the link.
+    pub(super) fn release(self, layout: &Layout) -> anyhow::Result<()> {
         network::remove(&self.link())?;
-        let claim = self.claim_file()?;
-        match fs::remove_file(&claim) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("failed to remove {}", claim.display()))
+        // The claim last: another cluster may take the number at once.
+        for file in [layout.at("number"), self.claim_file()?] {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("failed to remove {}", file.display()));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     #[cfg(test)]

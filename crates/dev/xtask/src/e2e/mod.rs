@@ -7,6 +7,7 @@
 //!  fourth lane:  quiet ─▶ what is left of these ──────────────────────────────────────────────────────┘   ipam, input
 //! ```
 
+mod gate;
 mod older;
 mod program;
 mod releases;
@@ -73,7 +74,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         older::build()?;
     }
     args.target.work(Profile::Dev, |changing| {
-        let environment = environment(changing.found())?;
+        let mut environment = environment(changing.found())?;
+        if args.filter.is_none() {
+            // So that one failed test leaves its processors and its number to the others.
+            environment.push(("NEPHELE_STOP_FAILED", "true".into()));
+        }
         let tests = &tests.with(&environment);
         let of = |groups: &[&str]| Queue::new(tests.names(groups, args.filter.as_deref()));
         let is_asked_for = args

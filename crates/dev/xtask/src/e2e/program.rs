@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     process::{Command, Stdio},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -16,6 +16,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use super::gate::Gate;
 use crate::{
     command::{capture, show, show_failure},
     paths,
@@ -58,6 +59,8 @@ pub(crate) struct Tests {
     program: PathBuf,
     names: Vec<String>,
     environment: Vec<(OsString, OsString)>,
+    /// One for all lanes.
+    gate: Arc<Gate>,
 }
 
 impl Tests {
@@ -96,6 +99,7 @@ impl Tests {
             names: names.collect(),
             program,
             environment: Vec::new(),
+            gate: Arc::default(),
         })
     }
 
@@ -141,6 +145,7 @@ impl Tests {
     }
 
     fn run_one(&self, name: &str) -> anyhow::Result<()> {
+        self.gate.pass()?;
         let started = Instant::now();
         let mut command = Command::new("timeout");
         command
