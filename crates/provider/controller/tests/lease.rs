@@ -173,9 +173,9 @@ async fn a_lease_that_was_given_back_is_taken_at_once() {
     assert!(!waiting.is_finished(), "a holds it");
     shutdown.cancel();
     holding.await.expect("no panic").expect("an orderly end");
-    timeout(Duration::from_secs(3), waiting)
+    timeout(Duration::from_millis(501), waiting)
         .await
-        .expect("within one retry")
+        .expect("at the next look")
         .expect("no panic");
     assert_eq!(
         (leases.spec("holderIdentity"), leases.spec("leaseTransitions")),
@@ -189,8 +189,8 @@ async fn a_dead_holder_is_followed_when_its_lease_has_run_out() {
     drop(lead(&leases, "a").await);
     let asked = Instant::now();
     lead(&leases, "b").await;
-    let waited = asked.elapsed().as_secs();
-    assert!((15..=17).contains(&waited), "{waited} s");
+    let waited = asked.elapsed().as_millis();
+    assert!((15_000..=15_501).contains(&waited), "{waited} ms");
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,7 +89,7 @@ pub struct Options {
     #[arg(long = "leader-elect-renew-deadline", env = "NEPHELE_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION",
           default_value = "10s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub renew_deadline: Duration,
-    /// The time between two attempts to take or renew the lease.
+    /// The time between two attempts to renew the lease. Replicas that wait read it four times as often.
     #[arg(long = "leader-elect-retry-period", env = "NEPHELE_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION",
           default_value = "2s", value_parser = nephele_go_duration::parse, help_heading = ELECTION)]
     pub retry_period: Duration,
