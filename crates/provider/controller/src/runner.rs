@@ -261,13 +261,12 @@ impl<K: Kind> Runner<K> {
 
     /// Reconciles every object each time the stream yields.
     #[must_use]
-    pub fn reconcile_all_on(mut self, ticks: impl Stream<Item = ()> + Send + 'static) -> Self {
-        let queue = Arc::clone(&self.queue);
+    pub fn reconcile_all_on(self, ticks: impl Stream<Item = ()> + Send + 'static) -> Self {
         let store = self.store.clone();
-        let ticks =
-            ticks.inspect(move |()| store.state().iter().for_each(|object| queue.add(key(&**object))));
-        self.controller = self.controller.reconcile_all_on(ticks);
-        self
+        self.reconcile_on(ticks.flat_map(move |()| {
+            let objects = stream::iter(store.state());
+            objects.map(|object| reference(&*object))
+        }))
     }
 
     /// Runs until `shutdown`, then lets the reconciles in flight finish. The reconcile function captures its

@@ -411,6 +411,37 @@ async fn an_object_is_looked_at_again_when_the_sync_period_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_look_at_all_objects_lets_others_run_in_between() {
+    const OBJECTS: usize = 1000;
+    let names: Vec<_> = (0..OBJECTS).map(|number| format!("o-{number}")).collect();
+    let world = World::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (all, asked) = mpsc::unbounded_channel();
+    let runner = world
+        .runner(1)
+        .reconcile_all_on(UnboundedReceiverStream::new(asked));
+    let reconcile = |_| async { Ok::<_, Refused>(Outcome::Done) };
+    tokio::spawn(runner.run(reconcile, world.shutdown.clone()));
+    let added = || {
+        let samples = world.metric("workqueue_adds_total");
+        let value = samples.first().and_then(|sample| sample.rsplit(' ').next());
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+    };
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(added(), OBJECTS);
+    all.send(()).expect("the controller listens");
+    let mut most = 0;
+    let mut before = OBJECTS;
+    for _ in 0..OBJECTS {
+        tokio::task::yield_now().await;
+        let now = added();
+        most = most.max(now - before);
+        before = now;
+    }
+    assert_eq!(before, 2 * OBJECTS);
+    assert!(most <= OBJECTS / 3, "{most} at once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_more_objects_are_reconciled_at_a_time_than_allowed() {
     let world = World::new(&["a", "b", "c", "d", "e"]);
     let running = Arc::new(AtomicUsize::new(0));

@@ -23,6 +23,7 @@ use nephele_api::{
 };
 use nephele_controller::{ByNamespace, Gone, is_externally_managed, owner_machine, scoped};
 use nephele_model::{ClusterId, MachineId};
+use nephele_poll_time::apart;
 use serde::de::DeserializeOwned;
 use tokio::{
     task::yield_now,
@@ -206,7 +207,6 @@ pub(crate) async fn machines(
             }
             Next::Any { waited } => waited,
         };
-        let named = |object: &InMemoryMachine| Some((object.namespace()?, object.name_any()));
         let there = match all(&context, &scope, &machines, None, named).await {
             Ok(there) => there,
             Err(error) => {
@@ -222,21 +222,34 @@ pub(crate) async fn machines(
             sweep.look_again(GRACE, true);
             continue;
         }
-        let noted = context.machine_index.all();
-        let gone = noted
-            .into_iter()
-            .filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
-        let gone: Vec<_> = gone.collect();
-        // Machines that disappeared while no manager ran are not in `machine_index`. An instance that is gone has nothing
-        // either, whatever a disk still says that did not take the last changes before a crash.
-        let ended = machines.all().into_iter().filter(|object| object.has_ended());
-        let ended: BTreeSet<_> = ended.filter_map(|object| named(&object)).collect();
-        context.cloud.retain_machines(&there - &ended);
+        let (looking, objects) = (Arc::clone(&context), machines.clone());
+        let gone = apart(move || retain_machines(&looking, &objects, there)).await;
         for id in gone {
             forget_machine(&context, &machines, &id, false);
             yield_now().await;
         }
     }
+}
+
+/// Tells the cloud which machines are there, and returns those of the index that are not.
+fn retain_machines(
+    context: &Context,
+    machines: &ByNamespace<InMemoryMachine>,
+    there: BTreeSet<(String, String)>,
+) -> Vec<MachineId> {
+    let noted = context.machine_index.all().into_iter();
+    let gone = noted.filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
+    let gone = gone.collect();
+    // Machines that disappeared while no manager ran are not in `machine_index`. An instance that is gone has nothing
+    // either, whatever a disk still says that did not take the last changes before a crash.
+    let ended = machines.all().into_iter().filter(|object| object.has_ended());
+    let ended: BTreeSet<_> = ended.filter_map(|object| named(&*object)).collect();
+    context.cloud.retain_machines(&there - &ended);
+    gone
+}
+
+fn named(object: &InMemoryMachine) -> Option<(String, String)> {
+    Some((object.namespace()?, object.name_any()))
 }
 
 fn forget_machine(context: &Context, machines: &ByNamespace<InMemoryMachine>, id: &MachineId, moved: bool) {
@@ -315,15 +328,16 @@ async fn all<K, T: Ord>(
     scope: &Scope,
     objects: &ByNamespace<K>,
     namespace: Option<&str>,
-    of: impl Fn(&K) -> Option<T>,
+    of: impl Fn(&K) -> Option<T> + Send + 'static,
 ) -> Result<BTreeSet<T>, kube::Error>
 where
+    T: Send + 'static,
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + Debug + Default + DeserializeOwned + 'static,
+    K: Clone + Debug + Default + DeserializeOwned + Send + Sync + 'static,
 {
     if !scope.filtered {
         let objects = namespace.map_or_else(|| objects.all(), |namespace| objects.of(namespace));
-        return Ok(objects.iter().filter_map(|object| of(object)).collect());
+        return Ok(apart(move || objects.iter().filter_map(|object| of(object)).collect()).await);
     }
     let api: Api<K> = scoped(context.client.clone(), namespace.or(scope.namespace.as_deref()));
     let listed = api.list_metadata(&ListParams::default()).await?;
