@@ -76,6 +76,11 @@ impl Up {
         self.page.split("/?").next().unwrap_or_default()
     }
 
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Fault" | "SimulatedCloud" => ("cloud.nephele.dev", "v1alpha1"),
@@ -106,15 +111,14 @@ impl Up {
         self.create("Fault", "silent", fault).await
     }
 
-    /// Changes an object by a merge patch.
-    pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) -> anyhow::Result<()> {
+    /// Changes an object by a merge patch. Returns its new resource version.
+    pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) -> anyhow::Result<String> {
         let patched = self
             .api(kind)
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await;
-        patched
-            .map(drop)
-            .with_context(|| format!("failed to patch {kind} {name}"))
+        let patched = patched.with_context(|| format!("failed to patch {kind} {name}"))?;
+        patched.metadata.resource_version.context("it has a version")
     }
 
     /// Changes the status of an object by a merge patch.
@@ -143,7 +147,7 @@ impl Up {
         let deployments = json!([{"class": "default-worker", "name": "workers", "replicas": workers}]);
         let patch = json!({"spec": {"topology": {"workers": {"machineDeployments": deployments}}}});
         ensure!(workers < 100, "too many");
-        self.patch("Cluster", cluster, patch).await
+        self.patch("Cluster", cluster, patch).await.map(drop)
     }
 }
 

@@ -106,7 +106,7 @@ function apply(change) {
     case "set": {
       const element = document.getElementById(change[1]);
       element?.setAttribute(change[2], change[3]);
-      const bar = element?.matches(".limit") && element.querySelector("progress");
+      const bar = element?.matches(".limit, .density") && element.querySelector("progress");
       if (bar && change[2] === "data-used") bar.setAttribute("value", change[3]);
       if (bar && change[2] === "data-limit") bar.setAttribute("max", change[3]);
       if (element && element.id === shown()) later();

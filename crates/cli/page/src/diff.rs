@@ -33,13 +33,13 @@ pub(crate) enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
     Changes(Vec<Change>),
-    /// The columns differ: the whole page is sent.
+    /// The columns differ, or numbers stand for cells now: the whole page is sent.
     Everything,
 }
 
 /// The difference from `old` to `new`.
 pub(crate) fn diff(old: &Elements, new: &Elements) -> Difference {
-    if old.zones != new.zones {
+    if (&old.zones, old.is_dense) != (&new.zones, new.is_dense) {
         return Difference::Everything;
     }
     let mut changes = Vec::new();

@@ -7,7 +7,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     cluster_view::ClusterView,
-    machine_view::{MachineView, STAGES, stage_word},
+    density::{densities, is_dense},
+    machine_view::{MachineView, STAGES, State, stage_word},
     model::Model,
     objects::Key,
     reports::{CloudView, FaultView, Leak, Limit, Wait},
@@ -26,6 +27,9 @@ pub(crate) const LEAKS: &str = "leaks";
 /// The Faults.
 pub(crate) const FAULTS: &str = "faults";
 
+/// The most that a list beside the grid shows.
+const LISTED_MAX: usize = 200;
+
 /// What stays as it is in a part of a path.
 const PART: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -41,9 +45,13 @@ pub(crate) enum Form {
     Limit,
     Cluster,
     Machine,
+    /// The machines of a cluster in a column, as numbers.
+    Density,
     Wait,
     Leak,
     Fault,
+    /// How many a list does not show.
+    More,
 }
 
 /// An element of the screen.
@@ -63,6 +71,8 @@ pub(crate) struct Element {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elements {
     pub(crate) zones: Vec<String>,
+    /// Whether numbers stand for the machines.
+    pub(crate) is_dense: bool,
     pub(crate) all: BTreeMap<String, Element>,
 }
 
@@ -82,20 +92,41 @@ impl Elements {
         for (key, cluster) in &model.clusters {
             all.insert(format!("cluster:{key}"), of_cluster(key, cluster));
         }
-        for (key, machine) in &model.machines {
-            all.insert(machine_id(key), of_machine(key, machine, &model.zones));
+        let is_dense = is_dense(model);
+        if is_dense {
+            for ((cluster, column), states) in densities(model) {
+                all.insert(
+                    format!("density:{cluster}:{column}"),
+                    of_density(&cluster, column, &states),
+                );
+            }
+        } else {
+            for (key, machine) in &model.machines {
+                all.insert(machine_id(key), of_machine(key, machine, &model.zones));
+            }
         }
-        for (key, wait) in &model.waits {
+        for (key, wait) in model.waits.iter().take(LISTED_MAX) {
             all.insert(format!("wait:{key}"), of_wait(key, wait));
         }
-        for (key, leak) in &model.leaks {
+        for (key, leak) in model.leaks.iter().take(LISTED_MAX) {
             all.insert(format!("leak:{key}"), of_leak(key, leak));
         }
-        for (key, fault) in &model.faults {
+        for (key, fault) in model.faults.iter().take(LISTED_MAX) {
             all.insert(format!("fault:{key}"), of_fault(key, fault));
+        }
+        let lists = [
+            (WAITS, model.waits.len()),
+            (LEAKS, model.leaks.len()),
+            (FAULTS, model.faults.len()),
+        ];
+        for (list, number) in lists {
+            if let Some(more) = number.checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+                all.insert(format!("more:{list}"), of_more(list, more));
+            }
         }
         Self {
             zones: model.zones.clone(),
+            is_dense,
             all,
         }
     }
@@ -284,6 +315,39 @@ fn of_machine(key: &Key, machine: &MachineView, zones: &[String]) -> Element {
         element.attributes.insert(name, stage_word(stage).to_owned());
     }
     element
+}
+
+fn of_density(cluster: &Key, column: usize, states: &BTreeMap<State, usize>) -> Element {
+    let number = |state| states.get(&state).copied().unwrap_or_default();
+    let mut element = element(
+        Form::Density,
+        zone_id(&cluster.to_string(), column),
+        "",
+        [
+            ("data-used", number(State::Running).to_string()),
+            ("data-limit", states.values().sum::<usize>().to_string()),
+        ],
+        [],
+    );
+    for state in State::ALL {
+        let text = match number(state) {
+            0 => String::new(),
+            number => format!("{number} {}", state.word()),
+        };
+        element.texts.insert(state.word(), text);
+    }
+    element
+}
+
+fn of_more(list: &str, number: usize) -> Element {
+    // After all names, which have no such letter.
+    element(
+        Form::More,
+        list,
+        "~",
+        [],
+        [("more", format!("and {number} more"))],
+    )
 }
 
 fn of_wait(key: &Key, wait: &Wait) -> Element {

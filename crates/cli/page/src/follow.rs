@@ -1,4 +1,4 @@
-//! Follows the objects and the journal, and publishes them at most ten times a second.
+//! Follows the objects and the journal, and publishes them at most five times a second.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -31,8 +31,11 @@ use tower::ServiceExt as _;
 
 use crate::objects::Objects;
 
-/// Changes within this time are shown together.
-const FRAME: Duration = Duration::from_millis(100);
+/// How long a change waits at least, because a change seldom comes alone.
+const GATHERED: Duration = Duration::from_millis(50);
+/// The least time between two frames. Each costs a browser with a thousand machines some 10 ms, whatever it changes, and a
+/// change has to be seen within 250 ms.
+const FRAME: Duration = Duration::from_millis(200);
 /// How long the first lists may take. An API server that does not know a kind never lists it; the page then shows the rest.
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait for a manager that has no cloud yet.
@@ -85,6 +88,7 @@ pub(crate) async fn follow(
     let mut news = stream::select(watches, records.boxed());
     let mut missing = KINDS;
     let mut due = Some(Instant::now() + LISTED_WITHIN);
+    let mut last = None;
     loop {
         let frame = async {
             match due {
@@ -101,7 +105,7 @@ pub(crate) async fn follow(
                     None => return,
                 }
                 let is_shown = published.borrow().is_some();
-                let soon = Instant::now() + FRAME;
+                let soon = next_frame(Instant::now(), last);
                 match due {
                     // At the end of the first lists there is nothing to wait for.
                     _ if missing == 0 && !is_shown => due = Some(Instant::now()),
@@ -111,6 +115,7 @@ pub(crate) async fn follow(
             }
             () = frame => {
                 due = None;
+                last = Some(Instant::now());
                 published.send_replace(Some(Arc::new(following.objects())));
             }
             () = published.closed() => {
@@ -120,6 +125,12 @@ pub(crate) async fn follow(
             }
         }
     }
+}
+
+/// When a change is shown that comes now, after the last frame.
+fn next_frame(now: Instant, last: Option<Instant>) -> Instant {
+    let gathered = now + GATHERED;
+    last.map_or(gathered, |last| gathered.max(last + FRAME))
 }
 
 impl Following {
@@ -255,4 +266,19 @@ fn whole_lines(bytes: &mut Vec<u8>) -> Vec<JournalLine> {
     lines
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_after_silence_is_shown_soon_and_one_of_many_with_the_next_frame() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(next_frame(at(0), None), at(50));
+        assert_eq!(next_frame(at(900), Some(at(0))), at(950));
+        assert_eq!(next_frame(at(10), Some(at(0))), at(200));
+        assert_eq!(next_frame(at(190), Some(at(0))), at(240));
+    }
 }

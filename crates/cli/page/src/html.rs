@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use maud::{DOCTYPE, Escaper, Markup, PreEscaped, html};
 
-use crate::elements::{self, BAR, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, WAITS};
+use crate::{
+    density::CELLS_MAX,
+    elements::{self, BAR, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, WAITS},
+    machine_view::State,
+};
 
 /// Elements by the list that they stand in, each list in its order.
 type Lists<'a> = BTreeMap<&'a str, Vec<(&'a String, &'a Element)>>;
@@ -78,7 +82,7 @@ pub(crate) fn screen(elements: &Elements) -> Markup {
             p .none { "Built-in cloud: no zones, no quotas, no prices. A SimulatedCloud has them." }
         }
         div .columns {
-            (grid(&lists, &elements.zones))
+            (grid(&lists, elements))
             div .side {
                 (panel("Faults", FAULTS, "No Faults. Everything works as it should.", &lists, &elements.zones))
                 (panel("Waiting for room", WAITS, "Nothing waits.", &lists, &elements.zones))
@@ -89,10 +93,15 @@ pub(crate) fn screen(elements: &Elements) -> Markup {
     }
 }
 
-fn grid(lists: &Lists<'_>, zones: &[String]) -> Markup {
+fn grid(lists: &Lists<'_>, elements: &Elements) -> Markup {
+    let zones = &elements.zones;
     html! {
         section .grid aria-labelledby="grid-title" {
             h2 #grid-title { "Clusters and machines" }
+            @if elements.is_dense {
+                p .dense { "More than " (CELLS_MAX) " machines: numbers stand for their cells. The "
+                    a href="/table" { "table" } " has each of them." }
+            }
             table role="table" aria-labelledby="grid-title" data-zones=(zones.len() - usize::from(!zones.is_empty())) {
                 thead role="rowgroup" {
                     tr role="row" {
@@ -177,10 +186,7 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
         },
         Form::Cloud => cloud(&open("div", "cloud", ""), element, &text, &inner),
         Form::Limit => html! {
-            (open("div", "limit", "")) (text("name"))
-            progress max=(element.attributes.get("data-limit").map_or("", String::as_str))
-                value=(element.attributes.get("data-used").map_or("", String::as_str)) aria-hidden="true" {}
-            (text("usage")) (close("div"))
+            (open("div", "limit", "")) (text("name")) (progress(element)) (text("usage")) (close("div"))
         },
         Form::Cluster => cluster(
             &open("tr", "cluster", " role=\"row\""),
@@ -189,6 +195,12 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
             &text,
             &inner,
         ),
+        Form::Density => html! {
+            (open("div", "density", "")) (progress(element))
+            @for state in State::ALL { (text(state.word())) " " }
+            (close("div"))
+        },
+        Form::More => html! { (open("li", "line", "")) (text("more")) (close("li")) },
         Form::Machine => html! { (open("a", "m", "")) i {} (close("a")) },
         Form::Wait => html! {
             li { (open("a", "line", "")) b { (text("reason")) } (text("name")) (text("message")) (close("a")) }
@@ -201,6 +213,12 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
                 (text("message")) (close("a")) }
         },
     }
+}
+
+/// How much of its limit an element uses.
+fn progress(element: &Element) -> Markup {
+    let attribute = |name| element.attributes.get(name).map_or("", String::as_str);
+    html! { progress max=(attribute("data-limit")) value=(attribute("data-used")) aria-hidden="true" {} }
 }
 
 fn cloud(

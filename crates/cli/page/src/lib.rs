@@ -12,6 +12,7 @@
 //! The crate reads. It knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal.
 
 mod cluster_view;
+mod density;
 mod diff;
 mod drawer;
 mod drawer_html;

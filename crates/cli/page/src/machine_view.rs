@@ -53,7 +53,7 @@ impl Role {
 }
 
 /// How far a machine is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     /// It has no instance yet.
     #[default]
@@ -70,6 +70,17 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// All states, the most usual first.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Starting,
+        Self::Waiting,
+        Self::NotReady,
+        Self::Failed,
+        Self::Gone,
+        Self::Deleting,
+    ];
+
     /// The state in one word.
     pub(crate) fn word(self) -> &'static str {
         match self {
