@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -283,13 +283,27 @@ impl Module {
         for (name, package) in self.programs {
             let program = folder.join(name);
             if !program.exists() {
-                println!("Building {name}");
-                compile(self, package, &program)?;
+                let _alone = alone(&folder)?;
+                // Another process may have built it meanwhile.
+                if !program.exists() {
+                    println!("Building {name}");
+                    compile(self, package, &program)?;
+                }
             }
             programs.insert(*name, program);
         }
         Ok(())
     }
+}
+
+/// Waits until no other process builds into a folder, and keeps others from it until the file is closed.
+fn alone(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join("lock");
+    let attempt = || format!("failed to lock {}", path.display());
+    fs::create_dir_all(folder).with_context(attempt)?;
+    let file = File::create(&path).with_context(attempt)?;
+    file.lock().with_context(attempt)?;
+    Ok(file)
 }
 
 /// The paths of all programs.

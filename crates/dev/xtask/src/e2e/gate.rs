@@ -12,11 +12,11 @@ use std::{
 use crate::machine::Times;
 
 /// The part of the processors' time that is idle before another test starts.
-const IDLE_MIN: f64 = 0.15;
+const IDLE_MIN: f64 = 0.1;
 /// How long the idle time is measured. This is also the least time between two starts.
 const MEASURED: Duration = Duration::from_secs(1);
 /// How long a test waits at most, so that the tests of a machine that is never idle run nevertheless.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Lets one test after another start.
 #[derive(Default)]
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_test_starts_on_idle_processors_or_when_it_has_waited_long() {
         let seconds = Duration::from_secs;
-        let cases = [(0.2, 1), (0.1, 1), (0.1, 29), (0.0, 30)];
+        let cases = [(0.1, 1), (0.05, 1), (0.0, 11), (0.0, 12)];
         assert_eq!(
             cases.map(|(idle, waited)| may_start(idle, seconds(waited))),
             [true, false, false, true]

@@ -25,7 +25,7 @@ use self::older::OLDER;
 pub(crate) use self::program::{Queue, Tests};
 use crate::{
     chart,
-    cluster::ClusterApi,
+    cluster::{ClusterApi, helm},
     command::{capture, is_installed, path_with},
     found::Found,
     installed,
@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tests = Tests::build()?;
     if args.filter.is_none() {
         older::build()?;
+        helm()?;
     }
     args.target.work(Profile::Dev, |changing| {
         let mut environment = environment(changing.found())?;
