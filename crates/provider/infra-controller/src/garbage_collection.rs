@@ -223,7 +223,7 @@ pub(crate) async fn machines(
             continue;
         }
         let (looking, objects) = (Arc::clone(&context), machines.clone());
-        let gone = apart(move || retain_machines(&looking, &objects, there)).await;
+        let gone = apart(move || retain_machines(&looking, &objects, &there)).await;
         for id in gone {
             forget_machine(&context, &machines, &id, false);
             yield_now().await;
@@ -235,7 +235,7 @@ pub(crate) async fn machines(
 fn retain_machines(
     context: &Context,
     machines: &ByNamespace<InMemoryMachine>,
-    there: BTreeSet<(String, String)>,
+    there: &BTreeSet<(String, String)>,
 ) -> Vec<MachineId> {
     let noted = context.machine_index.all().into_iter();
     let gone = noted.filter(|id| !there.contains(&(id.cluster.namespace.clone(), id.name.clone())));
@@ -243,8 +243,8 @@ fn retain_machines(
     // Machines that disappeared while no manager ran are not in `machine_index`. An instance that is gone has nothing
     // either, whatever a disk still says that did not take the last changes before a crash.
     let ended = machines.all().into_iter().filter(|object| object.has_ended());
-    let ended: BTreeSet<_> = ended.filter_map(|object| named(&*object)).collect();
-    context.cloud.retain_machines(&there - &ended);
+    let ended: BTreeSet<_> = ended.filter_map(|object| named(&object)).collect();
+    context.cloud.retain_machines(there - &ended);
     gone
 }
 
@@ -323,7 +323,7 @@ impl<S> Sweep<S> {
 
 /// The ids that `of` gives for the existing objects of a kind, also for objects that this manager does not reconcile: those of
 /// one namespace, or of all that it watches.
-async fn all<K, T: Ord>(
+async fn all<K, T>(
     context: &Context,
     scope: &Scope,
     objects: &ByNamespace<K>,
@@ -331,7 +331,7 @@ async fn all<K, T: Ord>(
     of: impl Fn(&K) -> Option<T> + Send + 'static,
 ) -> Result<BTreeSet<T>, kube::Error>
 where
-    T: Send + 'static,
+    T: Ord + Send + 'static,
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + Debug + Default + DeserializeOwned + Send + Sync + 'static,
 {
