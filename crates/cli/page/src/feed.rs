@@ -24,7 +24,7 @@ use crate::{
     objects::Objects,
 };
 
-/// Messages that a viewer can be behind: 12.8 seconds at five messages a second.
+/// Messages that a viewer can be behind: 11.5 seconds at the rate of frames.
 const MESSAGES_MAX: usize = 64;
 /// The bytes of these messages. With 64 namespaces that are viewed, all rings have 16 MiB at most.
 const BYTES_MAX: usize = 256 * 1024;

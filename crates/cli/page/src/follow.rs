@@ -1,4 +1,4 @@
-//! Follows the objects and the journal, and publishes them at most five times a second.
+//! Follows the objects and the journal, and publishes them at most six times a second.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -33,9 +33,9 @@ use crate::objects::Objects;
 
 /// How long a change waits at least, because a change seldom comes alone.
 const GATHERED: Duration = Duration::from_millis(50);
-/// The least time between two frames. Each costs a browser with a thousand machines some 10 ms, whatever it changes, and a
-/// change has to be seen within 250 ms.
-const FRAME: Duration = Duration::from_millis(200);
+/// The least time between two frames. Each costs a browser with a thousand machines more than 10 ms, and a change has to be
+/// seen within 250 ms.
+const FRAME: Duration = Duration::from_millis(180);
 /// How long the first lists may take. An API server that does not know a kind never lists it; the page then shows the rest.
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait for a manager that has no cloud yet.
@@ -278,7 +278,7 @@ mod tests {
         let at = |millis| start + Duration::from_millis(millis);
         assert_eq!(next_frame(at(0), None), at(50));
         assert_eq!(next_frame(at(900), Some(at(0))), at(950));
-        assert_eq!(next_frame(at(10), Some(at(0))), at(200));
-        assert_eq!(next_frame(at(190), Some(at(0))), at(240));
+        assert_eq!(next_frame(at(10), Some(at(0))), at(180));
+        assert_eq!(next_frame(at(170), Some(at(0))), at(220));
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let program = program(args.program.as_deref())?;
-    let mut tests = tests(&program)?;
+    let mut tests = tests(&program, if args.budget { 1 } else { AT_ONCE })?;
     match (&args.pictures, args.budget) {
         (Some(folder), _) => {
             let folder =
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 pub(crate) fn picture(program: Option<&Path>) -> anyhow::Result<()> {
     let folder = std::env::temp_dir().join(format!("nephele-page-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    let mut tests = tests(&self::program(program)?)?;
+    let mut tests = tests(&self::program(program)?, AT_ONCE)?;
     tests.arg("pictures").env("NEPHELE_PAGE_PICTURES", &folder);
     let taken = show(&mut tests).and_then(|()| keep(&folder.join("page-cloud-light.png")));
     fs::remove_dir_all(&folder).with_context(|| format!("failed to remove {}", folder.display()))?;
@@ -113,15 +113,18 @@ fn program(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     std::path::absolute(program).context("failed to make the path of the program absolute")
 }
 
-/// The tests, with the features that `.ci/run` builds them with. Three run at a time, each with a browser and a program: they mostly wait.
-fn tests(program: &Path) -> anyhow::Result<Command> {
+/// How many tests run at a time, each with a browser and a program: they mostly wait.
+const AT_ONCE: usize = 3;
+
+/// The tests, so many at a time, with the features that `.ci/run` builds them with.
+fn tests(program: &Path, at_once: usize) -> anyhow::Result<Command> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--locked", "--workspace", "--test", "page"]);
     cargo.args([
         "--features",
         "nephele-e2e-tests/cluster,nephele-page-tests/browser",
     ]);
-    cargo.args(["--", "--test-threads=3"]);
+    cargo.args(["--", &format!("--test-threads={at_once}")]);
     cargo
         .current_dir(paths::repository())
         .env("NEPHELE_PROGRAM", program);
