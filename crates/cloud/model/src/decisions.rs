@@ -125,8 +125,10 @@ impl<Subject> Decisions<Subject> {
         if is_open && !is_new {
             return Turn::Continues;
         }
-        // A fault that cannot hit any more begins no window.
+        // A fault that cannot hit any more begins no window. The last one may have been of another schedule, whose numbers
+        // were greater: no window to come may have its number.
         if is_new && budget.is_used_up(&self.record) {
+            self.record.windows = self.record.windows.min(number.saturating_sub(1));
             return Turn::Ends;
         }
         self.record.windows = number;

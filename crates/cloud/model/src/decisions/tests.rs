@@ -148,6 +148,31 @@ fn a_fault_that_cannot_hit_any_more_begins_no_window() {
 }
 
 #[test]
+fn a_fault_that_cannot_hit_any_more_begins_no_window_of_another_schedule_either() {
+    let later = Budget {
+        count: Some(1),
+        schedule: Some(Schedule {
+            offset: Duration::from_millis(50),
+            ..scheduled(100, 10)
+        }),
+        ..Budget::default()
+    };
+    let mut decisions = known(FaultRecord {
+        matched: 1,
+        hits: 1,
+        windows: 4,
+        ..FaultRecord::default()
+    });
+    assert_eq!(decisions.turn(&later, at(305)), Turn::Ends);
+    // The fourth window of the new schedule begins at 350.
+    let seen = [305, 349, 350, 359, 360].map(|now| {
+        let next = later.next_change(&decisions.record, at(now));
+        (decisions.is_in_force(&later, at(now)), next)
+    });
+    assert_eq!(seen, [(false, None); 5]);
+}
+
+#[test]
 fn what_an_earlier_process_has_not_listed_is_drawn_again_only_if_that_tells() {
     use Decided::{HitBefore, PassedOver};
     let unlimited = Budget::default();
