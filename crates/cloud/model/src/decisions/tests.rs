@@ -355,3 +355,49 @@ proptest! {
         compare(&Budget { count: None, ..budget }, steps, listed_max, Earlier::Drawn)?;
     }
 }
+
+fn budgets() -> impl Strategy<Value = Budget> {
+    let schedule = (2u64..100)
+        .prop_flat_map(|every| (Just(every), 1..every, 0u64..100))
+        .prop_map(|(every, lasts, offset)| Schedule {
+            offset: Duration::from_millis(offset),
+            ..scheduled(every, lasts)
+        });
+    let lasts = proptest::option::of((0u64..500).prop_map(Duration::from_millis));
+    (
+        proptest::option::of(schedule),
+        proptest::option::of(0u64..3),
+        lasts,
+    )
+        .prop_map(|(schedule, count, lasts)| Budget {
+            schedule,
+            count,
+            lasts,
+            ..Budget::default()
+        })
+}
+
+proptest! {
+    /// Otherwise a process that starts between two changes waits for another one than the process before it. The budget
+    /// changes once, with the numbers of its windows.
+    #[test]
+    fn the_next_change_is_the_same_until_it_comes(
+        first in budgets(), second in budgets(), hits in 0u64..3, changed in 0u64..500,
+    ) {
+        let mut decisions = known(FaultRecord { hits, ..FaultRecord::default() });
+        let mut now = 0;
+        loop {
+            decisions.turn(&first, at(now));
+            match first.next_change(&decisions.record, at(now)).map(SimTime::as_millis) {
+                Some(next) if next > now && next <= changed => now = next,
+                _ => break,
+            }
+        }
+        decisions.turn(&second, at(changed));
+        let next = second.next_change(&decisions.record, at(changed));
+        let until = next.map_or(changed + 1000, SimTime::as_millis);
+        for now in changed..until {
+            prop_assert_eq!(second.next_change(&decisions.record, at(now)), next, "at {}", now);
+        }
+    }
+}
