@@ -222,7 +222,8 @@ pub(crate) async fn machines(
             sweep.look_again(GRACE, true);
             continue;
         }
-        let (looking, objects) = (Arc::clone(&context), machines.clone());
+        let looking = Arc::clone(&context);
+        let objects = machines.clone();
         let gone = apart(move || retain_machines(&looking, &objects, &there)).await;
         for id in gone {
             forget_machine(&context, &machines, &id, false);

@@ -59,7 +59,7 @@ pub(crate) struct Tests {
     program: PathBuf,
     names: Vec<String>,
     environment: Vec<(OsString, OsString)>,
-    /// One for all lanes.
+    /// All lanes share it, so that their tests start one after another.
     gate: Arc<Gate>,
 }
 
