@@ -15,7 +15,7 @@ use crate::{
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], u16);
 
 /// The status and the head of an answer.
-fn ask(address: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<(u16, String)> {
+pub(crate) fn ask(address: &str, path: &str, headers: &[(&str, &str)]) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");

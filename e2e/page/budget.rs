@@ -6,12 +6,13 @@ use anyhow::Context as _;
 use nephele_e2e::manager;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink},
+    io::{AsyncWriteExt as _, copy, sink},
     net::TcpStream,
     task::JoinSet,
 };
 
 use crate::{
+    access::ask,
     browser::Browser,
     up::{CLUSTERS, Up},
 };
@@ -76,7 +77,7 @@ async fn thirty_viewers_are_within_the_budget() {
     // Once before, because the first changes also cost the memory that later ones use again.
     let warmed = change(&up, &names, 0, OBSERVED).await.len();
     let (alone, at_rest, changes) = cost(&up, &names, warmed).await;
-    let cookie = cookie(&up).await.expect("the page gives one");
+    let cookie = cookie(&up).expect("the page gives one");
     let mut viewers = JoinSet::new();
     for _ in 0..VIEWERS {
         viewers.spawn(view(up.origin().to_owned(), cookie.clone()));
@@ -103,30 +104,24 @@ async fn cost(up: &Up, names: &[String], first: usize) -> (f64, f64, usize) {
 }
 
 /// The cookie that the page gives for its key.
-async fn cookie(up: &Up) -> anyhow::Result<String> {
+fn cookie(up: &Up) -> anyhow::Result<String> {
+    let host = up.origin().trim_start_matches("http://");
     let path = up.page.trim_start_matches(up.origin());
-    let mut stream = ask(up.origin(), path, "").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    let (_, head) = ask(host, path, &[("Host", host)])?;
+    let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
     let cookie = cookie.and_then(|cookie| cookie.split(';').next());
     Ok(cookie.context("no cookie")?.to_owned())
 }
 
 /// Reads the stream of a page until it ends.
 async fn view(origin: String, cookie: String) -> anyhow::Result<u64> {
-    let cookie = format!("Cookie: {cookie}\r\n");
-    let mut stream = ask(&origin, "/stream?namespace=&since=", &cookie).await?;
-    Ok(copy(&mut stream, &mut sink()).await?)
-}
-
-/// Asks for a path.
-async fn ask(origin: &str, path: &str, header: &str) -> anyhow::Result<TcpStream> {
     let host = origin.trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}Connection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    Ok(stream)
+    let head = format!("GET /stream?namespace=&since= HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n");
+    stream
+        .write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())
+        .await?;
+    Ok(copy(&mut stream, &mut sink()).await?)
 }
 
 /// Creates a thousand machines, and returns their names.

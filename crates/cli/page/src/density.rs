@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{machine_view::State, model::Model, objects::Key};
 
-/// The most machines that have a cell each. A browser draws so many within a twentieth of its time.
+/// The most machines that have a cell each. It bounds the page, and what a browser draws in a frame.
 pub(crate) const CELLS_MAX: usize = 2_000;
 
 /// Whether a screen shows numbers instead of cells.
