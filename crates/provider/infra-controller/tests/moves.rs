@@ -221,7 +221,7 @@ async fn start_to_move(world: &World) {
     world.api.create(&slow).await;
     let machine = world.api.create(&objects::worker("demo", "plain")).await;
     world.api.create(&objects::in_memory_machine(&machine)).await;
-    world.pooled("pooled", &["v4"]).await;
+    world.pooled(&objects::worker("demo", "pooled"), &["v4"]).await;
     world.claimed("pooled-0-0").await;
     world.give("pooled-0-0", "10.0.0.7", 24, "10.0.0.1").await;
 }

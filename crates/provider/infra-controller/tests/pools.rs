@@ -37,7 +37,7 @@ fn message(machine: &InMemoryMachine, kind: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_for() {
     let world = start(14_000).await;
-    let machine = world.pooled("w", &["v4", "v6"]).await;
+    let machine = world.pooled(&objects::worker("demo", "w"), &["v4", "v6"]).await;
     world.waits(&machine, "WaitingForIPAddress").await;
     for claim in ["w-0-0", "w-0-1"] {
         world.claimed(claim).await;
@@ -82,10 +82,34 @@ async fn a_machine_boots_with_the_addresses_of_its_pools_and_says_what_it_waits_
     world.stop().await;
 }
 
+/// In a pool of one address both would wait for ever otherwise.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_the_control_plane_leaves_it_the_addresses() {
+    let world = World::start(19_950);
+    world.cluster("demo").await;
+    let mut machine = objects::worker("demo", "w");
+    machine.spec.bootstrap = None;
+    let worker = world.pooled(&machine, &["v4"]).await;
+    world.waits(&worker, "WaitingForControlPlaneInitialized").await;
+    let claims = world.api.take_writes().into_iter();
+    let claims: Vec<_> = claims
+        .filter(|write| write.resource == "ipaddressclaims")
+        .map(|write| write.verb)
+        .collect();
+    assert_eq!(claims, [""; 0]);
+    world
+        .api
+        .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
+        .await;
+    world.waits(&worker, "WaitingForBootstrapData").await;
+    world.claimed("w-0-0").await;
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn addresses_are_released_when_their_machine_is_gone_and_hold_the_object_until_then() {
     let world = start(14_100).await;
-    let machine = world.pooled("w", &["v4"]).await;
+    let machine = world.pooled(&objects::worker("demo", "w"), &["v4"]).await;
     world.claimed("w-0-0").await;
     world.give("w-0-0", "10.0.0.7", 24, "").await;
     world.ready(&machine).await;
@@ -123,7 +147,7 @@ fn machine_finalizers() -> Option<Vec<String>> {
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_got_its_address_gives_its_claims_back() {
     let world = start(14_200).await;
-    let machine = world.pooled("w", &["v4", "v6"]).await;
+    let machine = world.pooled(&objects::worker("demo", "w"), &["v4", "v6"]).await;
     world.waits(&machine, "WaitingForIPAddress").await;
     world.claimed("w-0-0").await;
     world.claimed("w-0-1").await;
@@ -144,11 +168,11 @@ async fn a_machine_that_never_got_its_address_gives_its_claims_back() {
 #[tokio::test(start_paused = true)]
 async fn over_a_restart_no_address_is_claimed_twice_and_none_moves() {
     let world = start(14_300).await;
-    let up = world.pooled("up", &["v4"]).await;
+    let up = world.pooled(&objects::worker("demo", "up"), &["v4"]).await;
     let claim = world.claimed("up-0-0").await;
     world.give("up-0-0", "10.0.0.7", 24, "").await;
     let up = world.ready(&up).await;
-    let waiting = world.pooled("waiting", &["v4"]).await;
+    let waiting = world.pooled(&objects::worker("demo", "waiting"), &["v4"]).await;
     let waiting = world.waits(&waiting, "WaitingForIPAddress").await;
     world.claimed("waiting-0-0").await;
     let _ = world.api.take_writes();
@@ -207,7 +231,7 @@ async fn a_machine_that_boots_over_a_restart_keeps_the_addresses_it_began_with()
 #[tokio::test(start_paused = true)]
 async fn an_address_that_is_none_is_told() {
     let world = start(14_400).await;
-    let machine = world.pooled("w", &["v4"]).await;
+    let machine = world.pooled(&objects::worker("demo", "w"), &["v4"]).await;
     world.claimed("w-0-0").await;
     world.give("w-0-0", "10.0.0.0/24", 24, "").await;
     let told = world.waits(&machine, "InvalidIPAddress").await;
@@ -230,7 +254,7 @@ async fn without_cluster_apis_kinds_for_addresses_only_machines_on_pools_miss_th
             .expect("it was there");
     }
     let plain = world.machine(&objects::worker("demo", "plain")).await;
-    let pooled = world.pooled("pooled", &["v4"]).await;
+    let pooled = world.pooled(&objects::worker("demo", "pooled"), &["v4"]).await;
     world.waits(&pooled, "IPAMNotInstalled").await;
     world.bootstrap("plain").await;
     world.ready(&plain).await;
@@ -303,7 +327,7 @@ async fn a_pause_holds_claims_and_their_release() {
         .api
         .patch::<Cluster>("demo", &json!({ "spec": { "paused": true } }))
         .await;
-    world.pooled("w", &["v4"]).await;
+    world.pooled(&objects::worker("demo", "w"), &["v4"]).await;
     let paused = world.paused("w", "Cluster spec.paused is set to true").await;
     assert!(!is_ready(&paused));
     let claims = world
@@ -349,14 +373,14 @@ async fn owners_of_claims_that_were_taken_away_are_restored() {
         .api
         .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
         .await;
-    let up = world.pooled("up", &["v4", "v6"]).await;
+    let up = world.pooled(&objects::worker("demo", "up"), &["v4", "v6"]).await;
     for (claim, address) in [("up-0-0", "10.0.0.7"), ("up-0-1", "fd00::7")] {
         world.claimed(claim).await;
         world.give(claim, address, 24, "").await;
     }
     world.ready(&up).await;
     // The claim of a waiting machine, the claims of a machine that booted, and the claim of a load balancer.
-    world.pooled("waits", &["v4"]).await;
+    world.pooled(&objects::worker("demo", "waits"), &["v4"]).await;
     world.claimed("waits-0-0").await;
     let claims = [
         ("waits-0-0", "InMemoryMachine", "waits"),
@@ -403,7 +427,7 @@ async fn a_claim_without_its_owner_is_released_with_its_machine_and_one_of_anoth
         .patch_status::<Cluster>("demo", &json!(objects::provisioned(true)))
         .await;
     for name in ["ours", "theirs"] {
-        let machine = world.pooled(name, &["v4"]).await;
+        let machine = world.pooled(&objects::worker("demo", name), &["v4"]).await;
         let claim = format!("{name}-0-0");
         world
             .api

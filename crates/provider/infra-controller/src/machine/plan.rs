@@ -149,9 +149,14 @@ impl Waiting {
         }
     }
 
-    /// Whether the machine's addresses are claimed during the wait, so that it has them when it may boot.
+    /// Whether the machine's addresses are claimed during the wait, so that it has them when it may boot. A worker that
+    /// waits for the control plane claims none: in a small pool it would take the address that the control plane needs,
+    /// and both would wait for ever.
     fn claims_meanwhile(&self) -> bool {
-        !matches!(self, Self::Correction(_) | Self::ClusterInfrastructure)
+        !matches!(
+            self,
+            Self::Correction(_) | Self::ClusterInfrastructure | Self::ControlPlaneInitialized
+        )
     }
 
     /// The message of the condition.

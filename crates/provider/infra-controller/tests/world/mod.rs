@@ -264,9 +264,9 @@ impl World {
         self.api.create(&objects::in_memory_machine(&machine)).await
     }
 
-    /// A worker that waits only for its addresses, from these pools of a foreign IPAM provider.
-    pub(crate) async fn pooled(&self, name: &str, pools: &[&str]) -> InMemoryMachine {
-        let machine = self.api.create(&objects::worker("demo", name)).await;
+    /// A Machine with its InMemoryMachine, which gets its addresses from these pools of a foreign IPAM provider.
+    pub(crate) async fn pooled(&self, machine: &Machine, pools: &[&str]) -> InMemoryMachine {
+        let machine = self.api.create(machine).await;
         let mut object = objects::in_memory_machine(&machine);
         let addresses_from_pools = pools.iter().map(|pool| foreign_pool(pool)).collect();
         object.spec.network = Some(MachineNetwork { addresses_from_pools });

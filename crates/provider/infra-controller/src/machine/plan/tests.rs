@@ -361,6 +361,15 @@ fn missing_claims_are_made_while_a_machine_waits_and_it_boots_when_all_are_bound
         ..with(&unmet)
     };
     assert_eq!(plan_of(early), wait(Waiting::ClusterInfrastructure, &[]));
+    let before_the_control_plane = Wanted {
+        bootstrapped: false,
+        control_plane_initialized: false,
+        ..with(&unmet)
+    };
+    assert_eq!(
+        plan_of(before_the_control_plane),
+        wait(Waiting::ControlPlaneInitialized, &[])
+    );
 
     let all = with(&[bound(0, "10.0.0.7"), bound(1, "fd00::7")]);
     let claimed = vec![given("10.0.0.7"), given("fd00::7")];
