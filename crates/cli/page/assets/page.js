@@ -40,14 +40,24 @@ let again;
 let selected = SHOWN.test(location.pathname) ? location.pathname : "";
 /** @type {number | undefined} */
 let refresh;
-/** The element that the Drawer shows. @type {Element | null} */
+/**
+ * The element that the Drawer shows.
+ * @type {Element | null}
+ */
 let current = null;
-/** The cell where the Tab key enters the grid: the only one with a place in the order of that key. @type {HTMLElement | null} */
+/**
+ * The cell where the Tab key enters the grid: the only one with a place in the order of that key.
+ * @type {HTMLElement | null}
+ */
 let entry = null;
 
 // The stream
 
-/** @param {string} state @param {string} text */
+/**
+ * Says how the page gets its changes.
+ * @param {string} state
+ * @param {string} text
+ */
 function say(state, text) {
   live.dataset.state = state;
   if (live.textContent !== text) live.textContent = text;
@@ -84,7 +94,12 @@ function connect() {
   });
 }
 
-/** Takes a message. If its elements move, the focus stays. @param {MessageEvent} event @param {boolean} moves @param {() => void} change */
+/**
+ * Takes a message. If its elements move, the focus stays.
+ * @param {MessageEvent} event
+ * @param {boolean} moves
+ * @param {() => void} change
+ */
 function receive(event, moves, change) {
   const focused = document.activeElement;
   const id = moves && main.contains(focused) ? focused?.id : undefined;
@@ -106,9 +121,8 @@ function apply(change) {
     case "set": {
       const element = document.getElementById(change[1]);
       element?.setAttribute(change[2], change[3]);
-      const bar = element?.matches(".limit, .density") && element.querySelector("progress");
-      if (bar && change[2] === "data-used") bar.setAttribute("value", change[3]);
-      if (bar && change[2] === "data-limit") bar.setAttribute("max", change[3]);
+      const ofBar = { "data-used": "value", "data-limit": "max" }[change[2]];
+      if (ofBar) element?.querySelector("progress")?.setAttribute(ofBar, change[3]);
       if (element && element.id === shown()) later();
       break;
     }
@@ -134,7 +148,10 @@ function apply(change) {
   }
 }
 
-/** What stands in the list: the element, or the item that it is in. @param {Element} element */
+/**
+ * What stands in the list: the element, or the item that it is in.
+ * @param {Element} element
+ */
 function box(element) {
   return element.closest("li") ?? element;
 }
@@ -168,7 +185,10 @@ function enterAt(cell) {
   entry = cell;
 }
 
-/** Takes the cells out of the order of the Tab key. @param {ParentNode} part */
+/**
+ * Takes the cells out of the order of the Tab key.
+ * @param {ParentNode} part
+ */
 function leaveOut(part) {
   for (const cell of /** @type {NodeListOf<HTMLElement>} */ (part.querySelectorAll("a.m"))) cell.tabIndex = -1;
 }
@@ -179,12 +199,19 @@ function fresh() {
   leaveOut(main);
 }
 
-/** @param {Element | null} element @returns {element is HTMLElement} */
+/**
+ * @param {Element | null} element
+ * @returns {element is HTMLElement}
+ */
 function isCell(element) {
   return element instanceof HTMLElement && element.matches("a.m") && main.contains(element);
 }
 
-/** Shows an object. @param {string} path @param {boolean} focus */
+/**
+ * Shows an object.
+ * @param {string} path
+ * @param {boolean} focus
+ */
 async function show(path, focus) {
   selected = path;
   const answer = await fetch(`/fragment${path}`).catch(() => null);
@@ -270,17 +297,27 @@ document.addEventListener("keydown", (event) => {
   to.focus();
 });
 
-/** The cell that a key moves to; null for other keys. @param {HTMLElement} from @param {string} key */
+/**
+ * The cell that a key moves to; null for other keys.
+ * @param {HTMLElement} from
+ * @param {string} key
+ */
 function neighbour(from, key) {
   const all = cells();
   const at = all.indexOf(from);
   /** @type {Record<string, number>} */
   const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 };
-  if (key in steps) return all[Math.min(Math.max(steps[key], 0), all.length - 1)];
+  const step = steps[key];
+  if (step !== undefined) return all[Math.min(Math.max(step, 0), all.length - 1)] ?? null;
   return key === "ArrowUp" || key === "ArrowDown" ? beside(from, all, key === "ArrowUp" ? -1 : 1) : null;
 }
 
-/** The nearest cell of the next line in a direction. @param {HTMLElement} from @param {HTMLElement[]} all @param {number} direction */
+/**
+ * The nearest cell of the next line in a direction.
+ * @param {HTMLElement} from
+ * @param {HTMLElement[]} all
+ * @param {number} direction
+ */
 function beside(from, all, direction) {
   const here = from.getBoundingClientRect();
   let best = from;
@@ -297,7 +334,10 @@ function beside(from, all, direction) {
   return best;
 }
 
-/** What a cell is, for people who see only its form. @param {Event} event */
+/**
+ * What a cell is, for people who see only its form.
+ * @param {Event} event
+ */
 function describe(event) {
   const cell = event.target instanceof Element ? event.target.closest("a.m") : null;
   hint.textContent = cell?.getAttribute("aria-label") ?? "";
