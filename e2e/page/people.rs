@@ -219,3 +219,33 @@ async fn without_scripts_the_page_is_complete() {
         .expect("rows");
     assert_eq!(rows.len(), 6);
 }
+
+#[tokio::test]
+async fn forced_colors_keep_the_forms_and_what_is_selected_and_nothing_moves_by_itself() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    let features = json!([
+        {"name": "forced-colors", "value": "active"},
+        {"name": "prefers-reduced-motion", "value": "no-preference"},
+    ]);
+    browser
+        .cdp("Emulation.setEmulatedMedia", json!({"features": features}))
+        .await
+        .expect("it emulates");
+    browser.open(&up.page).await.expect("it opens");
+    browser
+        .run("document.querySelector('#main a.m').click()")
+        .await
+        .expect("it is clicked");
+    browser.drawer().await.expect("it opens");
+    let seen = "
+        const style = (cell) => getComputedStyle(cell);
+        const cells = [...document.querySelectorAll('#main a.m')];
+        return [matchMedia('(forced-colors: active)').matches, cells.length > 1,
+            cells.every((cell) => style(cell).backgroundImage.includes('data:image') && style(cell).backgroundImage.includes('gradient')),
+            style(document.querySelector('a.m[aria-current]')).outlineStyle, document.getAnimations().length]";
+    assert_eq!(
+        browser.run(seen).await.expect("it runs"),
+        json!([true, true, true, "solid", 0])
+    );
+}

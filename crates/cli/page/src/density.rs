@@ -4,21 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{machine_view::State, model::Model, objects::Key};
 
-/// The most machines that have a cell each. It bounds the page, and what a browser draws in a frame.
-pub(crate) const CELLS_MAX: usize = 2_000;
-
-/// Whether a screen shows numbers instead of cells.
-pub(crate) fn is_dense(model: &Model) -> bool {
-    model.machines.len() > CELLS_MAX
-}
-
 /// How many machines there are, by cluster and column, and by state.
 pub(crate) fn densities(model: &Model) -> BTreeMap<(Key, usize), BTreeMap<State, usize>> {
     let mut densities: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
     for machine in model.machines.values() {
-        let column = model.zones.iter().position(|zone| *zone == machine.zone);
-        let cluster = Key::new(&machine.key.namespace, &machine.cluster);
-        let states = densities.entry((cluster, column.unwrap_or_default()));
+        let states = densities.entry(model.column_of(machine));
         *states.or_default().entry(machine.state).or_default() += 1;
     }
     densities
@@ -30,7 +20,7 @@ mod tests {
     use crate::{
         cluster_view::ClusterView,
         diff::{Difference, diff},
-        elements::{Element, Elements, Form},
+        elements::{Element, Elements, Form, LIMITS},
         html,
         machine_view::MachineView,
         reports::Wait,
@@ -69,9 +59,9 @@ mod tests {
 
     #[test]
     fn a_machine_more_than_there_are_cells_for_makes_numbers_of_all() {
-        let few = Elements::new(&model(CELLS_MAX));
-        let many = Elements::new(&model(CELLS_MAX + 1));
-        assert_eq!(of_form(&few, Form::Machine).len(), CELLS_MAX);
+        let few = Elements::new(&model(LIMITS.cells));
+        let many = Elements::new(&model(LIMITS.cells + 1));
+        assert_eq!(of_form(&few, Form::Machine).len(), LIMITS.cells);
         assert!(of_form(&few, Form::Density).is_empty());
         assert!(of_form(&many, Form::Machine).is_empty());
         let said: Vec<_> = of_form(&many, Form::Density)

@@ -86,8 +86,7 @@ fn of_element(id: &str, was: &Element, is: &Element, changes: &mut Vec<Change>) 
 }
 
 /// The new elements: those that others stand in come first, and in each list the last one, so that the element before which
-/// one stands is there when it comes. Only the number of those that a list leaves out comes after them: it stands at the end,
-/// where an element goes whose next one is not there.
+/// one stands is there when it comes.
 fn added(new: &Elements, stays: &BTreeSet<&str>) -> Vec<Change> {
     let mut by_form: BTreeMap<Form, Vec<Change>> = BTreeMap::new();
     for list in new.by_list().into_values() {

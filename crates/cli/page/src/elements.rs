@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     cluster_view::ClusterView,
-    density::{densities, is_dense},
+    density::densities,
     machine_view::{MachineView, STAGES, State, stage_word},
     model::Model,
     objects::Key,
@@ -27,8 +27,20 @@ pub(crate) const LEAKS: &str = "leaks";
 /// The Faults.
 pub(crate) const FAULTS: &str = "faults";
 
-/// The most that a list beside the grid shows.
-const LISTED_MAX: usize = 200;
+/// What bounds a page, and what a browser draws in a frame.
+pub(crate) const LIMITS: Limits = Limits {
+    cells: 2_000,
+    listed: 200,
+};
+
+/// The most elements of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Machines that have a cell each. Numbers stand for more of them.
+    pub(crate) cells: usize,
+    /// Elements of a list beside the grid.
+    pub(crate) listed: usize,
+}
 
 /// What stays as it is in a part of a path.
 const PART: &AsciiSet = &NON_ALPHANUMERIC
@@ -37,7 +49,7 @@ const PART: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The form of an element.
+/// The form of an element. They are added in this order: an element comes after those that it stands in and before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Bar,
@@ -47,11 +59,11 @@ pub(crate) enum Form {
     Machine,
     /// The machines of a cluster in a column, as numbers.
     Density,
+    /// How many a list does not show.
+    More,
     Wait,
     Leak,
     Fault,
-    /// How many a list does not show.
-    More,
 }
 
 /// An element of the screen.
@@ -79,6 +91,11 @@ pub(crate) struct Elements {
 impl Elements {
     /// The elements of a model.
     pub(crate) fn new(model: &Model) -> Self {
+        Self::within(LIMITS, model)
+    }
+
+    /// As [`Elements::new`], within other limits.
+    pub(crate) fn within(Limits { cells, listed }: Limits, model: &Model) -> Self {
         let mut all = BTreeMap::new();
         all.insert("total".to_owned(), total(model));
         for (key, cloud) in &model.clouds {
@@ -92,7 +109,7 @@ impl Elements {
         for (key, cluster) in &model.clusters {
             all.insert(format!("cluster:{key}"), of_cluster(key, cluster));
         }
-        let is_dense = is_dense(model);
+        let is_dense = model.machines.len() > cells;
         if is_dense {
             for ((cluster, column), states) in densities(model) {
                 all.insert(
@@ -102,16 +119,18 @@ impl Elements {
             }
         } else {
             for (key, machine) in &model.machines {
-                all.insert(machine_id(key), of_machine(key, machine, &model.zones));
+                let (cluster, column) = model.column_of(machine);
+                let list = zone_id(&cluster.to_string(), column);
+                all.insert(machine_id(key), of_machine(key, machine, list));
             }
         }
-        for (key, wait) in model.waits.iter().take(LISTED_MAX) {
+        for (key, wait) in model.waits.iter().take(listed) {
             all.insert(format!("wait:{key}"), of_wait(key, wait));
         }
-        for (key, leak) in model.leaks.iter().take(LISTED_MAX) {
+        for (key, leak) in model.leaks.iter().take(listed) {
             all.insert(format!("leak:{key}"), of_leak(key, leak));
         }
-        for (key, fault) in model.faults.iter().take(LISTED_MAX) {
+        for (key, fault) in model.faults.iter().take(listed) {
             all.insert(format!("fault:{key}"), of_fault(key, fault));
         }
         let lists = [
@@ -120,7 +139,7 @@ impl Elements {
             (FAULTS, model.faults.len()),
         ];
         for (list, number) in lists {
-            if let Some(more) = number.checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+            if let Some(more) = number.checked_sub(listed).filter(|more| *more > 0) {
                 all.insert(format!("more:{list}"), of_more(list, more));
             }
         }
@@ -291,12 +310,10 @@ fn of_cluster(key: &Key, cluster: &ClusterView) -> Element {
     )
 }
 
-fn of_machine(key: &Key, machine: &MachineView, zones: &[String]) -> Element {
-    let column = zones.iter().position(|zone| *zone == machine.zone);
-    let cluster = Key::new(&key.namespace, &machine.cluster).to_string();
+fn of_machine(key: &Key, machine: &MachineView, list: String) -> Element {
     let mut element = element(
         Form::Machine,
-        zone_id(&cluster, column.unwrap_or_default()),
+        list,
         format!("{}/{}", machine.role as u8, key.name),
         [
             ("aria-label", machine.label()),

@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use maud::{DOCTYPE, Escaper, Markup, PreEscaped, html};
 
 use crate::{
-    density::CELLS_MAX,
-    elements::{self, BAR, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, WAITS},
+    elements::{self, BAR, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, LIMITS, WAITS},
     machine_view::State,
 };
 
@@ -99,7 +98,7 @@ fn grid(lists: &Lists<'_>, elements: &Elements) -> Markup {
         section .grid aria-labelledby="grid-title" {
             h2 #grid-title { "Clusters and machines" }
             @if elements.is_dense {
-                p .dense { "More than " (CELLS_MAX) " machines: numbers stand for their cells. The "
+                p .dense { "More than " (LIMITS.cells) " machines: numbers stand for their cells. The "
                     a href="/table" { "table" } " has each of them." }
             }
             table role="table" aria-labelledby="grid-title" data-zones=(zones.len() - usize::from(!zones.is_empty())) {
@@ -112,8 +111,14 @@ fn grid(lists: &Lists<'_>, elements: &Elements) -> Markup {
                     }
                 }
                 tbody #(CLUSTERS) role="rowgroup" { (items(lists, CLUSTERS, zones)) }
+                tfoot role="rowgroup" {
+                    tr role="row" {
+                        td .none role="cell" colspan=(zones.len() + 1) {
+                            "No clusters yet. Apply one: " code { "kubectl apply -f cluster.yaml" }
+                        }
+                    }
+                }
             }
-            p .none { "No clusters yet. Apply one: " code { "kubectl apply -f cluster.yaml" } }
         }
     }
 }
@@ -142,7 +147,7 @@ fn legend() -> Markup {
     let sample = |role: &str, state: &str| {
         html! { span .m .sample aria-hidden="true" data-role=(role) data-state=(state) data-vm="up" data-node="up"
         data-etcd=(if role == "control-plane" { "up" } else { "none" })
-        data-api=(if role == "control-plane" { "up" } else { "none" }) { i {} } }
+        data-api=(if role == "control-plane" { "up" } else { "none" }) {} }
     };
     html! {
         section .legend aria-label="Legend" {
@@ -201,7 +206,7 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
             (close("div"))
         },
         Form::More => html! { (open("li", "line", "")) (text("more")) (close("li")) },
-        Form::Machine => html! { (open("a", "m", "")) i {} (close("a")) },
+        Form::Machine => html! { (open("a", "m", "")) (close("a")) },
         Form::Wait => html! {
             li { (open("a", "line", "")) b { (text("reason")) } (text("name")) (text("message")) (close("a")) }
         },

@@ -88,6 +88,13 @@ impl Model {
         zones.into_iter().cloned().chain([String::new()]).collect()
     }
 
+    /// The cluster of a machine, and the column in which it stands.
+    pub(crate) fn column_of(&self, machine: &MachineView) -> (Key, usize) {
+        let column = self.zones.iter().position(|zone| *zone == machine.zone);
+        let cluster = Key::new(&machine.key.namespace, &machine.cluster);
+        (cluster, column.unwrap_or_default())
+    }
+
     /// How many machines are up.
     pub(crate) fn running(&self) -> usize {
         self.clusters.values().map(|cluster| cluster.running).sum()

@@ -159,13 +159,19 @@ impl Server {
             ["stream"] => self.stream(request),
             [""] => self.document(None, None).await,
             ["ns", namespace] => self.document(Some(namespace), None).await,
-            ["table"] => match self.shown(None).await {
-                Ok((shown, _)) => markup(StatusCode::OK, table(&shown.model)),
-                Err(refusal) => refusal,
-            },
+            ["table"] => self.table(&Key::default()).await,
+            ["table", namespace, name] => self.table(&Key::new(namespace, name)).await,
             ["fragment", kind, namespace, name] => self.fragment(kind, &Key::new(namespace, name)).await,
             [kind, namespace, name] => self.document(None, Some((kind, Key::new(namespace, name)))).await,
             _ => not_found(),
+        }
+    }
+
+    /// The machines after a key, as a table.
+    async fn table(&self, after: &Key) -> Response<Body> {
+        match self.shown(None).await {
+            Ok((shown, _)) => markup(StatusCode::OK, table(&shown.model, after)),
+            Err(refusal) => refusal,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The machines as a plain table: for screens without scripts, and for people who prefer a list. Pure.
 
+use std::ops::Bound::{Excluded, Unbounded};
+
 use maud::{Markup, html};
 
 use crate::{
@@ -10,8 +12,14 @@ use crate::{
     objects::Key,
 };
 
-/// The table of all machines.
-pub(crate) fn table(model: &Model) -> Markup {
+/// The most machines of a page.
+const ROWS_MAX: usize = 1_000;
+
+/// A page of the table of all machines: those after a key. Each page links to the next one.
+pub(crate) fn table(model: &Model, after: &Key) -> Markup {
+    let mut rest = model.machines.range((Excluded(after), Unbounded));
+    let rows: Vec<_> = rest.by_ref().take(ROWS_MAX).collect();
+    let next = rows.last().filter(|_| rest.next().is_some());
     let content = html! {
         main .plain {
             h1 { "Machines" }
@@ -22,7 +30,7 @@ pub(crate) fn table(model: &Model) -> Markup {
                     }
                 } }
                 tbody {
-                    @for (key, machine) in &model.machines {
+                    @for &(key, machine) in &rows {
                         tr {
                             @let cluster = Key::new(&key.namespace, &machine.cluster);
                             td { a href=(path("cluster", &cluster)) { (cluster) } }
@@ -41,7 +49,32 @@ pub(crate) fn table(model: &Model) -> Markup {
                     }
                 }
             }
+            @if let Some((last, _)) = next { p { a href=(path("table", last)) { "Next machines" } } }
         }
     };
     shell("Machines - Nephele", &content, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine_view::MachineView;
+
+    #[test]
+    fn a_page_has_a_thousand_machines_and_leads_to_the_next() {
+        let mut model = Model::default();
+        for number in 0..=ROWS_MAX {
+            let key = Key::new("ns", &format!("m-{number:04}"));
+            model.machines.insert(key, MachineView::default());
+        }
+        let rows = |after: &Key| {
+            let page = table(&model, after).into_string();
+            (
+                page.matches("scope=\"row\"").count(),
+                page.contains("/table/ns/m-0999"),
+            )
+        };
+        assert_eq!(rows(&Key::default()), (ROWS_MAX, true));
+        assert_eq!(rows(&Key::new("ns", "m-0999")), (1, false));
+    }
 }
