@@ -8,4 +8,5 @@ mod available;
 pub(crate) mod clusterctl;
 mod doctor;
 pub(crate) mod life;
+mod page;
 mod quickstart;

@@ -22,11 +22,14 @@ use nephele_e2e::{
 use super::{
     clusterctl::{Releases, kubectl},
     life::{is_ours, left},
+    page::Page,
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/quickstart.md");
 /// The command that runs on while others follow.
 const CONNECT: &str = "nephele connect --all\n";
+/// The command whose page is looked at until then.
+const LOOK: &str = "nephele page\n";
 /// The first command of the block that removes everything.
 const CLEAN_UP: &str = "kubectl delete cluster demo\n";
 const CLUSTER: &str = "default-demo";
@@ -38,6 +41,7 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
     let management = Management::connect().await?;
     let started = Instant::now();
     let mut connected = None;
+    let mut looked_at = None;
     for block in blocks(&page) {
         if block == CONNECT {
             let mut command = shell.start(CONNECT.trim())?;
@@ -49,7 +53,22 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
             connected = Some(command);
             continue;
         }
+        if block == LOOK {
+            let mut page = Page::open(&shell, LOOK.trim()).await?;
+            let all = page.has("/", "3/3 running").await?;
+            let machine = all.split("href=\"/machine/").nth(1).context("no machine")?;
+            let machine = machine.split('"').next().unwrap_or_default();
+            // The journal comes from the manager, by a port-forward to its pod.
+            page.has(&format!("/fragment/machine/{machine}"), "CreateInstance")
+                .await?;
+            looked_at = Some(page);
+            continue;
+        }
         if block.starts_with(CLEAN_UP) {
+            let page = looked_at
+                .take()
+                .context("the page of the book does not look at its cluster")?;
+            page.close().await?;
             let mut command = connected
                 .take()
                 .context("the page cleans up before it connects")?;

@@ -40,6 +40,7 @@ mod loopback;
 mod manager;
 mod manifests;
 mod output;
+mod page;
 mod process;
 mod provider;
 mod published;
@@ -87,6 +88,8 @@ enum Command {
     Get(inspect::GetArgs),
     /// Show one cluster, machine, pool, cloud or fault with its conditions and events.
     Describe(inspect::DescribeArgs),
+    /// Show the live page of a management cluster in a browser.
+    Page(page::PageArgs),
     /// Show or change the clock of a simulated cloud.
     Clock(clock::ClockArgs),
     /// Let a simulated cloud, its machines or its clusters misbehave, and heal them.
@@ -155,6 +158,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Connect(args) => process::block_on(|shutdown| connect::run(args, shutdown)),
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
+        Command::Page(args) => process::block_on(|shutdown| page::run(args, shutdown)),
         Command::Clock(args) => process::block_on_interruptible(clock::run(args)),
         Command::Fault(action) => fault::run(action),
         Command::Scenario(action) => scenario::run(action),

@@ -10,7 +10,8 @@ use futures::{
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
+    core::NamespaceResourceScope,
     runtime::{
         reflector::{self, Store},
         watcher::{self, Event},
@@ -50,6 +51,8 @@ const LINE_MAX: usize = 64 * 1024;
 pub struct Source {
     /// A client of the management API that may list what the page shows.
     pub client: Client,
+    /// The only namespace that is followed; all if there is none.
+    pub namespace: Option<String>,
     /// `/journal` of the manager, for a caller who may read it.
     pub journal: Router,
 }
@@ -83,7 +86,7 @@ pub(crate) async fn follow(
     published: watch::Sender<Option<Arc<Objects>>>,
     is_over: impl Fn() -> bool,
 ) {
-    let (mut following, watches) = Following::start(&source.client);
+    let (mut following, watches) = Following::start(&source);
     let records = records(source.journal).map(|line| News::Record(Box::new(line)));
     let mut news = stream::select(watches, records.boxed());
     let mut missing = KINDS;
@@ -134,13 +137,13 @@ fn next_frame(now: Instant, last: Option<Instant>) -> Instant {
 }
 
 impl Following {
-    fn start(client: &Client) -> (Self, BoxStream<'static, News>) {
-        let (clusters, of_clusters) = watched::<Cluster>(client);
-        let (machines, of_machines) = watched::<Machine>(client);
-        let (in_memory_clusters, of_in_memory_clusters) = watched::<InMemoryCluster>(client);
-        let (in_memory_machines, of_in_memory_machines) = watched::<InMemoryMachine>(client);
-        let (clouds, of_clouds) = watched::<SimulatedCloud>(client);
-        let (faults, of_faults) = watched::<Fault>(client);
+    fn start(source: &Source) -> (Self, BoxStream<'static, News>) {
+        let (clusters, of_clusters) = watched::<Cluster>(source);
+        let (machines, of_machines) = watched::<Machine>(source);
+        let (in_memory_clusters, of_in_memory_clusters) = watched::<InMemoryCluster>(source);
+        let (in_memory_machines, of_in_memory_machines) = watched::<InMemoryMachine>(source);
+        let (clouds, of_clouds) = watched::<SimulatedCloud>(source);
+        let (faults, of_faults) = watched::<Fault>(source);
         let all = [
             of_clusters,
             of_machines,
@@ -189,9 +192,16 @@ impl Following {
     }
 }
 
-fn watched<K: Kind>(client: &Client) -> (Store<K>, BoxStream<'static, News>) {
+fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
+    source: &Source,
+) -> (Store<K>, BoxStream<'static, News>) {
     let (store, writer) = reflector::store();
-    let events = quietly_watched::<K>(Api::all(client.clone()), watcher::Config::default());
+    let client = source.client.clone();
+    let api = match &source.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let events = quietly_watched::<K>(api, watcher::Config::default());
     let mut is_listed = false;
     let news = reflector::reflector(writer, events).filter_map(move |event| {
         let news = match event {

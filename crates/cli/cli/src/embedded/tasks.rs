@@ -126,6 +126,7 @@ impl Tasks {
         let url = page.url().to_owned();
         let source = Source {
             client,
+            namespace: None,
             journal: routes,
         };
         let stop = self.stop.clone();

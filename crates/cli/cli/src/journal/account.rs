@@ -15,7 +15,7 @@ const LABEL: &str = "nephele.dev/journal";
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// The manager. Without a token, creates an account that may read the journal and nothing else.
-pub(super) async fn manager(
+pub(crate) async fn manager(
     client: &Client,
     provider: &ProviderArgs,
     token: &TokenArgs,

@@ -7,7 +7,9 @@ mod story;
 
 use std::process::ExitCode;
 
+pub(crate) use account::manager;
 use clap::Subcommand;
+pub(crate) use show::path;
 
 use crate::process;
 

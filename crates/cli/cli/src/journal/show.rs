@@ -151,7 +151,7 @@ async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::
 }
 
 /// The path with the parameters of the filter.
-fn path(filter: &JournalFilter, follow: bool) -> anyhow::Result<String> {
+pub(crate) fn path(filter: &JournalFilter, follow: bool) -> anyhow::Result<String> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     if let serde_json::Value::Object(fields) = serde_json::to_value(filter)? {
         for (name, value) in &fields {

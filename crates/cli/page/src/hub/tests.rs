@@ -16,6 +16,7 @@ fn hub() -> Hub {
         Ok::<_, Infallible>(response)
     };
     let source = Source {
+        namespace: None,
         client: Client::new(tower::service_fn(answer), "default"),
         journal: Router::new(),
     };

@@ -1,0 +1,156 @@
+//! `nephele page`: the live page of any management cluster, with the rights of whoever runs the command.
+//!
+//! ```text
+//!  browser ──▶ page on this machine ──watches──▶ API server ◀──port-forward── journal of the manager
+//! ```
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use axum::{Router, body::Body, routing::get};
+use clap::Args;
+use http::{Method, Response, StatusCode};
+use hyper::body::Bytes;
+use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
+use nephele_api::{
+    cloud::v1alpha1::{Fault, SimulatedCloud},
+    core::{Cluster, Machine},
+    infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+};
+use nephele_cloud::JournalFilter;
+use nephele_controller::{Kind, chain, wall_clock};
+use nephele_page::{Page, Source};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::TargetArgs,
+    diagnostics::{Ask, Manager, TokenArgs},
+    exit::Problem,
+    journal,
+    loopback::loopback,
+    output::print,
+    provider::ProviderArgs,
+};
+
+/// How long the page waits for a manager that does not answer: each question costs the API server a port-forward.
+const RETRY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Only this namespace [default: all]
+    #[arg(long, short, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    provider: ProviderArgs,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+/// Serves the page until the process is told to stop.
+pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let PageArgs {
+        target,
+        namespace,
+        provider,
+        token,
+    } = args;
+    let client = target.open().await?.client;
+    may_read(&client, namespace.as_deref()).await?;
+    let page = Page::listen(loopback()).context("failed to start the page")?;
+    let manager = match journal::manager(&client, &provider, &token).await {
+        Ok(manager) => Some(Arc::new(manager)),
+        Err(error) => {
+            eprintln!("The page has no journal: {}", chain(error.as_ref()));
+            None
+        }
+    };
+    let served = async {
+        print(&format!(
+            "Page  {}\nThe address lets one browser in. Ctrl-C ends the page.\n",
+            page.url()
+        ))?;
+        let filter = JournalFilter {
+            namespace: namespace.clone(),
+            ..JournalFilter::default()
+        };
+        let source = Source {
+            client,
+            namespace,
+            journal: routes(manager.clone(), journal::path(&filter, true)?),
+        };
+        page.serve(source, wall_clock(), shutdown).await?;
+        anyhow::Ok(())
+    };
+    let served = served.await;
+    let left = match &manager {
+        Some(manager) => manager.leave().await,
+        None => Ok(()),
+    };
+    served.and(left)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the caller may read what the page shows. A watch that is refused would only leave the page empty.
+async fn may_read(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
+    may_list::<Cluster>(client, namespace).await?;
+    may_list::<Machine>(client, namespace).await?;
+    may_list::<InMemoryCluster>(client, namespace).await?;
+    may_list::<InMemoryMachine>(client, namespace).await?;
+    may_list::<SimulatedCloud>(client, namespace).await?;
+    may_list::<Fault>(client, namespace).await
+}
+
+async fn may_list<K>(client: &Client, namespace: Option<&str>) -> anyhow::Result<()>
+where
+    K: Kind + Resource<Scope = NamespaceResourceScope>,
+{
+    let api = match namespace {
+        Some(namespace) => Api::<K>::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let one = ListParams::default().limit(1);
+    let listed = api.list_metadata(&one).await;
+    listed.map(drop).map_err(|error| {
+        let kind = K::plural(&());
+        let (place, hint) = match namespace {
+            Some(namespace) => (format!("in {namespace}"), ""),
+            None => ("in all namespaces".to_owned(), ", or --namespace"),
+        };
+        let permission = format!("list {kind}.{} {place}{hint}", K::group(&()));
+        Problem::request(&format!("list {kind}"), &permission, error).into()
+    })
+}
+
+/// `/journal` of the manager, if there is one to ask.
+fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
+    let ask = Ask {
+        about: "the journal",
+        method: Method::GET,
+        path,
+        body: Bytes::new(),
+    };
+    let journal = move || {
+        let manager = manager.clone();
+        let ask = ask.clone();
+        async move {
+            let answer = match &manager {
+                Some(manager) => manager.ask(&ask).await.ok(),
+                // Nothing to ask, and nothing that would come later.
+                None => std::future::pending().await,
+            };
+            if let Some(answer) = answer {
+                let mut response = Response::new(Body::new(answer.body));
+                *response.status_mut() = answer.status;
+                return response;
+            }
+            sleep(RETRY).await;
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            response
+        }
+    };
+    Router::new().route("/journal", get(journal))
+}
