@@ -16,6 +16,37 @@ const PROCESSES: [&str; 5] = [
     "control-plane-kubeadm",
 ];
 
+/// The example of a provider under test, from a folder where a stranger has copied it.
+#[tokio::test]
+async fn a_provider_of_a_users_own_is_tested_with_cluster_api_itself() -> anyhow::Result<()> {
+    let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
+    let libraries = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../nepheletest");
+    let shell = Shell::new("provider")?
+        .with("NEPHELE", program)
+        .with("LIBRARIES", libraries);
+    let said = shell
+        .run(
+            "programs=$(dirname \"$(command -v kube-apiserver)\")
+             mkdir cluster-api
+             for name in cluster-api bootstrap-kubeadm control-plane-kubeadm; do
+                 ln -s \"$programs/$name\" \"$programs\"/../repository/\"$name\"/*/*-components.yaml cluster-api/
+             done
+             export CLUSTER_API=\"$PWD/cluster-api\" KUBEBUILDER_ASSETS=\"$programs\"
+             cp -r \"$LIBRARIES/examples/provider\" provider
+             cd provider
+             go mod edit -replace \"github.com/nephele-dev/nephele/nepheletest/go=$LIBRARIES/go\"
+             go test -count=1 -v ./...",
+        )
+        .await?;
+    for passed in [
+        "--- PASS: TestWorkersBootWithOurData/a_worker_that_is_added_gets_data,_too",
+        "--- PASS: TestWorkersBootWithOurData/no_data_is_made_before_the_control_plane_answers",
+    ] {
+        assert!(said.contains(passed), "{said}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> anyhow::Result<()> {
     let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
