@@ -365,8 +365,11 @@ async fn deleted(bare: &Bare) -> anyhow::Result<()> {
             .await?;
     }
     until("nothing of the providers to be left", LIMIT, async || {
-        let left = left(bare).await?;
-        Ok(Look::when(left.is_empty(), || format!("{left:?}")))
+        // A definition may be gone between the list of resources and that of objects, and then the second one fails.
+        Ok(match left(bare).await {
+            Ok(left) => Look::when(left.is_empty(), || format!("{left:?}")),
+            Err(error) => Look::NotYet(format!("{error:#}")),
+        })
     })
     .await
 }
@@ -377,31 +380,26 @@ async fn left(bare: &Bare) -> anyhow::Result<BTreeSet<(String, String)>> {
         .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
         .await?;
     let columns = "custom-columns=K:.kind,N:.metadata.name,S:.metadata.namespace,L:.metadata.labels.cluster\\.x-k8s\\.io/provider";
-    let mut found = BTreeSet::new();
     // Events are in the namespace too, but they expire.
     let lasting = resources
         .lines()
         .filter(|resource| !resource.starts_with("events"));
-    for resource in lasting {
-        let args = ["get", resource, "--all-namespaces", "--no-headers", "-o", columns];
-        // A definition may be deleted between the two requests.
-        let Ok(objects) = bare.kubectl(&args).await else {
+    let lasting = lasting.collect::<Vec<_>>().join(",");
+    let args = ["get", &lasting, "--all-namespaces", "--no-headers", "-o", columns];
+    let mut found = BTreeSet::new();
+    for object in bare.kubectl(&args).await?.lines() {
+        let fields: Vec<_> = object.split_whitespace().collect();
+        let [kind, name, namespace, label] = fields[..] else {
             continue;
         };
-        for object in objects.lines() {
-            let fields: Vec<_> = object.split_whitespace().collect();
-            let [kind, name, namespace, label] = fields[..] else {
-                continue;
-            };
-            let ours = LABELS.contains(&label)
-                || NAMESPACES
-                    .iter()
-                    .any(|ours| namespace == *ours || name.starts_with(ours));
-            // Every namespace has these objects.
-            let of_namespace = ["kube-root-ca.crt", "default"].contains(&name);
-            if ours && !of_namespace {
-                found.insert((kind.to_owned(), name.to_owned()));
-            }
+        let ours = LABELS.contains(&label)
+            || NAMESPACES
+                .iter()
+                .any(|ours| namespace == *ours || name.starts_with(ours));
+        // Every namespace has these objects.
+        let of_namespace = ["kube-root-ca.crt", "default"].contains(&name);
+        if ours && !of_namespace {
+            found.insert((kind.to_owned(), name.to_owned()));
         }
     }
     Ok(found)
