@@ -156,7 +156,8 @@ impl Access {
     }
 }
 
-fn not_installed(group: &str, kind: &str) -> Problem {
+/// A kind that the management cluster does not have.
+pub(crate) fn not_installed(group: &str, kind: &str) -> Problem {
     let message =
         format!("the management cluster has no {kind} of {group}; is the provider installed there?");
     Problem::new(Exit::NotFound, message)

@@ -4,8 +4,8 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use kube::{
-    Api, ResourceExt as _,
-    api::{Patch, PatchParams},
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
     runtime::wait::await_condition,
 };
 use nephele_api::cloud::v1alpha1::{CLOCK_STEPS_MAX, CloudClock, CloudClockStatus, SimulatedCloud};
@@ -31,8 +31,8 @@ const CONFLICT: u16 = 409;
 /// Which clock, and how it changes. Without a change it is shown.
 #[derive(Debug, Args)]
 pub(crate) struct ClockArgs {
-    /// The name of the SimulatedCloud.
-    name: String,
+    /// The name of the SimulatedCloud [default: the only one of the namespace; without a change, all of them]
+    name: Option<String>,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct ClockArgs {
 }
 
 /// The change of a clock.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 struct ChangeArgs {
     /// Let the clock stand still
     #[arg(long, conflicts_with = "resume")]
@@ -83,14 +83,48 @@ impl ChangeArgs {
 pub(crate) async fn run(args: ClockArgs) -> anyhow::Result<ExitCode> {
     let ClockArgs { name, access, change } = args;
     let access = access.open().await?;
-    let api: Api<Readable<SimulatedCloud>> = Api::namespaced(access.client, &access.namespace);
-    let status = changed(&api, &access.namespace, &change.of(&name)).await?;
-    print(&format!(
-        "SimulatedCloud {}/{name}: {}\n",
-        access.namespace,
-        told(&status)
-    ))?;
+    let namespace = access.namespace.as_str();
+    let api: Api<Readable<SimulatedCloud>> = Api::namespaced(access.client, namespace);
+    let names = match name {
+        Some(name) => vec![name],
+        None => meant(names(&api).await?, namespace, change != ChangeArgs::default())?,
+    };
+    for name in names {
+        let status = changed(&api, namespace, &change.clone().of(&name)).await?;
+        print(&format!("SimulatedCloud {namespace}/{name}: {}\n", told(&status)))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of all SimulatedClouds of a namespace.
+async fn names(api: &Api<Readable<SimulatedCloud>>) -> Result<Vec<String>, Problem> {
+    let listed = api.list_metadata(&ListParams::default()).await;
+    let listed = listed.map_err(|error| {
+        Problem::request(
+            "list SimulatedClouds",
+            "list simulatedclouds.cloud.nephele.dev",
+            error,
+        )
+    })?;
+    Ok(listed.items.iter().map(ResourceExt::name_any).collect())
+}
+
+/// The clouds of a command without a name: all are shown, and the only one is changed.
+fn meant(known: Vec<String>, namespace: &str, is_change: bool) -> Result<Vec<String>, Problem> {
+    match (known.len(), is_change) {
+        (0, _) => Err(Problem::new(
+            Exit::NotFound,
+            format!("there is no SimulatedCloud in namespace {namespace}; only a SimulatedCloud has a clock"),
+        )),
+        (1, _) | (_, false) => Ok(known),
+        (_, true) => Err(Problem::new(
+            Exit::Failed,
+            format!(
+                "namespace {namespace} has several SimulatedClouds; name one of {}",
+                known.join(", ")
+            ),
+        )),
+    }
 }
 
 /// Changes the clock if there is a change, and returns it once the change is in force.
@@ -184,6 +218,23 @@ mod tests {
     use nephele_testkit::ManagementApi;
 
     use super::*;
+
+    #[test]
+    fn without_a_name_all_clocks_are_shown_and_the_only_one_is_changed() {
+        let of = |known: &[&str], is_change| {
+            let known = known.iter().map(|name| (*name).to_owned()).collect();
+            meant(known, "team", is_change).map_err(|problem| problem.to_string())
+        };
+        let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(of(&["a", "b"], false), names(&["a", "b"]));
+        assert_eq!(of(&["a"], true), names(&["a"]));
+        let several = "namespace team has several SimulatedClouds; name one of a, b";
+        assert_eq!(of(&["a", "b"], true), Err(several.to_owned()));
+        let none = "there is no SimulatedCloud in namespace team; only a SimulatedCloud has a clock";
+        for is_change in [false, true] {
+            assert_eq!(of(&[], is_change), Err(none.to_owned()));
+        }
+    }
 
     #[tokio::test]
     async fn a_clock_is_shown_and_changed_and_counts_on() {

@@ -24,7 +24,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::TargetArgs,
+    access::{TargetArgs, not_installed},
     diagnostics::{Ask, Manager, TokenArgs},
     exit::Problem,
     journal,
@@ -112,16 +112,18 @@ where
         None => Api::all(client.clone()),
     };
     let one = ListParams::default().limit(1);
-    let listed = api.list_metadata(&one).await;
-    listed.map(drop).map_err(|error| {
-        let kind = K::plural(&());
-        let (place, hint) = match namespace {
-            Some(namespace) => (format!("in {namespace}"), ""),
-            None => ("in all namespaces".to_owned(), ", or --namespace"),
-        };
-        let permission = format!("list {kind}.{} {place}{hint}", K::group(&()));
-        Problem::request(&format!("list {kind}"), &permission, error).into()
-    })
+    let Err(error) = api.list_metadata(&one).await else {
+        return Ok(());
+    };
+    if matches!(&error, kube::Error::Api(status) if status.code == StatusCode::NOT_FOUND.as_u16()) {
+        return Err(not_installed(&K::group(&()), &K::kind(&())).into());
+    }
+    let (kinds, group) = (K::plural(&()), K::group(&()));
+    let permission = match namespace {
+        Some(namespace) => format!("list {kinds}.{group} in namespace {namespace}"),
+        None => format!("list {kinds}.{group} in all namespaces; --namespace asks for one"),
+    };
+    Err(Problem::request(&format!("list {kinds}"), &permission, error).into())
 }
 
 /// `/journal` of the manager, if there is one to ask.

@@ -9,12 +9,13 @@ use tempfile::TempDir;
 use super::{expect, nephele, text};
 
 /// Commands for a management cluster.
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 14] = [
     &["get", "clusters"],
     &["get", "clusters", "absent"],
     &["describe", "cluster", "absent"],
     &["connect", "--all"],
     &["connect", "absent"],
+    &["page"],
     &["fault", "add", "notReady"],
     &["fault", "heal", "absent"],
     &["scenario", "run", "quota"],
