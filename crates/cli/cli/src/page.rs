@@ -118,7 +118,8 @@ where
     if matches!(&error, kube::Error::Api(status) if status.code == StatusCode::NOT_FOUND.as_u16()) {
         return Err(not_installed(&K::group(&()), &K::kind(&())).into());
     }
-    let (kinds, group) = (K::plural(&()), K::group(&()));
+    let kinds = K::plural(&());
+    let group = K::group(&());
     let permission = match namespace {
         Some(namespace) => format!("list {kinds}.{group} in namespace {namespace}"),
         None => format!("list {kinds}.{group} in all namespaces; --namespace asks for one"),
