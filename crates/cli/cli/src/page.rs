@@ -7,7 +7,7 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use axum::{Router, body::Body, routing::get};
+use axum::{Router, body::Body, response::IntoResponse as _, routing::get};
 use clap::Args;
 use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
@@ -144,15 +144,13 @@ fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
                 // Nothing to ask, and nothing that would come later.
                 None => std::future::pending().await,
             };
-            if let Some(answer) = answer {
-                let mut response = Response::new(Body::new(answer.body));
-                *response.status_mut() = answer.status;
-                return response;
+            match answer.filter(|answer| answer.status.is_success()) {
+                Some(answer) => Response::new(Body::new(answer.body)),
+                None => {
+                    sleep(RETRY).await;
+                    StatusCode::SERVICE_UNAVAILABLE.into_response()
+                }
             }
-            sleep(RETRY).await;
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            response
         }
     };
     Router::new().route("/journal", get(journal))
