@@ -63,7 +63,14 @@ enum News {
     Changed,
     /// The first list of a kind is complete.
     Listed,
-    Record(Box<JournalLine>),
+    Record(Box<Record>),
+}
+
+/// A record of the journal.
+struct Record {
+    line: JournalLine,
+    /// Whether an answer of the manager begins with it.
+    is_first: bool,
 }
 
 /// The objects so far.
@@ -74,7 +81,33 @@ struct Following {
     in_memory_machines: Store<InMemoryMachine>,
     clouds: Store<SimulatedCloud>,
     faults: Store<Fault>,
-    journal: VecDeque<Arc<JournalLine>>,
+    records: Records,
+}
+
+/// The last records of the journal, the oldest first.
+#[derive(Default)]
+struct Records {
+    kept: VecDeque<Arc<JournalLine>>,
+    /// The number of the last record of the manager that answers.
+    last: u64,
+}
+
+impl Records {
+    /// Takes a record, unless it is known: an answer of a manager begins with all that it remembers. One that begins with an
+    /// earlier number and another record is that of a successor, which counts from 1 again.
+    fn note(&mut self, Record { line, is_first }: Record) {
+        if is_first && line.sequence <= self.last && !self.kept.iter().any(|kept| **kept == line) {
+            self.last = 0;
+        }
+        if line.sequence <= self.last {
+            return;
+        }
+        self.last = line.sequence;
+        if self.kept.len() == RECORDS_MAX {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(Arc::new(line));
+    }
 }
 
 /// How many kinds are followed.
@@ -87,7 +120,7 @@ pub(crate) async fn follow(
     is_over: impl Fn() -> bool,
 ) {
     let (mut following, watches) = Following::start(&source);
-    let records = records(source.journal).map(|line| News::Record(Box::new(line)));
+    let records = records(source.journal).map(|record| News::Record(Box::new(record)));
     let mut news = stream::select(watches, records.boxed());
     let mut missing = KINDS;
     let mut due = Some(Instant::now() + LISTED_WITHIN);
@@ -102,7 +135,7 @@ pub(crate) async fn follow(
         tokio::select! {
             new = news.next() => {
                 match new {
-                    Some(News::Record(line)) => following.note(*line),
+                    Some(News::Record(record)) => following.records.note(*record),
                     Some(News::Listed) => missing = missing.saturating_sub(1),
                     Some(News::Changed) => {}
                     None => return,
@@ -159,24 +192,9 @@ impl Following {
             in_memory_machines,
             clouds,
             faults,
-            journal: VecDeque::new(),
+            records: Records::default(),
         };
         (following, stream::select_all(all).boxed())
-    }
-
-    /// Takes a record, unless it is known: a second answer of the manager begins with all that it remembers.
-    fn note(&mut self, line: JournalLine) {
-        if self
-            .journal
-            .back()
-            .is_some_and(|last| line.sequence <= last.sequence)
-        {
-            return;
-        }
-        if self.journal.len() == RECORDS_MAX {
-            self.journal.pop_front();
-        }
-        self.journal.push_back(Arc::new(line));
     }
 
     fn objects(&self) -> Objects {
@@ -187,7 +205,7 @@ impl Following {
             in_memory_machines: self.in_memory_machines.state(),
             clouds: self.clouds.state(),
             faults: self.faults.state(),
-            journal: self.journal.iter().cloned().collect(),
+            journal: self.records.kept.iter().cloned().collect(),
         }
     }
 }
@@ -224,7 +242,7 @@ fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
 
 /// The records of the journal, those that the manager remembers and those to come. When the manager ends the answer, the
 /// question is asked again.
-fn records(router: Router) -> impl Stream<Item = JournalLine> {
+fn records(router: Router) -> impl Stream<Item = Record> {
     let answers = stream::unfold((router, true), |(router, is_first)| async move {
         if !is_first {
             sleep(RETRY).await;
@@ -236,7 +254,13 @@ fn records(router: Router) -> impl Stream<Item = JournalLine> {
             }
         }
     });
-    answers.flatten()
+    let records = answers.map(|lines: BoxStream<'static, JournalLine>| {
+        lines.enumerate().map(|(index, line)| Record {
+            line,
+            is_first: index == 0,
+        })
+    });
+    records.flatten()
 }
 
 /// An answer of the manager, line by line. None while it runs no cloud.
@@ -280,6 +304,8 @@ fn whole_lines(bytes: &mut Vec<u8>) -> Vec<JournalLine> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     #[test]
@@ -290,5 +316,34 @@ mod tests {
         assert_eq!(next_frame(at(900), Some(at(0))), at(950));
         assert_eq!(next_frame(at(10), Some(at(0))), at(180));
         assert_eq!(next_frame(at(170), Some(at(0))), at(220));
+    }
+
+    proptest! {
+        /// Each manager numbers its records from 1, and each of its answers begins with the records that it still remembers.
+        #[test]
+        fn the_records_of_a_manager_are_kept_once_and_those_of_its_successor_follow_them(
+            managers in vec(vec((0_u64..3, 1_u64..5), 1..4), 1..4),
+        ) {
+            let mut records = Records::default();
+            let mut told = Vec::new();
+            for (manager, answers) in managers.into_iter().enumerate() {
+                let mut first = 1;
+                let mut last = 0;
+                for (forgotten, new) in answers {
+                    let before = last;
+                    first = (first + forgotten).min(before + 1);
+                    last += new;
+                    for sequence in first..=last {
+                        let message = manager.to_string();
+                        let line = JournalLine { sequence, message, ..JournalLine::default() };
+                        if sequence > before {
+                            told.push(Arc::new(line.clone()));
+                        }
+                        records.note(Record { line, is_first: sequence == first });
+                    }
+                }
+            }
+            prop_assert_eq!(Vec::from(records.kept), told);
+        }
     }
 }
