@@ -14,6 +14,12 @@
 const RETRY = 1000;
 const REFRESH = 500;
 
+/**
+ * The attributes of a bar that follow those of the element that it is in.
+ * @type {Record<string, string>}
+ */
+const BAR = { "data-used": "value", "data-limit": "max" };
+
 /** The paths that the Drawer shows. */
 const SHOWN = /^\/(machine|cluster|cloud|fault)\/[^/]+\/[^/]+$/;
 
@@ -121,7 +127,7 @@ function apply(change) {
     case "set": {
       const element = document.getElementById(change[1]);
       element?.setAttribute(change[2], change[3]);
-      const ofBar = { "data-used": "value", "data-limit": "max" }[change[2]];
+      const ofBar = BAR[change[2]];
       if (ofBar) element?.querySelector("progress")?.setAttribute(ofBar, change[3]);
       if (element && element.id === shown()) later();
       break;
