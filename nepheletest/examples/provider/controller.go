@@ -23,6 +23,7 @@ func AddToManager(manager ctrl.Manager) error {
 		For(&PlainConfig{}).
 		Owns(&corev1.Secret{}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(reconciler.configsOf)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(configOf)).
 		Complete(reconciler)
 }
 
@@ -33,6 +34,7 @@ func (r *reconciler) configsOf(ctx context.Context, cluster client.Object) []ctr
 	var configs PlainConfigList
 	label := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}
 	if err := r.List(ctx, &configs, client.InNamespace(cluster.GetNamespace()), label); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to list the configs of a cluster", "cluster", cluster.GetName())
 		return nil
 	}
 	var requests []ctrl.Request
@@ -40,6 +42,16 @@ func (r *reconciler) configsOf(ctx context.Context, cluster client.Object) []ctr
 		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&config)})
 	}
 	return requests
+}
+
+// configOf finds the one of a Machine. The watch of Machines may bring the owner of a config later than that of configs.
+func configOf(_ context.Context, object client.Object) []ctrl.Request {
+	machine, ok := object.(*clusterv1.Machine)
+	if !ok || machine.Spec.Bootstrap.ConfigRef.Kind != "PlainConfig" {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}
+	return []ctrl.Request{{NamespacedName: key}}
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
