@@ -18,7 +18,7 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
 use nephele_cloud::JournalFilter;
-use nephele_controller::{Kind, chain, wall_clock};
+use nephele_controller::{Kind, chain, scoped, wall_clock};
 use nephele_page::{Page, Source};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -107,10 +107,7 @@ async fn may_list<K>(client: &Client, namespace: Option<&str>) -> anyhow::Result
 where
     K: Kind + Resource<Scope = NamespaceResourceScope>,
 {
-    let api = match namespace {
-        Some(namespace) => Api::<K>::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
+    let api: Api<K> = scoped(client.clone(), namespace);
     let one = ListParams::default().limit(1);
     let Err(error) = api.list_metadata(&one).await else {
         return Ok(());

@@ -10,7 +10,7 @@ use futures::{
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     core::NamespaceResourceScope,
     runtime::{
         reflector::{self, Store},
@@ -23,7 +23,7 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
 use nephele_cloud::JournalLine;
-use nephele_controller::{Kind, quietly_watched};
+use nephele_controller::{Kind, quietly_watched, scoped};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -214,11 +214,7 @@ fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
     source: &Source,
 ) -> (Store<K>, BoxStream<'static, News>) {
     let (store, writer) = reflector::store();
-    let client = source.client.clone();
-    let api = match &source.namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
+    let api = scoped(source.client.clone(), source.namespace.as_deref());
     let events = quietly_watched::<K>(api, watcher::Config::default());
     let mut is_listed = false;
     let news = reflector::reflector(writer, events).filter_map(move |event| {
