@@ -91,21 +91,8 @@ impl WebDriverCompatibleCommand for Console {
 
 impl Browser {
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let mut process = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("failed to start chromedriver; Debian's packages are chromium and chromium-driver")?;
-        let stdout = process.stdout.take().context("piped")?;
-        let mut driver = Driver {
-            process,
-            port: 0,
-            session: None,
-        };
-        let port = tokio::task::spawn_blocking(move || port(BufReader::new(stdout))).await??;
-        driver.port = port;
+        let mut driver = tokio::task::spawn_blocking(driver).await??;
+        let port = driver.port;
         // As root, in a container, Chromium has no sandbox. The pages are our own.
         let arguments = [
             "--headless=new",
@@ -210,14 +197,48 @@ impl Browser {
     }
 }
 
-/// The port that the driver chose.
-fn port(mut lines: impl std::io::BufRead) -> anyhow::Result<u16> {
-    let mut line = String::new();
-    while lines.read_line(&mut line)? > 0 {
-        if let Some((_, port)) = line.rsplit_once("successfully on port ") {
-            return Ok(port.trim().trim_end_matches('.').parse()?);
+/// How often the driver is started. It has ended before it listened, once in a hundred starts and for no known reason.
+const STARTS_MAX: usize = 3;
+
+/// A driver that listens.
+#[expect(clippy::print_stderr, reason = "why a driver ended is worth knowing")]
+fn driver() -> anyhow::Result<Driver> {
+    let mut said = String::new();
+    for _ in 0..STARTS_MAX {
+        let mut process = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("failed to start chromedriver; Debian's packages are chromium and chromium-driver")?;
+        let stdout = process.stdout.take().context("piped")?;
+        let mut driver = Driver {
+            process,
+            port: 0,
+            session: None,
+        };
+        match port(BufReader::new(stdout), &mut said)? {
+            Some(port) => {
+                driver.port = port;
+                return Ok(driver);
+            }
+            None => eprintln!("chromedriver ended early: {said}"),
         }
-        line.clear();
     }
-    bail!("chromedriver ended early")
+    bail!("chromedriver ended early {STARTS_MAX} times; it said {said:?}")
+}
+
+/// The port that the driver chose; none if it ended before. `said` gets all that it prints until then.
+fn port(mut lines: impl std::io::BufRead, said: &mut String) -> anyhow::Result<Option<u16>> {
+    said.clear();
+    loop {
+        let known = said.len();
+        if lines.read_line(said)? == 0 {
+            return Ok(None);
+        }
+        if let Some((_, port)) = said[known..].rsplit_once("successfully on port ") {
+            return Ok(Some(port.trim().trim_end_matches('.').parse()?));
+        }
+    }
 }
