@@ -35,7 +35,12 @@ use self::{
     words::Sources,
 };
 use crate::{
-    cargo_tool::MDBOOK, command, commands::Commands, conditions, contract::find, definitions::definitions,
+    cargo_tool::MDBOOK,
+    command,
+    commands::Commands,
+    conditions,
+    contract::{self, Programs},
+    definitions::definitions,
     files, paths,
 };
 
@@ -267,7 +272,8 @@ fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String>
         ));
     }
     if let Some(test) = test(root, &target) {
-        return find(root, &test).err().map(|error| format!("{link}: {error:#}"));
+        let found = Programs::of_workspace().and_then(|programs| contract::find(programs, root, &test));
+        return found.err().map(|error| format!("{link}: {error:#}"));
     }
     let anchor = target.anchor?;
     let known = read_page(&file).is_ok_and(|page| page.anchors.contains(&anchor));

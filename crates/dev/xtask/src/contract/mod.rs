@@ -12,6 +12,7 @@
 //! A row that holds names at least one test that would fail if the row did not hold. A renamed test fails tidy, and a
 //! test that did not run fails CI. The same is true of tests to which pages of the book link.
 
+mod programs;
 mod ran;
 #[cfg(test)]
 mod released;
@@ -23,7 +24,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, bail};
 
-pub(crate) use self::source::find;
+pub(crate) use self::{programs::Programs, source::find};
 use self::{
     ran::Ran,
     rows::{Group, State},
@@ -87,12 +88,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let text = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         ran.read(&String::from_utf8_lossy(&text));
     }
+    let programs = Programs::of_workspace()?;
     for table in &TABLES {
-        shown(&groups(table)?, &ran).with_context(|| format!("not all of {} was shown", table.rows))?;
+        shown(&groups(table)?, programs, &ran)
+            .with_context(|| format!("not all of {} was shown", table.rows))?;
     }
     let linked = book::tests()?;
     let wrong: Vec<_> = (linked.iter())
-        .filter_map(|test| ran.passed(test).err().map(|error| format!("{test}: {error}")))
+        .filter_map(|test| {
+            ran.passed(programs, test)
+                .err()
+                .map(|error| format!("{test}: {error}"))
+        })
         .collect();
     if !wrong.is_empty() {
         bail!("pages link to tests that did not pass:\n{}", wrong.join("\n"));
@@ -122,10 +129,11 @@ fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
     let text = fs::read_to_string(paths::repository().join(file))
         .with_context(|| format!("failed to read {file}"))?;
     let groups = rows::read(&text).with_context(|| format!("{file} is not sound"))?;
+    let programs = Programs::of_workspace()?;
     let mut missing = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows) {
         for test in &row.tests {
-            if let Err(error) = find(paths::repository(), test) {
+            if let Err(error) = find(programs, paths::repository(), test) {
                 missing.push(format!("{}: {test}: {error:#}", row.id));
             }
         }
@@ -138,12 +146,12 @@ fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
 }
 
 /// Fails with the rows that should hold but have a test that did not pass.
-fn shown(groups: &[Group], ran: &Ran) -> anyhow::Result<()> {
+fn shown(groups: &[Group], programs: &Programs, ran: &Ran) -> anyhow::Result<()> {
     let rows = || groups.iter().flat_map(|group| &group.rows);
     let mut wrong = Vec::new();
     for row in rows() {
         for test in &row.tests {
-            if let Err(error) = ran.passed(test) {
+            if let Err(error) = ran.passed(programs, test) {
                 wrong.push(format!("{}: {test}: {error}", row.id));
             }
         }

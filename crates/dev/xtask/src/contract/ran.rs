@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::source::{CHART, is_go, parts};
-use crate::paths;
-
-/// The program of tests in Go.
-const GO: &str = "go";
+use super::{
+    programs::{GO, Programs},
+    source::{CHART, parts},
+};
 
 /// The results of runs.
 #[derive(Debug, Default)]
@@ -55,9 +54,9 @@ impl Ran {
     }
 
     /// Fails with the reason why the test does not count.
-    pub(super) fn passed(&self, test: &str) -> Result<(), &'static str> {
+    pub(super) fn passed(&self, programs: &Programs, test: &str) -> Result<(), &'static str> {
         let (file, function) = parts(test).ok_or("no test's name")?;
-        let programs = programs(file).ok_or("in no crate")?;
+        let places = programs.of(file);
         let is_it = |path: &str, modules: &[String]| {
             let in_file = modules.iter().try_fold(path, |rest, module| {
                 rest.strip_prefix(module.as_str())?.strip_prefix("::")
@@ -66,9 +65,9 @@ impl Ran {
         };
         let outcomes: Vec<_> = (self.tests.iter())
             .filter(|((by, path), _)| {
-                programs
+                places
                     .iter()
-                    .any(|(program, modules)| by == program && is_it(path, modules))
+                    .any(|place| *by == place.program && is_it(path, &place.modules))
             })
             .map(|(_, passed)| *passed)
             .collect();
@@ -80,40 +79,6 @@ impl Ran {
             _ => Err("failed"),
         }
     }
-}
-
-/// The programs that may contain the tests of a file, with their modules.
-fn programs(file: &str) -> Option<Vec<(String, Vec<String>)>> {
-    if is_go(file) {
-        return Some(vec![(GO.to_owned(), Vec::new())]);
-    }
-    let (package, path) = match (file.strip_prefix("crates/"), file.strip_prefix(paths::LIBRARY)) {
-        (Some(in_room), _) => in_room.split_once('/')?.1.split_once('/')?,
-        (None, Some(path)) => ("nepheletest", path.strip_prefix('/')?),
-        (None, None) => file.split_once('/')?,
-    };
-    let mut modules: Vec<_> = path.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
-    let place = modules.remove(0);
-    if modules
-        .last()
-        .is_some_and(|last| ["lib", "main", "mod"].contains(&last.as_str()))
-    {
-        modules.pop();
-    }
-    let crate_name = package.replace('-', "_");
-    let program = match (place.as_str(), package) {
-        // Either all files are modules of one program with the name of the package, or each file or folder is a
-        // program.
-        ("tests", _) => {
-            let (file, in_file) = modules.split_first()?;
-            return Some(vec![(file.clone(), in_file.to_vec()), (crate_name, modules)]);
-        }
-        ("src", "xtask") => package.to_owned(),
-        ("src", "cli") => "nephele".to_owned(),
-        ("src", _) => format!("nephele_{crate_name}"),
-        _ => return None,
-    };
-    Some(vec![(program, modules)])
 }
 
 #[cfg(test)]
@@ -141,10 +106,30 @@ test d ... ok
 --- FAIL: TestH (0.00s)
 ";
 
+    fn programs() -> Programs {
+        Programs::new(&[
+            (
+                "nephele_ipam_controller",
+                "crates/ipam/ipam-controller/src/lib.rs",
+            ),
+            (
+                "controllers",
+                "crates/ipam/ipam-controller/tests/controllers/main.rs",
+            ),
+            (
+                "infra_controller",
+                "crates/provider/infra-controller/tests/main.rs",
+            ),
+            ("nephele_controller", "crates/provider/controller/src/lib.rs"),
+            ("nephele", "crates/cli/cli/src/main.rs"),
+        ])
+    }
+
     #[test]
     fn a_test_is_known_by_its_file() {
         let mut ran = Ran::default();
         ran.read(OUTPUT);
+        let programs = programs();
         for (test, expected) in [
             ("crates/ipam/ipam-controller/src/claim/plan/tests.rs::a", Ok(())),
             ("crates/ipam/ipam-controller/src/claim/plan.rs::b", Err("failed")),
@@ -179,7 +164,7 @@ test d ... ok
             ("nepheletest/go/g_test.go::TestH", Err("failed")),
             ("nepheletest/go/g_test.go::TestI", Err("did not run")),
         ] {
-            assert_eq!(ran.passed(test), expected, "{test}");
+            assert_eq!(ran.passed(&programs, test), expected, "{test}");
         }
     }
 
@@ -190,7 +175,10 @@ test d ... ok
         ran.read(&OUTPUT.replace("::a ... ok", "::a ... FAILED"));
         ran.read(OUTPUT);
         assert_eq!(
-            ran.passed("crates/ipam/ipam-controller/src/claim/plan/tests.rs::a"),
+            ran.passed(
+                &programs(),
+                "crates/ipam/ipam-controller/src/claim/plan/tests.rs::a"
+            ),
             Err("failed")
         );
     }
@@ -201,7 +189,7 @@ test d ... ok
         let outcome = |output: &str| {
             let mut ran = Ran::default();
             ran.read(output);
-            ran.passed(check)
+            ran.passed(&programs(), check)
         };
         assert_eq!(outcome(OUTPUT), Err("did not run"));
         assert_eq!(outcome("47 checks of the chart, 0 failed\n"), Ok(()));

@@ -4,6 +4,8 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, bail, ensure};
 
+use super::programs::Programs;
+
 /// Functions in this folder that are not tests are checks of `cargo xtask chart`.
 pub(super) const CHART: &str = "crates/dev/xtask/src/chart/";
 
@@ -19,11 +21,15 @@ pub(super) fn is_go(file: &str) -> bool {
     file.ends_with("_test.go")
 }
 
-/// Fails unless the file has the test and the test is not ignored.
-pub(crate) fn find(root: &Path, test: &str) -> anyhow::Result<()> {
+/// Fails unless the file has the test, the test is not ignored, and a program can run it.
+pub(crate) fn find(programs: &Programs, root: &Path, test: &str) -> anyhow::Result<()> {
     let (file, function) =
         parts(test).context("neither path/of/file.rs::function nor path/of/file_test.go::Function")?;
     let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;
+    ensure!(
+        !programs.of(file).is_empty(),
+        "no program runs the tests of {file}"
+    );
     if is_go(file) {
         ensure!(
             text.contains(&format!("\nfunc {function}(t *testing.T) {{")),

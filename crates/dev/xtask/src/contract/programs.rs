@@ -1,0 +1,147 @@
+//! The programs that cargo makes of the workspace's tests: in the output of a run, their names stand for the files of
+//! the tests.
+
+use std::{path::PathBuf, process::Command, sync::LazyLock};
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use super::source::is_go;
+use crate::{command::capture, paths};
+
+/// The program of tests in Go.
+pub(super) const GO: &str = "go";
+
+/// A program, and the modules that lead from its root to a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) program: String,
+    pub(super) modules: Vec<String>,
+}
+
+/// The programs of all tests that `cargo test` can run.
+#[derive(Debug)]
+pub(crate) struct Programs(Vec<Target>);
+
+/// What cargo builds.
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    /// The file with the root module; within the repository once read.
+    src_path: PathBuf,
+    /// Whether `cargo test` runs it unless its features are missing.
+    test: bool,
+}
+
+impl Programs {
+    /// Those of this workspace, which cargo is asked for once.
+    pub(crate) fn of_workspace() -> anyhow::Result<&'static Self> {
+        static PROGRAMS: LazyLock<Result<Programs, String>> =
+            LazyLock::new(|| ask().map_err(|error| format!("{error:#}")));
+        PROGRAMS.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+    }
+
+    /// Where a file's tests may be: a file may be a module of several programs.
+    pub(super) fn of(&self, file: &str) -> Vec<Place> {
+        if is_go(file) {
+            return vec![Place {
+                program: GO.to_owned(),
+                modules: Vec::new(),
+            }];
+        }
+        self.0.iter().filter_map(|target| target.place(file)).collect()
+    }
+}
+
+impl Target {
+    fn place(&self, file: &str) -> Option<Place> {
+        let mut modules = Vec::new();
+        if self.src_path.as_os_str() != file {
+            let below = file
+                .strip_prefix(self.src_path.parent()?.to_str()?)?
+                .strip_prefix('/')?;
+            modules.extend(below.strip_suffix(".rs")?.split('/').map(str::to_owned));
+            modules.pop_if(|last| last == "mod");
+        }
+        Some(Place {
+            program: self.name.replace('-', "_"),
+            modules,
+        })
+    }
+}
+
+fn ask() -> anyhow::Result<Programs> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        targets: Vec<Target>,
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]);
+    let metadata = capture(cargo.current_dir(paths::repository()))?;
+    let metadata: Metadata = serde_json::from_str(&metadata).context("failed to parse cargo's metadata")?;
+    let root = paths::repository()
+        .canonicalize()
+        .context("failed to find the repository")?;
+    let mut targets = Vec::new();
+    for mut target in metadata.packages.into_iter().flat_map(|package| package.targets) {
+        let file = target
+            .src_path
+            .canonicalize()
+            .with_context(|| format!("failed to find {}", target.src_path.display()))?;
+        target.src_path = file
+            .strip_prefix(&root)
+            .context("a package lies outside")?
+            .to_owned();
+        targets.push(target);
+    }
+    targets.retain(|target| target.test);
+    Ok(Programs(targets))
+}
+
+#[cfg(test)]
+impl Programs {
+    /// Of programs and the files with their root modules.
+    pub(super) fn new(targets: &[(&str, &str)]) -> Self {
+        let target = |(name, file): &(&str, &str)| Target {
+            name: (*name).to_owned(),
+            src_path: file.into(),
+            test: true,
+        };
+        Self(targets.iter().map(target).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_a_module_of_the_programs_whose_root_lies_above_it() {
+        let programs = Programs::new(&[
+            ("nephele-simulation", "dev/simulation/src/main.rs"),
+            ("nephele_simulation", "dev/simulation/src/lib.rs"),
+            ("worlds", "dev/simulation/tests/worlds.rs"),
+            ("page", "e2e/page/main.rs"),
+            ("e2e", "e2e/tests/main.rs"),
+        ]);
+        let places = |file| {
+            let places = programs.of(file).into_iter();
+            places
+                .map(|place| format!("{} {}", place.program, place.modules.join("::")))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(places("dev/simulation/tests/worlds.rs"), ["worlds "]);
+        assert_eq!(
+            places("dev/simulation/src/plan/mod.rs"),
+            ["nephele_simulation plan", "nephele_simulation plan"]
+        );
+        assert_eq!(places("e2e/page/live.rs"), ["page live"]);
+        assert_eq!(places("e2e/tests/ipam/pause.rs"), ["e2e ipam::pause"]);
+        assert_eq!(places("e2e/other/a.rs"), [""; 0]);
+        assert_eq!(places("nepheletest/go/a_test.go"), ["go "]);
+    }
+}
