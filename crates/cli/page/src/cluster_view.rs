@@ -99,6 +99,6 @@ pub(crate) fn infrastructure<'a>(
     let reference = cluster.spec.infrastructure_ref.as_ref()?;
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
     (reference.kind == "InMemoryCluster")
-        .then(|| around.in_memory_cluster(&Key::new(namespace, &reference.name)))
+        .then(|| around.in_memory_cluster(namespace, &reference.name))
         .flatten()
 }

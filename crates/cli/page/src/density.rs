@@ -16,6 +16,8 @@ pub(crate) fn densities(model: &Model) -> BTreeMap<(Key, usize), BTreeMap<State,
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{
         cluster_view::ClusterView,
@@ -47,20 +49,26 @@ mod tests {
                 state,
                 ..MachineView::default()
             };
-            model.machines.insert(key, machine);
+            model.machines.insert(key, Arc::new(machine));
         }
         model
     }
 
+    fn elements(model: &Model) -> Elements {
+        Elements::after((&Model::default(), &Elements::default()), model)
+    }
+
     fn of_form(elements: &Elements, form: Form) -> Vec<&Element> {
         let all = elements.all.values();
-        all.filter(|element| element.form == form).collect()
+        all.map(Arc::as_ref)
+            .filter(|element| element.form == form)
+            .collect()
     }
 
     #[test]
     fn a_machine_more_than_there_are_cells_for_makes_numbers_of_all() {
-        let few = Elements::new(&model(LIMITS.cells));
-        let many = Elements::new(&model(LIMITS.cells + 1));
+        let few = elements(&model(LIMITS.cells));
+        let many = elements(&model(LIMITS.cells + 1));
         assert_eq!(of_form(&few, Form::Machine).len(), LIMITS.cells);
         assert!(of_form(&few, Form::Density).is_empty());
         assert!(of_form(&many, Form::Machine).is_empty());
@@ -102,12 +110,12 @@ mod tests {
                 let key = Key::new("ns", &format!("m-{number}"));
                 model.waits.insert(key, Wait::default());
             }
-            Elements::new(&model)
+            elements(&model)
         };
         assert!(of_form(&waits(200), Form::More).is_empty());
         let many = waits(201);
         assert_eq!(of_form(&many, Form::Wait).len(), 200);
-        let lists = many.by_list();
+        let lists = many.by_list(|_| true);
         let last = lists["waits"].last().map(|(_, element)| &element.texts["more"]);
         assert_eq!(last, Some(&"and 1 more".to_owned()));
     }

@@ -1,6 +1,9 @@
 //! What has to change on a page so that it shows the new elements. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::elements::{Element, Elements, Form};
 
@@ -22,7 +25,7 @@ pub(crate) enum Change {
     /// A new element stands before another one of its list, or at its end.
     Add {
         id: String,
-        element: Element,
+        element: Arc<Element>,
         before: Option<String>,
     },
     /// The element is gone, with all that stood in it.
@@ -43,17 +46,25 @@ pub(crate) fn diff(old: &Elements, new: &Elements) -> Difference {
         return Difference::Everything;
     }
     let mut changes = Vec::new();
-    let mut stays = BTreeSet::new();
-    for (id, was) in &old.all {
-        match new.all.get(id) {
-            Some(is) if is_in_place(was, is) => {
-                stays.insert(id.as_str());
-                of_element(id, was, is, &mut changes);
+    let mut fresh = BTreeSet::new();
+    let mut before = old.all.iter().peekable();
+    let delete = |id: &String| Change::Delete { id: id.clone() };
+    // Both are in the order of their ids.
+    for (id, is) in &new.all {
+        while let Some((gone, _)) = before.next_if(|(other, _)| *other < id) {
+            changes.push(delete(gone));
+        }
+        match before.next_if(|(other, _)| *other == id) {
+            Some((_, was)) if Arc::ptr_eq(was, is) => {}
+            Some((_, was)) if is_in_place(was, is) => of_element(id, was, is, &mut changes),
+            was => {
+                changes.extend(was.map(|(id, _)| delete(id)));
+                fresh.insert(id.as_str());
             }
-            _ => changes.push(Change::Delete { id: id.clone() }),
         }
     }
-    changes.extend(added(new, &stays));
+    changes.extend(before.map(|(gone, _)| delete(gone)));
+    changes.extend(added(new, &fresh));
     Difference::Changes(changes)
 }
 
@@ -87,15 +98,16 @@ fn of_element(id: &str, was: &Element, is: &Element, changes: &mut Vec<Change>) 
 
 /// The new elements: those that others stand in come first, and in each list the last one, so that the element before which
 /// one stands is there when it comes.
-fn added(new: &Elements, stays: &BTreeSet<&str>) -> Vec<Change> {
+fn added(new: &Elements, fresh: &BTreeSet<&str>) -> Vec<Change> {
     let mut by_form: BTreeMap<Form, Vec<Change>> = BTreeMap::new();
-    for list in new.by_list().into_values() {
+    let lists: BTreeSet<&str> = fresh.iter().map(|id| new.all[*id].list.as_str()).collect();
+    for list in new.by_list(|list| lists.contains(list)).into_values() {
         let mut next: Option<&String> = None;
         for (id, element) in list.into_iter().rev() {
-            if !stays.contains(id.as_str()) {
+            if fresh.contains(id.as_str()) {
                 by_form.entry(element.form).or_default().push(Change::Add {
                     id: id.clone(),
-                    element: element.clone(),
+                    element: Arc::clone(element),
                     before: next.cloned(),
                 });
             }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     effect::effect_name,
     elements::path,
-    machine_view::{self, MachineView, STAGES, stage_word},
+    machine_view::{self, MachineView, STAGES, Seen, stage_word},
     objects::{Key, Objects},
     stages::Stage,
     surroundings::Surroundings,
@@ -83,7 +83,10 @@ impl Drawer {
     /// A machine. None if it is gone.
     pub(crate) fn machine(objects: &Objects, key: &Key) -> Option<Self> {
         let around = Surroundings::new(objects);
-        let view = MachineView::all(&around).find(|machine| machine.key == *key)?;
+        let view = Seen::all(&around)
+            .into_iter()
+            .find(|seen| seen.key == *key)?
+            .view();
         let machine = objects
             .machines
             .iter()
@@ -91,7 +94,7 @@ impl Drawer {
             .map(AsRef::as_ref);
         let behind = match machine {
             Some(machine) => machine_view::behind(machine, &around),
-            None => around.in_memory_machine(key),
+            None => around.in_memory_machine(&key.namespace, &key.name),
         };
         let instance = behind
             .and_then(|behind| behind.metadata.name.clone())

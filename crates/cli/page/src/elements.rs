@@ -1,7 +1,7 @@
 //! The parts of the screen that change, as flat values. HTML and differences are both made from them, so a page that has
 //! taken all differences equals a fresh one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -85,53 +85,59 @@ pub(crate) struct Elements {
     pub(crate) zones: Vec<String>,
     /// Whether numbers stand for the machines.
     pub(crate) is_dense: bool,
-    pub(crate) all: BTreeMap<String, Element>,
+    /// Cells are shared with the elements before and after them while nothing about their machines changes.
+    pub(crate) all: BTreeMap<String, Arc<Element>>,
 }
 
 impl Elements {
-    /// The elements of a model.
-    pub(crate) fn new(model: &Model) -> Self {
-        Self::within(LIMITS, model)
+    /// The elements of a model. Cells of machines that it shares with the model before are those of the elements before.
+    pub(crate) fn after(before: (&Model, &Self), model: &Model) -> Self {
+        Self::within(LIMITS, before, model)
     }
 
-    /// As [`Elements::new`], within other limits.
-    pub(crate) fn within(Limits { cells, listed }: Limits, model: &Model) -> Self {
+    /// As [`Elements::after`], within other limits.
+    pub(crate) fn within(
+        Limits { cells, listed }: Limits,
+        (model_before, before): (&Model, &Self),
+        model: &Model,
+    ) -> Self {
         let mut all = BTreeMap::new();
-        all.insert("total".to_owned(), total(model));
+        let is_dense = model.machines.len() > cells;
+        if !is_dense {
+            let known = (before.zones == model.zones).then_some((model_before, before));
+            all.extend((model.machines.iter()).map(|(key, machine)| cell(known, model, key, machine)));
+        }
+        let mut add = |id: String, element: Element| {
+            all.insert(id, Arc::new(element));
+        };
+        add("total".to_owned(), total(model));
         for (key, cloud) in &model.clouds {
             let id = format!("cloud:{key}");
             for (number, limit) in cloud.limits.iter().enumerate() {
                 let id = format!("limit:{key}:{}", limit.name);
-                all.insert(id, of_limit(key, number, limit));
+                add(id, of_limit(key, number, limit));
             }
-            all.insert(id, of_cloud(key, cloud));
+            add(id, of_cloud(key, cloud));
         }
         for (key, cluster) in &model.clusters {
-            all.insert(format!("cluster:{key}"), of_cluster(key, cluster));
+            add(format!("cluster:{key}"), of_cluster(key, cluster));
         }
-        let is_dense = model.machines.len() > cells;
         if is_dense {
             for ((cluster, column), states) in densities(model) {
-                all.insert(
+                add(
                     format!("density:{cluster}:{column}"),
                     of_density(&cluster, column, &states),
                 );
             }
-        } else {
-            for (key, machine) in &model.machines {
-                let (cluster, column) = model.column_of(machine);
-                let list = zone_id(&cluster.to_string(), column);
-                all.insert(machine_id(key), of_machine(key, machine, list));
-            }
         }
         for (key, wait) in model.waits.iter().take(listed) {
-            all.insert(format!("wait:{key}"), of_wait(key, wait));
+            add(format!("wait:{key}"), of_wait(key, wait));
         }
         for (key, leak) in model.leaks.iter().take(listed) {
-            all.insert(format!("leak:{key}"), of_leak(key, leak));
+            add(format!("leak:{key}"), of_leak(key, leak));
         }
         for (key, fault) in model.faults.iter().take(listed) {
-            all.insert(format!("fault:{key}"), of_fault(key, fault));
+            add(format!("fault:{key}"), of_fault(key, fault));
         }
         let lists = [
             (WAITS, model.waits.len()),
@@ -140,7 +146,7 @@ impl Elements {
         ];
         for (list, number) in lists {
             if let Some(more) = number.checked_sub(listed).filter(|more| *more > 0) {
-                all.insert(format!("more:{list}"), of_more(list, more));
+                add(format!("more:{list}"), of_more(list, more));
             }
         }
         Self {
@@ -150,11 +156,16 @@ impl Elements {
         }
     }
 
-    /// The elements by list, each in its order.
-    pub(crate) fn by_list(&self) -> BTreeMap<&str, Vec<(&String, &Element)>> {
+    /// The elements by list, each in its order, of the lists that are wanted.
+    pub(crate) fn by_list(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> BTreeMap<&str, Vec<(&String, &Arc<Element>)>> {
         let mut lists: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (id, element) in &self.all {
-            lists.entry(&element.list).or_default().push((id, element));
+            if wanted(&element.list) {
+                lists.entry(&element.list).or_default().push((id, element));
+            }
         }
         for list in lists.values_mut() {
             list.sort_by(|a, b| (&a.1.order, a.0).cmp(&(&b.1.order, b.0)));
@@ -308,6 +319,25 @@ fn of_cluster(key: &Key, cluster: &ClusterView) -> Element {
             ),
         ],
     )
+}
+
+/// The cell of a machine. It is a known one if that stood in the same columns and nothing about its machine has changed.
+fn cell(
+    known: Option<(&Model, &Elements)>,
+    model: &Model,
+    key: &Key,
+    machine: &Arc<MachineView>,
+) -> (String, Arc<Element>) {
+    let id = machine_id(key);
+    let known = known.and_then(|(model, elements)| {
+        let before = model.machines.get(key)?;
+        elements.all.get(&id).filter(|_| Arc::ptr_eq(before, machine))
+    });
+    let cell = known.cloned().unwrap_or_else(|| {
+        let (cluster, column) = model.column_of(machine);
+        Arc::new(of_machine(key, machine, zone_id(&cluster.to_string(), column)))
+    });
+    (id, cell)
 }
 
 fn of_machine(key: &Key, machine: &MachineView, list: String) -> Element {

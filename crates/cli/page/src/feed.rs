@@ -38,10 +38,10 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// What a page of a namespace, or of all, shows of the objects.
-    pub(crate) fn new(objects: Arc<Objects>, namespace: Option<&str>) -> Self {
-        let model = Model::new(&objects, namespace);
-        let elements = Elements::new(&model);
+    /// What a page of a namespace, or of all, shows of the objects. It shares with this one what has not changed.
+    pub(crate) fn after(&self, objects: Arc<Objects>, namespace: Option<&str>) -> Self {
+        let model = Model::after(&self.model, &objects, namespace);
+        let elements = Elements::after((&self.model, &self.elements), &model);
         Self {
             objects,
             model,
@@ -91,14 +91,15 @@ impl Feed {
         now.duration_since(*self.used.lock()) >= limit
     }
 
-    /// Takes what is shown from now on.
-    pub(crate) fn publish(&self, shown: Shown) {
-        let shown = Arc::new(shown);
+    /// Shows these objects from now on, those of a namespace or of all.
+    pub(crate) fn publish(&self, objects: Arc<Objects>, namespace: Option<&str>) {
         let Some(before) = self.state.lock().shown.clone() else {
-            self.state.lock().shown = Some(shown);
+            let shown = Shown::default().after(objects, namespace);
+            self.state.lock().shown = Some(Arc::new(shown));
             self.version.send_replace(1);
             return;
         };
+        let shown = Arc::new(before.after(objects, namespace));
         // Encoded without the lock: the one task that publishes is the only one that changes the state.
         let message = match diff(&before.elements, &shown.elements) {
             Difference::Changes(changes) if changes.is_empty() => {

@@ -1,6 +1,6 @@
 //! The HTML of the screen. Pure. All text from objects is escaped by maud; all that changes is an [`Element`].
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use maud::{DOCTYPE, Escaper, Markup, PreEscaped, html};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Elements by the list that they stand in, each list in its order.
-type Lists<'a> = BTreeMap<&'a str, Vec<(&'a String, &'a Element)>>;
+type Lists<'a> = BTreeMap<&'a str, Vec<(&'a String, &'a Arc<Element>)>>;
 
 /// What a page is for: its namespace, and from where its differences continue.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +71,7 @@ pub(crate) fn shell(title: &str, content: &Markup, is_live: bool) -> Markup {
 
 /// Everything within `main`.
 pub(crate) fn screen(elements: &Elements) -> Markup {
-    let lists = elements.by_list();
+    let lists = elements.by_list(|_| true);
     html! {
         h1 .hidden { "Cloud" }
         div #(BAR) { (items(&lists, BAR, &elements.zones)) }

@@ -14,7 +14,7 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    feed::{Feed, Shown},
+    feed::Feed,
     follow::{Source, follow},
     objects::Objects,
 };
@@ -113,7 +113,7 @@ impl Hub {
         // Another feed may have begun the watches: what they have so far is no change.
         let known = objects.borrow_and_update().clone();
         if let Some(known) = known {
-            feed.publish(Shown::new(known, namespace.as_deref()));
+            feed.publish(known, namespace.as_deref());
         }
         loop {
             tokio::select! {
@@ -123,7 +123,7 @@ impl Hub {
                     }
                     let now = objects.borrow_and_update().clone();
                     if let Some(now) = now {
-                        feed.publish(Shown::new(now, namespace.as_deref()));
+                        feed.publish(now, namespace.as_deref());
                     }
                 }
                 () = sleep(LOOK) => {}

@@ -1,9 +1,10 @@
 //! A machine as its cell shows it. Pure.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nephele_api::{
+    cloud::v1alpha1::Fault,
     conditions::{self, reasons, types},
     core::Machine,
     infrastructure::v1beta2::{InMemoryMachine, pool_machine::POOL_NAME_LABEL},
@@ -135,77 +136,113 @@ pub(crate) struct MachineView {
     pub(crate) revision: String,
 }
 
-impl MachineView {
+/// What the view of a machine is made of.
+pub(crate) struct Seen<'a> {
+    /// The key of its Machine, or of its InMemoryMachine if it has no Machine.
+    pub(crate) key: Key,
+    cluster: &'a str,
+    metadata: &'a ObjectMeta,
+    machine: Option<&'a Machine>,
+    behind: Option<&'a InMemoryMachine>,
+    /// The Faults that affect it now.
+    faults: &'a [&'a Fault],
+    revision: String,
+}
+
+impl<'a> Seen<'a> {
     /// All machines: those of Cluster API, and InMemoryMachines without a Machine.
-    pub(crate) fn all<'a>(around: &'a Surroundings<'a>) -> impl Iterator<Item = Self> + use<'a> {
+    pub(crate) fn all(around: &'a Surroundings<'a>) -> Vec<Self> {
         let mut owned = HashSet::new();
         let mut machines = Vec::with_capacity(around.objects.machines.len());
         for machine in &around.objects.machines {
             let behind = behind(machine, around);
-            owned.extend(behind.map(|behind| Key::of(&behind.metadata)));
-            machines.push(Self::new(Some(machine), behind, around));
+            owned.extend(behind.map(std::ptr::from_ref));
+            machines.push(Self::new(&machine.metadata, Some(machine), behind, around));
         }
         for orphan in &around.objects.in_memory_machines {
-            if !owned.contains(&Key::of(&orphan.metadata)) {
-                machines.push(Self::new(None, Some(orphan), around));
+            if !owned.contains(&Arc::as_ptr(orphan)) {
+                machines.push(Self::new(&orphan.metadata, None, Some(orphan), around));
             }
         }
-        machines.into_iter()
+        machines
     }
 
-    fn new(machine: Option<&Machine>, behind: Option<&InMemoryMachine>, around: &Surroundings<'_>) -> Self {
-        let nothing = ObjectMeta::default();
-        let metadata = machine
-            .map(|machine| &machine.metadata)
-            .or(behind.map(|behind| &behind.metadata))
-            .unwrap_or(&nothing);
+    fn new(
+        metadata: &'a ObjectMeta,
+        machine: Option<&'a Machine>,
+        behind: Option<&'a InMemoryMachine>,
+        around: &'a Surroundings<'a>,
+    ) -> Self {
         let key = Key::of(metadata);
         let cluster = match machine {
-            Some(machine) => machine.spec.cluster_name.clone(),
-            None => labels::value(metadata, labels::CLUSTER_NAME)
-                .unwrap_or_default()
-                .to_owned(),
+            Some(machine) => machine.spec.cluster_name.as_str(),
+            None => labels::value(metadata, labels::CLUSTER_NAME).unwrap_or_default(),
         };
-        let role = role(metadata);
-        let stages = stages(behind, role);
         let instance = behind.and_then(|behind| behind.metadata.name.as_deref());
-        let simulated = instance.unwrap_or_default();
-        let affecting = match instance {
-            Some(instance) => around.faults(&key.namespace, &cluster, instance),
+        let version = |metadata: Option<&'a ObjectMeta>| {
+            metadata
+                .and_then(|metadata| metadata.resource_version.as_deref())
+                .unwrap_or_default()
+        };
+        let revision = format!(
+            "{}.{}.{}",
+            version(machine.map(|machine| &machine.metadata)),
+            version(behind.map(|behind| &behind.metadata)),
+            around.last_record(&key.namespace, cluster, instance.unwrap_or_default()),
+        );
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let faults = match instance {
+            Some(instance) => around.faults(namespace, cluster, instance),
             None => &[],
         };
+        Self {
+            key,
+            cluster,
+            metadata,
+            machine,
+            behind,
+            faults,
+            revision,
+        }
+    }
+
+    /// Whether the view would be the same as this one of the same key: the API server gives each state of an object a
+    /// version of its own.
+    pub(crate) fn is_shown_by(&self, view: &MachineView) -> bool {
+        let faults = self.faults.iter().map(|fault| fault.metadata.name.as_deref());
+        view.revision == self.revision && faults.eq(view.faults.iter().map(|name| Some(name.as_str())))
+    }
+
+    /// The view.
+    pub(crate) fn view(self) -> MachineView {
+        let Self { machine, behind, .. } = self;
+        let role = role(self.metadata);
+        let stages = stages(behind, role);
         let vm = behind
             .and_then(|behind| behind.status.as_ref())
             .and_then(|status| conditions::find(&status.conditions, types::VM_PROVISIONED));
         let waits = vm.filter(|vm| vm.status != conditions::TRUE);
-        let version = |metadata: Option<&ObjectMeta>| {
-            metadata
-                .and_then(|metadata| metadata.resource_version.clone())
-                .unwrap_or_default()
-        };
-        Self {
-            state: state(machine, metadata, &stages),
+        MachineView {
+            state: state(machine, self.metadata, &stages),
             zone: zone(machine, behind),
             is_spot: behind.is_some_and(|behind| Market::of(&behind.spec.market) == Market::Spot),
-            faults: affecting
+            faults: self
+                .faults
                 .iter()
                 .filter_map(|fault| fault.metadata.name.clone())
                 .collect(),
             reason: waits.map(|vm| vm.reason.clone()).unwrap_or_default(),
             message: waits.map(|vm| vm.message.clone()).unwrap_or_default(),
-            revision: format!(
-                "{}.{}.{}",
-                version(machine.map(|machine| &machine.metadata)),
-                version(behind.map(|behind| &behind.metadata)),
-                around.last_record(&key.namespace, &cluster, simulated),
-            ),
-            key,
-            cluster,
+            revision: self.revision,
+            key: self.key,
+            cluster: self.cluster.to_owned(),
             role,
             stages,
         }
     }
+}
 
+impl MachineView {
     /// The machine in words, for people who do not see its cell.
     pub(crate) fn label(&self) -> String {
         let mut label = format!("{} {}", self.role.words(), self.key.name);
@@ -240,7 +277,7 @@ pub(crate) fn behind<'a>(machine: &Machine, around: &Surroundings<'a>) -> Option
         return None;
     }
     let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
-    around.in_memory_machine(&Key::new(namespace, &reference.name))
+    around.in_memory_machine(namespace, &reference.name)
 }
 
 pub(crate) fn role(metadata: &ObjectMeta) -> Role {

@@ -4,11 +4,14 @@
 //!  Objects ──▶ Model ──▶ Elements ──▶ diff, HTML
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     cluster_view::ClusterView,
-    machine_view::{MachineView, State},
+    machine_view::{MachineView, Seen, State},
     objects::{Key, Objects},
     reports::{CloudView, FaultView, Leak, Wait},
     surroundings::Surroundings,
@@ -21,7 +24,8 @@ pub(crate) struct Model {
     pub(crate) zones: Vec<String>,
     pub(crate) clouds: BTreeMap<Key, CloudView>,
     pub(crate) clusters: BTreeMap<Key, ClusterView>,
-    pub(crate) machines: BTreeMap<Key, MachineView>,
+    /// Shared with the models before and after it while nothing about a machine changes.
+    pub(crate) machines: BTreeMap<Key, Arc<MachineView>>,
     /// The machines that wait for a quota, a stock, an address or an extension.
     pub(crate) waits: BTreeMap<Key, Wait>,
     pub(crate) leaks: BTreeMap<String, Leak>,
@@ -29,8 +33,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The model of the objects in a namespace, or in all.
-    pub(crate) fn new(objects: &Objects, namespace: Option<&str>) -> Self {
+    /// The model of the objects in a namespace, or in all. Machines that have not changed are those of the model before.
+    pub(crate) fn after(before: &Self, objects: &Objects, namespace: Option<&str>) -> Self {
         let wanted = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
         let around = Surroundings::new(objects);
         let mut model = Self::default();
@@ -40,8 +44,13 @@ impl Model {
                 model.clusters.insert(key, ClusterView::new(cluster, &around));
             }
         }
-        for machine in MachineView::all(&around) {
-            if wanted(&machine.key) {
+        for seen in Seen::all(&around) {
+            if wanted(&seen.key) {
+                let known = before.machines.get(&seen.key);
+                let machine = match known.filter(|known| seen.is_shown_by(known)) {
+                    Some(known) => Arc::clone(known),
+                    None => Arc::new(seen.view()),
+                };
                 model.place(machine);
             }
         }
@@ -64,7 +73,7 @@ impl Model {
     }
 
     /// Takes a machine into its cluster. One whose Cluster is not known yet has to wait for it.
-    fn place(&mut self, machine: MachineView) {
+    fn place(&mut self, machine: Arc<MachineView>) {
         let cluster = Key::new(&machine.key.namespace, &machine.cluster);
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return;

@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use nephele_api::{
     cloud::v1alpha1::Fault,
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
     labels,
 };
 
-use crate::objects::{Key, Objects};
+use crate::objects::Objects;
 
-/// The objects, found by key.
+/// The objects, found by namespace and name.
 pub(crate) struct Surroundings<'a> {
     pub(crate) objects: &'a Objects,
-    in_memory_machines: HashMap<Key, &'a InMemoryMachine>,
-    in_memory_clusters: HashMap<Key, &'a InMemoryCluster>,
+    in_memory_machines: HashMap<(&'a str, &'a str), &'a InMemoryMachine>,
+    in_memory_clusters: HashMap<(&'a str, &'a str), &'a InMemoryCluster>,
     /// The Faults that affect a machine or a load balancer now. The first name is that of the cluster; the second one is
     /// that of the machine, or empty.
     affected: HashMap<(&'a str, &'a str, &'a str), Vec<&'a Fault>>,
@@ -53,12 +54,12 @@ impl<'a> Surroundings<'a> {
             in_memory_machines: objects
                 .in_memory_machines
                 .iter()
-                .map(|machine| (Key::of(&machine.metadata), &**machine))
+                .map(|machine| (name(&machine.metadata), &**machine))
                 .collect(),
             in_memory_clusters: objects
                 .in_memory_clusters
                 .iter()
-                .map(|cluster| (Key::of(&cluster.metadata), &**cluster))
+                .map(|cluster| (name(&cluster.metadata), &**cluster))
                 .collect(),
             affected,
             versions,
@@ -66,14 +67,14 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// The InMemoryMachine of this key.
-    pub(crate) fn in_memory_machine(&self, key: &Key) -> Option<&'a InMemoryMachine> {
-        self.in_memory_machines.get(key).copied()
+    /// The InMemoryMachine of this name.
+    pub(crate) fn in_memory_machine(&self, namespace: &str, name: &str) -> Option<&'a InMemoryMachine> {
+        self.in_memory_machines.get(&(namespace, name)).copied()
     }
 
-    /// The InMemoryCluster of this key.
-    pub(crate) fn in_memory_cluster(&self, key: &Key) -> Option<&'a InMemoryCluster> {
-        self.in_memory_clusters.get(key).copied()
+    /// The InMemoryCluster of this name.
+    pub(crate) fn in_memory_cluster(&self, namespace: &str, name: &str) -> Option<&'a InMemoryCluster> {
+        self.in_memory_clusters.get(&(namespace, name)).copied()
     }
 
     /// The Faults that affect a machine now, or with an empty name of a machine those that affect the cluster.
@@ -103,4 +104,10 @@ impl<'a> Surroundings<'a> {
             .copied()
             .unwrap_or_default()
     }
+}
+
+/// The namespace of an object, and its name.
+fn name(metadata: &ObjectMeta) -> (&str, &str) {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    (namespace, metadata.name.as_deref().unwrap_or_default())
 }

@@ -57,6 +57,8 @@ pub(crate) fn table(model: &Model, after: &Key) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::machine_view::MachineView;
 
@@ -65,7 +67,7 @@ mod tests {
         let mut model = Model::default();
         for number in 0..=ROWS_MAX {
             let key = Key::new("ns", &format!("m-{number:04}"));
-            model.machines.insert(key, MachineView::default());
+            model.machines.insert(key, Arc::new(MachineView::default()));
         }
         let rows = |after: &Key| {
             let page = table(&model, after).into_string();

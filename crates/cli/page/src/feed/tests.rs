@@ -1,11 +1,11 @@
 use super::*;
 use crate::model::tests::objects;
 
-fn shown(machines: usize) -> Shown {
+fn some(machines: usize) -> Arc<Objects> {
     let mut objects = objects();
     objects.machines.truncate(machines);
     objects.in_memory_machines.truncate(machines);
-    Shown::new(Arc::new(objects), None)
+    Arc::new(objects)
 }
 
 fn text(found: Option<(u64, Bytes)>) -> String {
@@ -15,7 +15,7 @@ fn text(found: Option<(u64, Bytes)>) -> String {
 
 fn feed() -> Feed {
     let feed = Feed::new("e".to_owned(), Timestamp::UNIX_EPOCH);
-    feed.publish(shown(2));
+    feed.publish(some(2), None);
     feed
 }
 
@@ -25,9 +25,9 @@ fn a_viewer_gets_what_it_does_not_have_and_each_message_once() {
     let (_, version) = feed.now().expect("published");
     assert_eq!((version.as_str(), feed.number(&version)), ("e-0", Some(0)));
     assert_eq!(feed.after(Some(0)), None);
-    feed.publish(shown(3));
-    feed.publish(shown(3));
-    feed.publish(shown(2));
+    feed.publish(some(3), None);
+    feed.publish(some(3), None);
+    feed.publish(some(2), None);
     let both = text(feed.after(Some(0)));
     assert!(
         both.starts_with("id: e-1\nevent: changes\ndata: [[")
@@ -41,8 +41,8 @@ fn a_viewer_gets_what_it_does_not_have_and_each_message_once() {
 fn a_viewer_that_is_behind_or_unknown_gets_the_whole_page() {
     let feed = feed();
     for number in 0..=MESSAGES_MAX {
-        feed.publish(shown(2 + number % 2));
-        feed.publish(shown(3 - number % 2));
+        feed.publish(some(2 + number % 2), None);
+        feed.publish(some(3 - number % 2), None);
     }
     for last in [None, Some(0), Some(1_000_000)] {
         let message = text(feed.after(last));
@@ -60,7 +60,7 @@ fn other_columns_are_sent_as_a_whole_page() {
     let feed = feed();
     let mut objects = objects();
     objects.in_memory_clusters.clear();
-    feed.publish(Shown::new(Arc::new(objects), None));
+    feed.publish(Arc::new(objects), None);
     assert!(text(feed.after(Some(0))).contains("event: snapshot"));
 }
 
@@ -68,7 +68,7 @@ fn other_columns_are_sent_as_a_whole_page() {
 fn the_messages_that_are_kept_have_a_bound() {
     let feed = feed();
     for number in 0..1000 {
-        feed.publish(shown(2 + number % 2));
+        feed.publish(some(2 + number % 2), None);
     }
     let state = feed.state.lock();
     assert!(state.messages.len() <= MESSAGES_MAX && state.bytes <= BYTES_MAX);

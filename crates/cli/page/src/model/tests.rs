@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use nephele_cloud::JournalLine;
+use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{elements::Elements, html};
+use crate::{feed::Shown, html};
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
     Arc::new(serde_json::from_value(value).expect("an object"))
@@ -88,10 +90,14 @@ pub(crate) fn objects() -> Objects {
     }
 }
 
+fn seen(objects: &Objects, namespace: Option<&str>) -> Model {
+    Model::after(&Model::default(), objects, namespace)
+}
+
 #[test]
 fn a_machine_is_seen_with_its_role_stages_market_and_faults() {
-    let model = Model::new(&objects(), None);
-    let labels: Vec<_> = model.machines.values().map(MachineView::label).collect();
+    let model = seen(&objects(), None);
+    let labels: Vec<_> = (model.machines.values()).map(|machine| machine.label()).collect();
     assert_eq!(
         labels,
         [
@@ -110,7 +116,7 @@ fn a_machine_whose_node_is_silent_does_not_count_as_running() {
         let machine = std::sync::Arc::make_mut(&mut objects.machines[0]);
         let status = machine.status.as_mut().expect("it has a status");
         status.conditions = vec![nephele_api::conditions::condition("NodeReady", ready, "R", "")];
-        let model = Model::new(&objects, None);
+        let model = seen(&objects, None);
         (model.machines[&Key::new("team", "a-0")].label(), model.running())
     };
     let running = ("control plane a-0, zone north-1a, running".to_owned(), 1);
@@ -123,7 +129,7 @@ fn a_machine_whose_node_is_silent_does_not_count_as_running() {
 
 #[test]
 fn a_cluster_is_seen_with_its_load_balancer_and_its_machines() {
-    let model = Model::new(&objects(), None);
+    let model = seen(&objects(), None);
     let cluster = &model.clusters[&Key::new("team", "a")];
     assert_eq!(
         (
@@ -139,7 +145,7 @@ fn a_cluster_is_seen_with_its_load_balancer_and_its_machines() {
 
 #[test]
 fn what_waits_what_leaked_and_what_is_full_stands_beside_the_grid() {
-    let model = Model::new(&objects(), None);
+    let model = seen(&objects(), None);
     let waits: Vec<_> = model
         .waits
         .values()
@@ -168,7 +174,7 @@ fn what_waits_what_leaked_and_what_is_full_stands_beside_the_grid() {
 
 #[test]
 fn another_namespace_sees_nothing() {
-    let model = Model::new(&objects(), Some("other"));
+    let model = seen(&objects(), Some("other"));
     assert_eq!(
         model,
         Model {
@@ -198,11 +204,154 @@ fn text_of_objects_never_becomes_html() {
         "metadata": {"name": hostile, "namespace": hostile}, "spec": {},
         "status": {"phase": hostile, "affected": [{"cluster": hostile}]},
     })));
-    let elements = Elements::new(&Model::new(&objects, None));
+    let elements = Shown::default().after(Arc::new(objects), None).elements;
     let text = html::document(&elements, &html::Frame::default(), None).into_string();
     assert!(text.contains("&lt;img") && !text.contains("<img"), "{text}");
     let inside: Vec<_> = text.match_indices("onerror").collect();
     let escaped = text.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count();
     let in_paths = text.matches("%3Cimg%20src%3Dx%20onerror%3D").count();
     assert_eq!(inside.len(), escaped + in_paths);
+}
+
+/// What happens to an object of the first, second or third machine.
+#[derive(Clone, Debug)]
+enum Step {
+    Machine {
+        number: usize,
+        phase: &'static str,
+        is_control_plane: bool,
+    },
+    Behind {
+        number: usize,
+        zone: &'static str,
+        is_spot: bool,
+    },
+    /// The Fault affects this machine from now on.
+    Hit(usize),
+    Record(usize),
+    /// The objects of a machine are deleted.
+    Gone(usize),
+    /// The first cluster has these zones from now on.
+    Zones(&'static [&'static str]),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let number = 0..3_usize;
+    let phases = select(vec!["Running", "Pending", "Provisioned"]);
+    let zones = select(vec!["", "north-1a", "north-1c"]);
+    prop_oneof![
+        (number.clone(), phases, any::<bool>()).prop_map(|(number, phase, is_control_plane)| Step::Machine {
+            number,
+            phase,
+            is_control_plane
+        }),
+        (number.clone(), zones, any::<bool>()).prop_map(|(number, zone, is_spot)| Step::Behind {
+            number,
+            zone,
+            is_spot
+        }),
+        number.clone().prop_map(Step::Hit),
+        number.clone().prop_map(Step::Record),
+        number.prop_map(Step::Gone),
+        select(vec![&["north-1a"][..], &["north-1a", "north-1b"]]).prop_map(Step::Zones),
+    ]
+}
+
+impl Step {
+    /// Does it, as an API server does: a changed object gets a new version.
+    fn apply(&self, version: usize, objects: &mut Objects) {
+        let version = Some(format!("{version}"));
+        match *self {
+            Self::Machine {
+                number,
+                phase,
+                is_control_plane,
+            } => {
+                let Some(machine) = objects.machines.get_mut(number).map(Arc::make_mut) else {
+                    return;
+                };
+                machine.metadata.resource_version = version;
+                machine.status.get_or_insert_default().phase = phase.to_owned();
+                let labels = machine.metadata.labels.get_or_insert_default();
+                labels.clear();
+                if is_control_plane {
+                    labels.insert("cluster.x-k8s.io/control-plane".to_owned(), String::new());
+                }
+            }
+            Self::Behind {
+                number,
+                zone,
+                is_spot,
+            } => {
+                let Some(behind) = objects.in_memory_machines.get_mut(number).map(Arc::make_mut) else {
+                    return;
+                };
+                behind.metadata.resource_version = version;
+                behind.spec.market = if is_spot { "Spot" } else { "" }.to_owned();
+                behind.status.get_or_insert_default().failure_domain = zone.to_owned();
+            }
+            Self::Hit(number) => {
+                let fault = Arc::make_mut(&mut objects.faults[0]);
+                fault.metadata.resource_version = version;
+                let hits = &mut fault.status.get_or_insert_default().affected;
+                hits[0].machine = format!("a-{number}");
+            }
+            Self::Record(number) => objects.journal.push(Arc::new(JournalLine {
+                sequence: objects.journal.len() as u64 + 1,
+                namespace: "team".to_owned(),
+                cluster: "a".to_owned(),
+                name: format!("a-{number}"),
+                ..JournalLine::default()
+            })),
+            Self::Gone(number) => {
+                if number < objects.machines.len() {
+                    objects.machines.remove(number);
+                    objects.in_memory_machines.remove(number);
+                }
+            }
+            Self::Zones(zones) => {
+                let behind = Arc::make_mut(&mut objects.in_memory_clusters[0]);
+                behind.metadata.resource_version = version;
+                let zone = |name: &&str| json!({"name": name});
+                let zones: Vec<_> = zones.iter().map(zone).collect();
+                let status = behind.status.get_or_insert_default();
+                status.failure_domains = serde_json::from_value(zones.into()).expect("zones");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_shared_with_what_was_shown_before_is_what_would_be_made(steps in vec(step(), 1..12)) {
+        let mut objects = objects();
+        let mut shown = Shown::default().after(Arc::new(objects.clone()), None);
+        for (number, step) in steps.into_iter().enumerate() {
+            step.apply(1000 + number, &mut objects);
+            shown = shown.after(Arc::new(objects.clone()), None);
+            let fresh = Shown::default().after(Arc::new(objects.clone()), None);
+            prop_assert_eq!(&shown.model, &fresh.model);
+            prop_assert_eq!(&shown.elements, &fresh.elements);
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_has_not_changed_is_not_made_again() {
+    let mut objects = objects();
+    let before = Shown::default().after(Arc::new(objects.clone()), None);
+    Step::Record(1).apply(1000, &mut objects);
+    let now = before.after(Arc::new(objects), None);
+    let shared = |number: usize| {
+        let key = Key::new("team", &format!("a-{number}"));
+        let id = crate::elements::machine_id(&key);
+        (
+            Arc::ptr_eq(&before.model.machines[&key], &now.model.machines[&key]),
+            Arc::ptr_eq(&before.elements.all[&id], &now.elements.all[&id]),
+        )
+    };
+    assert_eq!(
+        [0, 1, 2].map(shared),
+        [(true, true), (false, false), (true, true)]
+    );
 }
