@@ -140,6 +140,11 @@ impl Registry {
         KUBERNETES.clone()
     }
 
+    /// Whether its kinds are those of a plain cluster.
+    pub(crate) fn is_kubernetes(&self) -> bool {
+        Arc::ptr_eq(&self.types, &KUBERNETES.types)
+    }
+
     pub(crate) fn get(&self, resource: &GroupResource) -> Option<&Arc<ResourceType>> {
         self.types.get(resource)
     }

@@ -1,14 +1,17 @@
 //! Discovery: `/api`, `/apis` and below, legacy and aggregated (KEP-3352).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::{
     negotiate::wants_aggregated_discovery,
-    status::{ApiError, json_response},
+    status::{ApiError, bytes_response, json_response},
 };
 use crate::{registry::ResourceType, store::Store};
 
@@ -68,21 +71,20 @@ pub(crate) fn review_named(group: &str, plural: &str) -> Option<&'static Review>
 pub(crate) fn answer(store: &Store, path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let aggregated = wants_aggregated_discovery(headers);
-    let groups = groups(store);
     let value = match segments.as_slice() {
-        ["api"] if aggregated => return Some(aggregated_response(&groups, true)),
-        ["apis"] if aggregated => return Some(aggregated_response(&groups, false)),
+        ["api"] if aggregated => return Some(aggregated_response(store, true)),
+        ["apis"] if aggregated => return Some(aggregated_response(store, false)),
         ["api"] => json!({
             "kind": "APIVersions", "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
         }),
         ["apis"] => json!({
             "kind": "APIGroupList", "apiVersion": "v1",
-            "groups": groups.iter().filter(|(name, _)| !name.is_empty()).map(|(name, kinds)| group(name, kinds))
+            "groups": groups(store).iter().filter(|(name, _)| !name.is_empty()).map(|(name, kinds)| group(name, kinds))
                 .collect::<Vec<_>>(),
         }),
-        ["api", version] => return Some(resource_list(&groups, "", version)),
-        ["apis", name] => match groups.get(*name) {
+        ["api", version] => return Some(resource_list(&groups(store), "", version)),
+        ["apis", name] => match groups(store).get(*name) {
             Some(kinds) if !name.is_empty() => {
                 let mut value = group(name, kinds);
                 value["kind"] = "APIGroup".into();
@@ -91,7 +93,7 @@ pub(crate) fn answer(store: &Store, path: &str, headers: &HeaderMap) -> Option<R
             }
             _ => return Some(ApiError::unknown_path().response()),
         },
-        ["apis", name, version] => return Some(resource_list(&groups, name, version)),
+        ["apis", name, version] => return Some(resource_list(&groups(store), name, version)),
         _ => return None,
     };
     Some(json_response(StatusCode::OK, &value))
@@ -225,7 +227,24 @@ fn resource_list(groups: &Groups, name: &str, version: &str) -> Response<Body> {
     )
 }
 
-fn aggregated_response(groups: &Groups, core: bool) -> Response<Body> {
+/// The core group or all others. Every client of a cluster begins with it, and nearly all clusters have the same kinds.
+fn aggregated_response(store: &Store, core: bool) -> Response<Body> {
+    static BUILT_IN: [OnceLock<Bytes>; 2] = [OnceLock::new(), OnceLock::new()];
+    let make = || aggregated(&groups(store), core);
+    let body = if store.has_only_built_in_types() {
+        BUILT_IN[usize::from(core)].get_or_init(make).clone()
+    } else {
+        make()
+    };
+    let mut response = bytes_response(StatusCode::OK, body);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
+    );
+    response
+}
+
+fn aggregated(groups: &Groups, core: bool) -> Bytes {
     let items: Vec<_> = groups
         .iter()
         .filter(|(name, _)| name.is_empty() == core)
@@ -244,12 +263,7 @@ fn aggregated_response(groups: &Groups, core: bool) -> Response<Body> {
     let value = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     });
-    let mut response = json_response(StatusCode::OK, &value);
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
-    );
-    response
+    Bytes::from(value.to_string())
 }
 
 fn aggregated_resources(name: &str, kinds: &[Arc<ResourceType>], version: &str) -> Vec<Value> {

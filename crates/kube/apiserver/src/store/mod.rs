@@ -207,6 +207,12 @@ impl Store {
             .collect()
     }
 
+    /// Whether all served kinds are those of a plain cluster.
+    pub(crate) fn has_only_built_in_types(&self) -> bool {
+        let state = self.state.lock();
+        state.defined.is_empty() && state.registry.is_kubernetes()
+    }
+
     /// The object with this key. None if it does not exist.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
