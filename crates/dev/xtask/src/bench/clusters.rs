@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Number of clusters at once; repeatable, for one round each.
     #[arg(short = 'n', value_name = "NUMBER", default_values_t = [1, 20])]
     numbers: Vec<usize>,
+    /// Workers of each cluster.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    workers: u32,
     #[command(flatten)]
     target: Target,
 }
@@ -46,21 +49,21 @@ const PHASES: [&str; 6] = [
 const LIMIT: Duration = Duration::from_secs(900);
 /// How long the manager may settle, before a round and when all clusters are available. The work in that time counts
 /// for the clusters.
-const QUIET: Duration = Duration::from_secs(5);
+pub(super) const QUIET: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
     measure(&args.target, async |kubeconfig| {
-        rounds(&args.numbers, kubeconfig).await
+        rounds(&args.numbers, args.workers, kubeconfig).await
     })
 }
 
-async fn rounds(numbers: &[usize], kubeconfig: &Path) -> anyhow::Result<()> {
+async fn rounds(numbers: &[usize], workers: u32, kubeconfig: &Path) -> anyhow::Result<()> {
     let management = Management::of(kubeconfig).await?;
     let mut rounds = Vec::new();
     for &number in numbers {
         let created =
-            async |scope: &Scope, name: &str| scope.of_class(name, Shape::new(1, 1)).await.map(drop);
+            async |scope: &Scope, name: &str| scope.of_class(name, Shape::new(1, workers)).await.map(drop);
         rounds.push(
             round(
                 management.clone(),
@@ -106,27 +109,7 @@ pub(super) async fn round(
     let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();
     try_join_all(names.iter().map(|name| create(&scope, name))).await?;
 
-    let mut available = BTreeMap::new();
-    let clusters = until(&format!("{number} clusters to be available"), LIMIT, async || {
-        let clusters = scope
-            .management
-            .list(kinds::CLUSTER, &scope.namespace, "")
-            .await?;
-        for cluster in clusters
-            .iter()
-            .filter(|cluster| state::is(cluster, "Available", "True"))
-        {
-            available
-                .entry(state::name(cluster).to_owned())
-                .or_insert_with(|| start.elapsed());
-        }
-        Ok(if available.len() == number {
-            Look::Done(clusters)
-        } else {
-            Look::NotYet(clusters.iter().map(state::line).collect::<Vec<_>>().join("\n"))
-        })
-    })
-    .await?;
+    let Available { times, clusters } = all_available(&scope, number, start).await?;
     tokio::time::sleep(QUIET).await;
     if manager::process_in(&scope.management, namespace).await? != pid {
         bail!("the manager was restarted while it was measured");
@@ -144,17 +127,50 @@ pub(super) async fn round(
     }
     let deletion = Instant::now();
     scope.finish().await?;
-    let mut available: Vec<_> = available.into_values().collect();
-    available.sort();
     Ok(Round {
         number,
-        available,
+        available: times,
         processors,
         resident_kib_before,
         resident_kib_after,
         phases,
         deletion: deletion.elapsed(),
     })
+}
+
+/// Clusters that are available.
+pub(super) struct Available {
+    /// How long each took since the start, sorted.
+    pub(super) times: Vec<Duration>,
+    clusters: Vec<Value>,
+}
+
+/// Waits until so many clusters of a namespace are available.
+pub(super) async fn all_available(scope: &Scope, number: usize, start: Instant) -> anyhow::Result<Available> {
+    let mut times = BTreeMap::new();
+    let clusters = until(&format!("{number} clusters to be available"), LIMIT, async || {
+        let clusters = scope
+            .management
+            .list(kinds::CLUSTER, &scope.namespace, "")
+            .await?;
+        for cluster in clusters
+            .iter()
+            .filter(|cluster| state::is(cluster, "Available", "True"))
+        {
+            times
+                .entry(state::name(cluster).to_owned())
+                .or_insert_with(|| start.elapsed());
+        }
+        Ok(if times.len() == number {
+            Look::Done(clusters)
+        } else {
+            Look::NotYet(clusters.iter().map(state::line).collect::<Vec<_>>().join("\n"))
+        })
+    })
+    .await?;
+    let mut times: Vec<_> = times.into_values().collect();
+    times.sort();
+    Ok(Available { times, clusters })
 }
 
 /// Seconds from the creation of a cluster until a condition last became true.

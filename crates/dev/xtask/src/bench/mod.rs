@@ -10,6 +10,7 @@ mod peers;
 mod processors;
 mod quantiles;
 mod requests;
+mod up;
 
 use anyhow::bail;
 
@@ -32,6 +33,8 @@ pub(crate) struct Args {
 enum Subject {
     /// Clusters of a ClusterClass with one control plane machine and one worker, without delays, all at once.
     Clusters(clusters::Args),
+    /// Clusters in `nephele up --cluster-api`: how long they take, and what each process costs.
+    Up(up::Args),
     /// Claims for addresses: how fast they are bound and released, the latency of one under that load, and the
     /// cost.
     Claims(claims::Args),
@@ -42,6 +45,7 @@ enum Subject {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.subject {
         Some(Subject::Clusters(args)) => clusters::run(args),
+        Some(Subject::Up(args)) => up::run(args),
         Some(Subject::Claims(args)) => claims::run(args),
         Some(Subject::Idle(args)) => idle::run(args),
         None if args.peer => peers::run(&args.target),

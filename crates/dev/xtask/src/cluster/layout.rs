@@ -20,6 +20,13 @@ impl Layout {
         })
     }
 
+    /// The folders of programs without a cluster.
+    pub(super) fn of_programs() -> anyhow::Result<Self> {
+        Ok(Self {
+            state: paths::cache()?.join("programs"),
+        })
+    }
+
     /// The folders of a cluster without a node.
     pub(super) fn bare(name: &str) -> anyhow::Result<Self> {
         Ok(Self {

@@ -172,6 +172,24 @@ pub(crate) fn up(layout: &Layout, with_node: bool) -> anyhow::Result<Cluster> {
     })
 }
 
+/// The programs of Kubernetes and Cluster API without a cluster, for `nephele up --cluster-api`.
+pub(crate) struct Programs {
+    /// The folder with the programs.
+    pub(crate) folder: PathBuf,
+    /// By the name of each manager's program: the manifest of its provider.
+    pub(crate) components: Vec<(&'static str, PathBuf)>,
+}
+
+/// Builds the programs, where the cache does not have them, and renders the manifests.
+pub(crate) fn programs() -> anyhow::Result<Programs> {
+    let tools = Tools::build(ClusterApi::default())?;
+    let layout = Layout::of_programs()?;
+    let folder = layout.at("bin");
+    tools.link(&folder)?;
+    let components = Repository::lay_out(&layout, &tools)?.components(ClusterApi::default());
+    Ok(Programs { folder, components })
+}
+
 /// Stops the cluster, if there is one, and removes its state.
 pub(crate) fn down(layout: &Layout) -> anyhow::Result<()> {
     if !layout.exists() {

@@ -63,6 +63,12 @@ impl Repository {
         Ok(repository)
     }
 
+    /// By the name of each manager's program: the manifest of its provider.
+    pub(super) fn components(&self, cluster_api: ClusterApi) -> Vec<(&'static str, PathBuf)> {
+        let place = |label: &str, file: &str| self.folder.join(label).join(cluster_api.version()).join(file);
+        PROVIDERS.map(|(label, file)| (label, place(label, file))).into()
+    }
+
     /// The folder with the providers.
     pub(crate) fn folder(layout: &Layout) -> PathBuf {
         layout.at("repository")
