@@ -97,6 +97,9 @@ async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> an
         name: NAME.to_owned(),
     };
     cluster.available().await?;
+    let doctor = format!("'{program}' doctor --kubeconfig up/management.kubeconfig");
+    let said = shell.run(&doctor).await?;
+    assert_eq!(said, "✓ Nothing is wrong with this management cluster.\n");
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
     assert_eq!(logs(&folder)?, PROCESSES.map(str::to_owned).into());
     assert_eq!(running(&folder)?.len(), PROCESSES.len());

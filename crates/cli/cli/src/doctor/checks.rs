@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::snapshot::{Manager, Snapshot};
+use super::snapshot::{Manager, OURS, Snapshot};
 
 /// The oldest Kubernetes whose validation rules and match conditions our definitions and webhooks use.
 const KUBERNETES_MINOR_MIN: u32 = 30;
@@ -90,7 +90,10 @@ fn nodes(snapshot: &Snapshot) -> Vec<Finding> {
 fn cluster_api(snapshot: &Snapshot) -> Vec<Finding> {
     let init = "run `CLUSTER_TOPOLOGY=true clusterctl init`";
     let mut findings = Vec::new();
-    for needed in NEEDED {
+    let in_pods = NEEDED
+        .into_iter()
+        .filter(|needed| !snapshot.processes.contains(*needed));
+    for needed in in_pods {
         let Some(manager) = snapshot
             .managers
             .iter()
@@ -148,6 +151,7 @@ fn manager(snapshot: &Snapshot) -> Vec<Finding> {
         .map(|manager| not_available(manager))
         .collect();
     match ours.as_slice() {
+        [] if snapshot.processes.contains(OURS) => {}
         [] => findings.push(finding(
             "Nephele's manager is not installed",
             "run `nephele install`",
@@ -258,11 +262,10 @@ fn rights(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn webhooks(snapshot: &Snapshot) -> Vec<Finding> {
-    // A manager that does not run answers nothing, which is a finding already.
-    if !snapshot
-        .managers
-        .iter()
-        .any(|manager| manager.is_ours() && manager.is_available)
+    // A pod that does not run answers nothing, which is a finding already.
+    let mut managers = snapshot.managers.iter();
+    if !managers.any(|manager| manager.is_ours() && manager.is_available)
+        && !snapshot.processes.contains(OURS)
     {
         return Vec::new();
     }
@@ -276,8 +279,12 @@ fn webhooks(snapshot: &Snapshot) -> Vec<Finding> {
     if let Some(reason) = &snapshot.webhooks {
         findings.push(finding(
             format!("the API server does not reach the manager's webhooks: {reason}"),
-            "let the API server connect to port 9443 of the manager's pod: look at network policies, firewalls, and \
-             the endpoints of nephele-webhook-service",
+            if snapshot.processes.contains(OURS) {
+                "start `nephele up` again: its process has ended, or does not answer"
+            } else {
+                "let the API server connect to port 9443 of the manager's pod: look at network policies, firewalls, and \
+                 the endpoints of nephele-webhook-service"
+            },
         ));
     }
     findings

@@ -1,5 +1,7 @@
 //! Reads a [`Snapshot`] from a management cluster.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
@@ -32,6 +34,8 @@ use crate::install::{
 
 /// The label by which clusterctl tells whose an object is.
 const PROVIDER: &str = "cluster.x-k8s.io/provider";
+/// That of our IPAM provider.
+const OUR_IPAM: &str = "ipam-in-cluster";
 /// How many questions about rights are in flight.
 const REVIEWS_AT_ONCE: usize = 16;
 /// The conditions of nodes that are bad when they hold.
@@ -49,12 +53,17 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
         .context("failed to read the version of the API server")?;
     let kinds = nephele_api::crds();
     let managers = managers(client).await?;
+    let processes = processes(client).await?;
     let definitions = definitions(client, &kinds).await?;
     let ours = managers.iter().find(|manager| manager.is_ours());
-    let with_ipam = ours.is_some_and(|ours| {
-        ours.flag("roles")
-            .is_none_or(|roles| roles.split(',').any(|role| role == "ipam"))
-    });
+    let with_ipam = match ours {
+        Some(ours) => ours
+            .flag("roles")
+            .is_none_or(|roles| roles.split(',').any(|role| role == "ipam")),
+        None => processes.contains(OUR_IPAM),
+    };
+    // A process has no namespace of its own.
+    let namespace = if ours.is_some() { NAMESPACE } else { "default" };
     Ok(Snapshot {
         kubernetes_minor: version
             .minor
@@ -63,7 +72,7 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
             .unwrap_or(0),
         clock_ahead: clock_ahead(client).await?,
         without_authority: without_authority(client, &definitions).await?,
-        webhooks: webhooks(management, with_ipam).await,
+        webhooks: webhooks(management, with_ipam, namespace).await,
         missing_rights: match ours {
             Some(ours) => missing_rights(client, ours, with_ipam).await?,
             None => Vec::new(),
@@ -75,6 +84,7 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
             .map(|found| definition(found, &kinds))
             .collect(),
         managers,
+        processes,
     })
 }
 
@@ -175,6 +185,18 @@ fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
     }
 }
 
+/// The providers whose webhooks have an address instead of a Service.
+async fn processes(client: &Client) -> anyhow::Result<BTreeSet<String>> {
+    let mut processes = BTreeSet::new();
+    for configuration in list::<ValidatingWebhookConfiguration>(client, PROVIDER).await? {
+        let mut webhooks = configuration.webhooks.iter().flatten();
+        if webhooks.any(|webhook| webhook.client_config.url.is_some()) {
+            processes.extend(configuration.labels().get(PROVIDER).cloned());
+        }
+    }
+    Ok(processes)
+}
+
 /// The definitions of our kinds that the cluster has.
 async fn definitions(
     client: &Client,
@@ -246,8 +268,8 @@ async fn without_authority(
 }
 
 /// Why the API server does not reach our webhooks, as it says itself.
-async fn webhooks(management: &Management, with_ipam: bool) -> Option<String> {
-    for object in probes(with_ipam, NAMESPACE) {
+async fn webhooks(management: &Management, with_ipam: bool, namespace: &str) -> Option<String> {
+    for object in probes(with_ipam, namespace) {
         if let Err(error) = probe(management.kinds(), &object).await {
             return Some(nephele_controller::chain(error.as_ref()));
         }

@@ -1,5 +1,7 @@
 //! What a doctor looks at, as plain values.
 
+use std::collections::BTreeSet;
+
 use jiff::SignedDuration;
 
 use crate::args;
@@ -13,6 +15,9 @@ pub(super) struct Snapshot {
     pub(super) clock_ahead: SignedDuration,
     /// The managers of Cluster API's providers, ours among them.
     pub(super) managers: Vec<Manager>,
+    /// The providers whose webhooks have an address instead of a Service: their managers are no pods, but processes, as those
+    /// of `nephele up --cluster-api`.
+    pub(super) processes: BTreeSet<String>,
     pub(super) definitions: Vec<Definition>,
     /// Names of webhook configurations and definitions that have no certificate authority.
     pub(super) without_authority: Vec<String>,
@@ -59,10 +64,13 @@ pub(super) struct Waiting {
     pub(super) message: String,
 }
 
+/// clusterctl's label of our infrastructure provider.
+pub(super) const OURS: &str = "infrastructure-in-memory";
+
 impl Manager {
     /// Whether it is one of ours, with the role of the infrastructure provider.
     pub(super) fn is_ours(&self) -> bool {
-        self.provider == "infrastructure-in-memory"
+        self.provider == OURS
     }
 
     pub(super) fn flag(&self, name: &str) -> Option<&str> {

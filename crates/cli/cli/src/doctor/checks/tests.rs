@@ -1,7 +1,7 @@
 //! Each set-up that is broken in one way has one finding, which names it.
 
 use super::{
-    super::snapshot::{Definition, Waiting},
+    super::snapshot::{Definition, OURS, Waiting},
     *,
 };
 
@@ -179,6 +179,28 @@ fn a_cluster_that_is_broken_in_one_way_has_one_finding_that_names_it_and_its_men
             "{what}: {finding:?}"
         );
     }
+}
+
+#[test]
+fn managers_that_are_processes_are_known_by_their_webhooks() {
+    let processes = || {
+        let providers = NEEDED.into_iter().chain([OURS]);
+        Snapshot {
+            managers: Vec::new(),
+            processes: providers.map(str::to_owned).collect(),
+            ..healthy()
+        }
+    };
+    assert_eq!(findings(&processes()), []);
+    let unreached = Snapshot {
+        webhooks: Some("connection refused".to_owned()),
+        ..processes()
+    };
+    let mends: Vec<_> = findings(&unreached).into_iter().map(|found| found.mend).collect();
+    assert_eq!(
+        mends,
+        ["start `nephele up` again: its process has ended, or does not answer"]
+    );
 }
 
 #[test]
