@@ -100,6 +100,18 @@ async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> an
     let doctor = format!("'{program}' doctor --kubeconfig up/management.kubeconfig");
     let said = shell.run(&doctor).await?;
     assert_eq!(said, "✓ Nothing is wrong with this management cluster.\n");
+    // The manager is in the process of `up`; the API server has none of its routes.
+    let said = shell
+        .run(&format!(
+            "export KUBECONFIG=up/management.kubeconfig
+             '{program}' journal show | grep -c 'CreateInstance'
+             '{program}' checkpoint save file && '{program}' checkpoint restore --replace file"
+        ))
+        .await?;
+    let said: Vec<_> = said.lines().collect();
+    assert!(said[0] != "0", "{said:?}");
+    assert!(said[2].ends_with(" objects and 1 workload clusters"), "{said:?}");
+    cluster.available().await?;
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
     assert_eq!(logs(&folder)?, PROCESSES.map(str::to_owned).into());
     assert_eq!(running(&folder)?.len(), PROCESSES.len());

@@ -14,7 +14,10 @@ use kube::{
 };
 use nephele_access::{Environment, ReadError, Server, read_file, read_usual, usual_files};
 
-use crate::exit::{Exit, Problem};
+use crate::{
+    exit::{Exit, Problem},
+    manager_socket,
+};
 
 /// How long a connection to the API server may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -78,6 +81,8 @@ pub(crate) struct Access {
     pub(crate) client: Client,
     /// The namespace of `--namespace`, or else of the context.
     pub(crate) namespace: String,
+    /// The socket of a manager that is a process of this machine.
+    pub(crate) manager: Option<PathBuf>,
 }
 
 impl AccessArgs {
@@ -98,7 +103,11 @@ impl TargetArgs {
         let client = server
             .client()
             .context("failed to set up a client of the management cluster")?;
-        Ok(Access { client, namespace })
+        Ok(Access {
+            client,
+            namespace,
+            manager: self.file().and_then(|file| manager_socket::beside(&file)),
+        })
     }
 
     /// The name of the context that is used; `None` for a kubeconfig without one, and in a pod.
@@ -108,6 +117,16 @@ impl TargetArgs {
             None => usual_kubeconfig().ok(),
         };
         self.context.clone().or_else(|| of_file()?.current_context)
+    }
+
+    /// The kubeconfig, if a flag or the environment names one.
+    fn file(&self) -> Option<PathBuf> {
+        let of_environment = || match usual_files(std::env::var_os("KUBECONFIG").as_deref(), None).as_slice()
+        {
+            [file] => Some(file.clone()),
+            _ => None,
+        };
+        self.kubeconfig.clone().or_else(of_environment)
     }
 
     async fn server(&self) -> anyhow::Result<Server> {

@@ -38,6 +38,7 @@ mod load;
 mod logging;
 mod loopback;
 mod manager;
+mod manager_socket;
 mod manifests;
 mod output;
 mod page;

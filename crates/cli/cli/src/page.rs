@@ -57,10 +57,11 @@ pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::
         provider,
         token,
     } = args;
-    let client = target.open().await?.client;
+    let access = target.open().await?;
+    let client = access.client.clone();
     may_read(&client, namespace.as_deref()).await?;
     let page = Page::listen(loopback()).context("failed to start the page")?;
-    let manager = match journal::manager(&client, &provider, &token).await {
+    let manager = match journal::manager(&access, &provider, &token).await {
         Ok(manager) => Some(Arc::new(manager)),
         Err(error) => {
             eprintln!("The page has no journal: {}", chain(error.as_ref()));

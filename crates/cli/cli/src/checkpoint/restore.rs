@@ -42,10 +42,11 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
     let file = File::open(&args.file).with_context(|| format!("failed to open {path}"))?;
     let checkpoint =
         Checkpoint::read(BufReader::new(file)).with_context(|| format!("failed to read {path}"))?;
-    let client = &args.target.open().await?.client;
+    let access = args.target.open().await?;
+    let client = &access.client;
     let time_limit = args.time_limit;
     let replace = args.replace;
-    let restored = with_manager(client, &args.manager, time_limit, &shutdown, async |workloads| {
+    let restored = with_manager(&access, &args.manager, time_limit, &shutdown, async |workloads| {
         let report = |step: &str| eprintln!("{step}");
         let restore = Restore {
             client,

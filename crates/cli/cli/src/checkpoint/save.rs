@@ -49,7 +49,7 @@ pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::
         false => vec![access.namespace.clone()],
     };
     let client = &access.client;
-    let checkpoint = with_manager(client, &args.manager, TIME_LIMIT, &shutdown, async |workloads| {
+    let checkpoint = with_manager(&access, &args.manager, TIME_LIMIT, &shutdown, async |workloads| {
         let version = nephele_manager::version();
         let saved = nephele_checkpoint::save(client, workloads, &namespaces, Timestamp::now(), version).await;
         saved.map_err(Into::into)

@@ -7,12 +7,12 @@ use clap::Args;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use kube::Client;
 use nephele_checkpoint::Workloads;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::Access,
     diagnostics::{AccountFor, Ask, Manager, TokenArgs},
     provider::ProviderArgs,
 };
@@ -108,7 +108,7 @@ impl Workloads for OfManager {
 
 /// Does something with the manager, as an account that may use its `/checkpoint` and nothing else.
 pub(super) async fn with_manager<T>(
-    client: &Client,
+    access: &Access,
     manager: &ManagerArgs,
     time_limit: Duration,
     shutdown: &CancellationToken,
@@ -122,7 +122,7 @@ pub(super) async fn with_manager<T>(
         verbs: &["get", "put", "delete"],
         time_limit,
     };
-    let workloads = OfManager(Manager::find(client, &manager.provider, &manager.token, account).await?);
+    let workloads = OfManager(Manager::find(access, &manager.provider, &manager.token, account).await?);
     let done = shutdown.run_until_cancelled(act(&workloads)).await;
     let left = workloads.0.leave().await;
     let done = done.unwrap_or_else(|| Err(anyhow::anyhow!("interrupted")))?;

@@ -1,4 +1,5 @@
-//! The manager that runs the cloud: one of the replicas in a management cluster, or the one in the process of `nephele up`.
+//! The manager that runs the cloud: one of the replicas in a management cluster, or the one in the process of `nephele up`,
+//! whose routes are those of the management API, or of a socket beside its kubeconfig.
 
 use std::{io::Read as _, path::PathBuf};
 
@@ -15,8 +16,10 @@ use super::{
     targets::{Target, targets},
 };
 use crate::{
+    access::Access,
     embedded::GIT_VERSION,
     exit::{Exit, Problem},
+    manager_socket,
     provider::{self, ProviderArgs},
 };
 
@@ -62,7 +65,7 @@ impl TokenArgs {
 
 /// How to reach the manager.
 pub(crate) enum Manager {
-    /// Its routes are those of the management API.
+    /// This client reaches its routes: they are those of the management API, or of a socket.
     InProcess(Client),
     /// A port-forward to its pod.
     InPod(Box<InPod>),
@@ -83,11 +86,15 @@ impl Manager {
     /// # Errors
     /// When the management cluster does not answer, has no manager that leads, or refuses the account.
     pub(crate) async fn find(
-        client: &Client,
+        access: &Access,
         provider: &ProviderArgs,
         token: &TokenArgs,
         account: AccountFor<'_>,
     ) -> anyhow::Result<Self> {
+        if let Some(socket) = &access.manager {
+            return Ok(Self::InProcess(manager_socket::client(socket.clone())));
+        }
+        let client = &access.client;
         let version = client.apiserver_version().await;
         let version = version.map_err(|error| {
             Problem::request(
@@ -214,9 +221,6 @@ async fn in_process(client: &Client, ask: &Ask) -> anyhow::Result<Answer> {
     let request = request
         .body(kube::client::Body::from(ask.body.clone()))
         .context("failed to make a request")?;
-    let answer = client
-        .send(request)
-        .await
-        .context("the management API does not answer")?;
+    let answer = client.send(request).await.context("nephele up does not answer")?;
     Ok(Answer::of(answer))
 }

@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 use crate::{
+    access::Access,
     forwarding_api::{Management, SYSTEM, TOKEN},
     load,
     provider::ProviderArgs,
@@ -174,7 +175,12 @@ fn account() -> AccountFor<'static> {
 
 async fn manager(management: &Management) -> anyhow::Result<Manager> {
     let args = (ProviderArgs::default(), TokenArgs::default());
-    Manager::find(&management.client(), &args.0, &args.1, account()).await
+    let access = Access {
+        client: management.client(),
+        namespace: "default".to_owned(),
+        manager: None,
+    };
+    Manager::find(&access, &args.0, &args.1, account()).await
 }
 
 #[tokio::test]

@@ -1,6 +1,12 @@
 //! The manager and the stand-in, as tasks of this process.
 
-use std::{future::poll_fn, path::PathBuf, pin::Pin, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    path::{Path, PathBuf},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
 use anyhow::{Context as _, anyhow};
 use axum::Router;
@@ -12,7 +18,7 @@ use nephele_page::{Page, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::loopback::loopback;
+use crate::{loopback::loopback, manager_socket};
 
 /// How long all tasks may take to stop. The manager takes eight seconds at most.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -135,6 +141,13 @@ impl Tasks {
             tokio::spawn(async move { Ok(page.serve(source, wall_clock(), stop).await?) }),
         );
         Ok(url)
+    }
+
+    /// Serves the routes of the cloud by a socket in a folder, for commands that have a kubeconfig of an API server of others.
+    pub(crate) fn add_socket(&mut self, folder: &Path, routes: Router) -> anyhow::Result<()> {
+        let listener = manager_socket::listen(folder)?;
+        self.add("socket", tokio::spawn(manager_socket::serve(listener, routes)));
+        Ok(())
     }
 
     fn add(&mut self, name: &'static str, task: JoinHandle<anyhow::Result<()>>) {

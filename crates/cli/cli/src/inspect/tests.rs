@@ -377,6 +377,7 @@ async fn objects_are_read_from_the_management_cluster() {
     let access = Access {
         client: api.client(),
         namespace: "default".to_owned(),
+        manager: None,
     };
     let around = around();
     for object in [

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use kube::Client;
-
 use crate::{
+    access::Access,
     diagnostics::{AccountFor, Manager, TokenArgs},
     provider::ProviderArgs,
 };
@@ -16,7 +15,7 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// The manager. Without a token, creates an account that may read the journal and nothing else.
 pub(crate) async fn manager(
-    client: &Client,
+    access: &Access,
     provider: &ProviderArgs,
     token: &TokenArgs,
 ) -> anyhow::Result<Manager> {
@@ -28,5 +27,5 @@ pub(crate) async fn manager(
         verbs: &["get"],
         time_limit: TIME_LIMIT,
     };
-    Manager::find(client, provider, token, wanted).await
+    Manager::find(access, provider, token, wanted).await
 }

@@ -135,7 +135,7 @@ async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::
         path: path(&args.filter(namespace), args.follow)?,
         body: Bytes::new(),
     };
-    let manager = account::manager(&access.client, &args.provider, &args.token).await?;
+    let manager = account::manager(&access, &args.provider, &args.token).await?;
     let reading = async {
         let answer = manager.ask(&ask).await?.succeeded(ask.about).await?;
         show_lines(answer.body, args.output).await

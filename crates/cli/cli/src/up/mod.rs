@@ -186,6 +186,7 @@ async fn serve_on(
     let client = management.client.clone();
     let kinds = Kinds::new(client.clone());
     let mut tasks = Tasks::new(stop);
+    let is_api_server_ours = cluster_api.is_some() && args.attach.is_none();
     let is_played = (args.attach.is_none() && cluster_api.is_none()) || args.stand_in;
     let settings = ManagerSettings {
         port_range: args.port_range.clone(),
@@ -195,8 +196,14 @@ async fn serve_on(
         has_stand_in: is_played,
     };
     let routes = tasks.add_manager(client.clone(), settings)?;
-    if let Some(embedded) = &management.embedded {
-        embedded.serve_cloud(routes.clone());
+    match &management.embedded {
+        Some(embedded) => embedded.serve_cloud(routes.clone()),
+        // The page and the journal's file are there without it.
+        None => {
+            if let Err(error) = tasks.add_socket(folder.root(), routes.clone()) {
+                tracing::warn!(error = %nephele_controller::chain(error.as_ref()), "The commands journal and checkpoint cannot reach the manager");
+            }
+        }
     }
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
@@ -236,8 +243,9 @@ async fn serve_on(
         },
     };
     let uninstalled = match &webhooks {
-        Some(webhooks) => webhooks.uninstall(&kinds).await,
-        None => Ok(()),
+        // One that ends with this process keeps nothing, and without its etcd it would not answer.
+        Some(webhooks) if !is_api_server_ours => webhooks.uninstall(&kinds).await,
+        _ => Ok(()),
     };
     tasks.finish().await;
     outcome.and(uninstalled)
