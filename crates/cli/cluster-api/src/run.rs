@@ -131,14 +131,14 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
             let mut control_plane = ControlPlane::start(&binaries, &folder, &launcher, now)?;
             let kubeconfig = control_plane.kubeconfig("management")?;
             let client = client(&kubeconfig, &environment).await?;
-            answers(&client, &mut control_plane.processes).await?;
-            info!("The API server is ready");
+            answers(&client, &mut control_plane.processes, WITHOUT_ROLES).await?;
+            info!("The API server takes definitions");
             let processes = std::mem::take(&mut control_plane.processes);
             (processes, kubeconfig, client, Some(control_plane))
         }
         ApiServer::Running { kubeconfig, client } => (Vec::new(), kubeconfig, client, None),
     };
-    let kinds = Kinds::new(client);
+    let kinds = Kinds::new(client.clone());
     install::apply(&kinds, &objects).await?;
     info!("The objects of the providers are applied");
     let first = processes.len();
@@ -153,7 +153,8 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
     for (planned, process) in planned.iter().zip(&mut processes[first..]) {
         ready(planned.addresses.health, process, deadline).await?;
     }
-    info!("The managers are ready");
+    answers(&client, &mut processes, ALL_CHECKS).await?;
+    info!("The API server and the managers are ready");
     let metrics = planned
         .iter()
         .map(|planned| (planned.manager.label.clone(), planned.addresses.diagnostics));
@@ -282,14 +283,20 @@ async fn client(kubeconfig: &Path, environment: &Environment) -> anyhow::Result<
     client.context("failed to set up a client")
 }
 
-/// Waits until the API server is ready.
-async fn answers(client: &Client, processes: &mut [Process]) -> anyhow::Result<()> {
+/// All that an API server checks before it is ready.
+const ALL_CHECKS: &str = "/readyz";
+/// All but the slowest: the built-in roles, of which administrators have no need.
+const WITHOUT_ROLES: &str = "/readyz?exclude=poststarthook/rbac/bootstrap-roles\
+    &exclude=poststarthook/scheduling/bootstrap-system-priority-classes";
+
+/// Waits until the checks of the API server pass.
+async fn answers(client: &Client, processes: &mut [Process], checks: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
         for process in &mut *processes {
             process.check()?;
         }
-        let request = http::Request::get("/readyz")
+        let request = http::Request::get(checks)
             .body(Vec::new())
             .expect("a valid request");
         match timeout(LOOK_MAX, client.request_text(request)).await {
