@@ -1,7 +1,7 @@
 //! The figures of README and book: one file, which the commands that measure write, and the tables made from it.
 //!
 //! ```text
-//!  bench --peer, e2e --cluster-api ─▶ docs/figures.json ─▶ codegen ─▶ tables between marks in README.md and docs/src
+//!  bench --peer, e2e --cluster-api, upstream ─▶ docs/figures.json ─▶ codegen ─▶ tables between marks in README.md and docs/src
 //! ```
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
@@ -20,7 +20,12 @@ pub(crate) const MARK: &str = "<!-- figures: ";
 pub(crate) const END: &str = "<!-- end of figures -->";
 
 /// The pages with tables, within the repository.
-pub(crate) const PAGES: [&str; 3] = ["README.md", "docs/src/install.md", "docs/src/sizing.md"];
+pub(crate) const PAGES: [&str; 4] = [
+    "README.md",
+    "docs/src/install.md",
+    "docs/src/sizing.md",
+    "docs/src/upstream.md",
+];
 
 /// Everything measured, each part by one run of one command.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +37,22 @@ pub(crate) struct Figures {
     /// By `cargo xtask e2e --cluster-api`, newest first.
     #[serde(default)]
     pub(crate) releases: Vec<Release>,
+    /// By `cargo xtask upstream`: by name.
+    #[serde(default)]
+    pub(crate) upstream: BTreeMap<String, Specification>,
+}
+
+/// One of Cluster API's own end-to-end specifications, as it last ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Specification {
+    /// The function of Cluster API's module.
+    pub(crate) function: String,
+    pub(crate) date: Date,
+    pub(crate) seconds: u64,
+    /// Why it failed; none if it passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<String>,
 }
 
 /// Our providers and their peers, in one run.
@@ -137,7 +158,10 @@ impl Figures {
 
     /// The tables by name.
     pub(crate) fn tables(&self) -> anyhow::Result<BTreeMap<&'static str, String>> {
-        let mut tables = BTreeMap::from([("releases", releases(&self.releases)?)]);
+        let mut tables = BTreeMap::from([
+            ("releases", releases(&self.releases)?),
+            ("upstream", upstream(&self.upstream)?),
+        ]);
         if let Some(peers) = &self.peers {
             tables.extend([
                 ("clusters", peers.clusters_in_short()?),
@@ -279,6 +303,24 @@ fn releases(releases: &[Release]) -> anyhow::Result<String> {
             ReleaseResult::NotRun { reason } => format!("not run: {reason}"),
         };
         writeln!(text, "| {version} | {contract} | {result} |")?;
+    }
+    Ok(text)
+}
+
+fn upstream(specifications: &BTreeMap<String, Specification>) -> anyhow::Result<String> {
+    let mut text = "| Specification | Function | Result | Seconds |\n|---|---|---|---:|\n".to_owned();
+    for (name, specification) in specifications {
+        let Specification {
+            function,
+            date,
+            seconds,
+            failure,
+        } = specification;
+        let result = match failure {
+            None => format!("passed on {date}"),
+            Some(failure) => format!("failed on {date}: {failure}"),
+        };
+        writeln!(text, "| {name} | `{function}` | {result} | {seconds} |")?;
     }
     Ok(text)
 }

@@ -37,6 +37,7 @@ mod seeded;
 mod stand_in;
 mod target;
 mod tidy;
+mod upstream;
 mod wait;
 
 use std::process::ExitCode;
@@ -77,6 +78,8 @@ enum Task {
     Installed(installed::Args),
     /// Measure on a real cluster.
     Bench(bench::Args),
+    /// Run Cluster API's own end-to-end specifications on a real cluster.
+    Upstream(upstream::Args),
     /// Send hostile requests, drawn from a seed, to the API server, and check that it survives: `[--seed S]
     /// [--requests N]`. With `--neighbours`, attack a whole manager and measure what others see.
     Hostile(seeded::Args),
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
         Task::Helm(args) => chart::cluster::run(&args),
         Task::Installed(args) => installed::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Upstream(args) => upstream::run(&args),
         Task::Hostile(args) => seeded::run("nephele-hostile", &args),
         Task::Contract(args) => contract::run(&args),
         Task::Page(args) => page::run(&args),

@@ -42,7 +42,7 @@ const PROVIDERS: [Provider; 2] = [
     },
 ];
 
-const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const AVAILABLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// How our program is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,287 @@
+//! Cluster API's flavors for its tests, in our kinds. Pure.
+
+use anyhow::Context;
+use serde::Deserialize as _;
+use serde_yaml_ng::{Mapping, Value};
+
+/// The variables of their flavors that have no value by default.
+pub(super) const VARIABLES: [(&str, &str); 3] = [
+    ("DOCKER_SERVICE_DOMAIN", "cluster.local"),
+    ("DOCKER_SERVICE_CIDRS", "10.128.0.0/12"),
+    ("DOCKER_POD_CIDRS", "192.168.0.0/16"),
+];
+
+/// What their flavors bring into a workload cluster as its network plug-in, which a simulated one does not need.
+const NETWORK: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: network, namespace: kube-system}}";
+
+/// It stands before a variable that was in quotation marks, so that its value stays a text.
+const TEXT: &str = "__text__";
+
+/// Translates the objects of a flavor.
+pub(super) fn translated(flavor: &str) -> anyhow::Result<String> {
+    let mut documents = Vec::new();
+    for document in serde_yaml_ng::Deserializer::from_str(&marked(flavor)) {
+        let mut object = Value::deserialize(document).context("failed to read an object")?;
+        if object.is_null() {
+            continue;
+        }
+        translate(&mut object);
+        let text = serde_yaml_ng::to_string(&object).context("failed to write an object")?;
+        documents.push(unmarked(&text));
+    }
+    Ok(documents.join("---\n"))
+}
+
+/// Marks the variables in quotation marks.
+fn marked(text: &str) -> String {
+    ['"', '\''].iter().fold(text.to_owned(), |text, quote| {
+        text.replace(&format!("{quote}${{"), &format!("{quote}{TEXT}${{"))
+    })
+}
+
+/// Gives marked variables their quotation marks, and takes those from others.
+fn unmarked(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start_matches([' ', '-']).len();
+        let (before, rest) = line.split_at(indent);
+        let (key, value) = match rest.split_once(": ") {
+            Some((key, value)) => (format!("{key}: "), value),
+            None => (String::new(), rest),
+        };
+        let bare = value
+            .strip_prefix('\'')
+            .and_then(|value| value.strip_suffix('\''))
+            .unwrap_or(value);
+        let value = if bare.starts_with("${") && bare.ends_with('}') {
+            bare.to_owned()
+        } else if let Some(variable) = bare.strip_prefix(TEXT) {
+            format!("\"{variable}\"")
+        } else {
+            value.replace(TEXT, "")
+        };
+        lines.push(format!("{before}{key}{value}\n"));
+    }
+    lines.concat()
+}
+
+fn translate(object: &mut Value) {
+    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    match kind.as_str() {
+        "ClusterClass" => {
+            without_patches_of_theirs(object);
+            with_variables_of_their_extension(object);
+        }
+        // A patch needs a place.
+        "KubeadmControlPlaneTemplate" if object["spec"].is_null() => {
+            object["spec"] = yaml("template: {spec: {kubeadmConfigSpec: {format: cloud-config}}}");
+        }
+        "ConfigMap" if object["data"].is_string() => {
+            object["data"] = Mapping::from_iter([("network".into(), NETWORK.into())]).into();
+        }
+        kind if kind.starts_with("Dev") => {
+            let is_template = kind.ends_with("Template");
+            let spec = object["spec"].as_mapping_mut();
+            let spec = if is_template {
+                spec.and_then(|spec| spec.get_mut("template")?.get_mut("spec")?.as_mapping_mut())
+            } else {
+                spec
+            };
+            if let Some(spec) = spec {
+                with_our_fields(spec);
+            }
+        }
+        _ => {}
+    }
+    rename(object);
+}
+
+/// Turns the backend of a cluster or a machine into fields of ours.
+fn with_our_fields(spec: &mut Mapping) {
+    let Some(backend) = spec.remove("backend") else {
+        return;
+    };
+    let docker = &backend["docker"];
+    if let Some(zones) = docker.get("failureDomains") {
+        spec.insert("failureDomains".into(), zones.clone());
+    }
+    if let Some(behaviour) = backend["inMemory"]
+        .as_mapping()
+        .filter(|fields| !fields.is_empty())
+    {
+        spec.insert("behaviour".into(), behaviour.clone().into());
+    }
+}
+
+/// Removes the patches that change a backend.
+fn without_patches_of_theirs(class: &mut Value) {
+    let Some(patches) = class["spec"].get_mut("patches").and_then(Value::as_sequence_mut) else {
+        return;
+    };
+    for patch in patches.iter_mut() {
+        if let Some(definitions) = patch.get_mut("definitions").and_then(Value::as_sequence_mut) {
+            definitions.retain(|definition| {
+                let changes = definition["jsonPatches"].as_sequence();
+                let mut paths = changes
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|change| change["path"].as_str());
+                !paths.any(|path| path.contains("/backend"))
+            });
+        }
+    }
+    patches.retain(|patch| {
+        patch["definitions"]
+            .as_sequence()
+            .is_none_or(|definitions| !definitions.is_empty())
+    });
+}
+
+/// Gives a class whose variables their extension discovers those that their clusters set. Ours discovers others.
+fn with_variables_of_their_extension(class: &mut Value) {
+    let Some(patches) = class["spec"].get_mut("patches").and_then(Value::as_sequence_mut) else {
+        return;
+    };
+    let is_discovered = |patch: &Value| patch["external"].get("discoverVariablesExtension").is_some();
+    if !patches.iter().any(is_discovered) {
+        return;
+    }
+    patches.push(yaml(MAX_SURGE));
+    class["spec"]["variables"] = yaml(VARIABLES_OF_THEIRS);
+}
+
+/// The variables that their clusters set.
+const VARIABLES_OF_THEIRS: &str = "
+- {name: kubeadmControlPlaneMaxSurge, required: false, schema: {openAPIV3Schema: {type: string, default: ''}}}
+- {name: imageRepository, required: false, schema: {openAPIV3Schema: {type: string, default: ''}}}
+";
+
+/// What the first of them does.
+const MAX_SURGE: &str = "
+name: maxSurge
+enabledIf: '{{ ne .kubeadmControlPlaneMaxSurge \"\" }}'
+definitions:
+- selector:
+    apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+    kind: KubeadmControlPlaneTemplate
+    matchResources: {controlPlane: true}
+  jsonPatches:
+  - op: add
+    path: /spec/template/spec/rollout
+    valueFrom:
+      template: '{strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: {{ .kubeadmControlPlaneMaxSurge }}}}}'
+";
+
+fn yaml(text: &str) -> Value {
+    serde_yaml_ng::from_str(text).expect("it is YAML")
+}
+
+/// Names our kinds wherever an object names one of theirs.
+fn rename(value: &mut Value) {
+    match value {
+        Value::Mapping(fields) => {
+            for (key, field) in fields.iter_mut() {
+                match field {
+                    Value::String(kind) if key == "kind" && kind.starts_with("Dev") => {
+                        *kind = kind.replacen("Dev", "InMemory", 1);
+                    }
+                    field => rename(field),
+                }
+            }
+        }
+        Value::Sequence(items) => items.iter_mut().for_each(rename),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flavor_is_told_in_our_kinds_and_variables_keep_their_types() {
+        let theirs = "\
+kind: DevCluster
+metadata: {name: '${CLUSTER_NAME}'}
+spec: {backend: {docker: {failureDomains: [{name: fd1, controlPlane: true}]}}}
+---
+kind: DevMachineTemplate
+metadata: {name: \"${CLUSTER_NAME}-md-0\"}
+spec: {template: {spec: {backend: {inMemory: {vm: {provisioning: {startupDuration: 10s}}}}}}}
+---
+kind: MachineDeployment
+spec:
+  replicas: ${WORKER_MACHINE_COUNT}
+  version: \"${KUBERNETES_VERSION}\"
+  template: {spec: {infrastructureRef: {kind: DevMachineTemplate}}}
+";
+        let ours = "\
+kind: InMemoryCluster
+metadata:
+  name: \"${CLUSTER_NAME}\"
+spec:
+  failureDomains:
+  - name: fd1
+    controlPlane: true
+---
+kind: InMemoryMachineTemplate
+metadata:
+  name: \"${CLUSTER_NAME}-md-0\"
+spec:
+  template:
+    spec:
+      behaviour:
+        vm:
+          provisioning:
+            startupDuration: 10s
+---
+kind: MachineDeployment
+spec:
+  replicas: ${WORKER_MACHINE_COUNT}
+  version: \"${KUBERNETES_VERSION}\"
+  template:
+    spec:
+      infrastructureRef:
+        kind: InMemoryMachineTemplate
+";
+        assert_eq!(translated(theirs).expect("it is YAML"), ours);
+    }
+
+    #[test]
+    fn patches_of_a_backend_are_left_out_and_others_stay() {
+        let theirs = "\
+kind: ClusterClass
+spec:
+  patches:
+  - name: image
+    definitions: [{jsonPatches: [{path: /spec/template/spec/backend/docker/customImage}]}]
+  - name: etcd
+    definitions: [{jsonPatches: [{path: /spec/template/spec/kubeadmConfigSpec}]}]
+  - name: external
+    external: {generatePatchesExtension: patches}
+";
+        let ours = translated(theirs).expect("it is YAML");
+        let names: Vec<_> = ours
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- name: "))
+            .collect();
+        assert_eq!(names, ["etcd", "external"]);
+    }
+
+    #[test]
+    fn what_their_extension_discovers_is_a_part_of_the_class() {
+        let theirs = "\
+kind: ClusterClass
+spec: {patches: [{name: theirs, external: {discoverVariablesExtension: discover-variables.a}}]}
+";
+        let ours = yaml(&translated(theirs).expect("it is YAML"));
+        assert_eq!(ours["spec"]["variables"], yaml(VARIABLES_OF_THEIRS));
+        assert_eq!(ours["spec"]["patches"][1], yaml(MAX_SURGE));
+    }
+
+    #[test]
+    fn the_network_of_a_cluster_is_one_object() {
+        let ours = translated("kind: ConfigMap\ndata: ${CNI_RESOURCES}\n").expect("it is YAML");
+        assert_eq!(ours, format!("kind: ConfigMap\ndata:\n  network: '{NETWORK}'\n"));
+    }
+}

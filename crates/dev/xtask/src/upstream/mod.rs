@@ -1,0 +1,291 @@
+//! `cargo xtask upstream`: Cluster API's own end-to-end specifications on a cluster with our providers.
+//!
+//! ```text
+//!  test data of their module ─▶ flavors in our kinds ─▶ repository ┐
+//!  e2e/upstream ─▶ suite ──────────────────────────────────────────┴▶ specifications ─▶ table
+//! ```
+//!
+//! Their module is read where Go keeps it, and nothing of it is copied into the repository.
+
+mod flavors;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, bail};
+use jiff::{Zoned, civil::Date};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    cluster::{self, Cluster, Repository},
+    command::{capture, show},
+    figures::{self, Figures, Specification},
+    files::{self, write},
+    paths,
+    provider::{self, Profile},
+    release,
+    target::Target,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// Run only specifications whose names match this expression.
+    filter: Option<String>,
+}
+
+/// The suite, within the repository.
+const SUITE: &str = "e2e/upstream";
+/// The flavors, within their module.
+const FLAVORS: &str = "e2e/data/infrastructure-docker/main";
+/// The namespace of the test extension.
+const EXTENSION: &str = "nephele-runtime-extension-system";
+/// The feature gates of Cluster API's core that specifications need and are off by default.
+const GATES: [&str; 3] = ["RuntimeSDK", "InPlaceUpdates", "MachineTaintPropagation"];
+
+/// Specifications that need what a simulated cloud does not have.
+const CANNOT: [(&str, &str); 2] = [
+    (
+        "control-plane-remediation",
+        "its machines run a script before kubeadm, which waits for a ConfigMap of the management cluster; simulated machines run nothing",
+    ),
+    (
+        "node-drain",
+        "it waits for pods of Deployments; no pods run in simulated clusters",
+    ),
+];
+
+/// The report of a suite (`types/types.go` of ginkgo).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Suite {
+    spec_reports: Vec<Report>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Report {
+    #[serde(default)]
+    container_hierarchy_texts: Option<Vec<String>>,
+    #[serde(default)]
+    container_hierarchy_labels: Option<Vec<Vec<String>>>,
+    leaf_node_type: String,
+    state: String,
+    /// In nanoseconds.
+    run_time: u64,
+    #[serde(default)]
+    failure: Failure,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Failure {
+    message: String,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let suite = suite()?;
+    args.target.work_beside(Profile::Dist, |cluster| {
+        lay_out(cluster)?;
+        turn_on(cluster)?;
+        specifications(cluster, &suite, args.filter.as_deref())
+    })
+}
+
+/// Builds the suite.
+fn suite() -> anyhow::Result<PathBuf> {
+    let program = paths::cache()?.join("tools/upstream.test");
+    let mut go = Command::new("go");
+    go.args(["test", "-tags", "e2e", "-c", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(paths::repository().join(SUITE));
+    show(&mut go)?;
+    Ok(program)
+}
+
+/// Puts their flavors, in our kinds, beside ours.
+fn lay_out(cluster: &Cluster) -> anyhow::Result<()> {
+    let mut go = Command::new("go");
+    go.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api/test"])
+        .current_dir(paths::repository().join(SUITE));
+    let module = PathBuf::from(capture(&mut go)?.trim());
+    let to = Repository::folder(&cluster.layout)
+        .join(release::LABEL)
+        .join(release::VERSION);
+    let from = module.join(FLAVORS);
+    for name in files::names(&from)? {
+        let place = from.join(&name);
+        let is_template = name.starts_with("cluster-template") || name.starts_with("clusterclass-");
+        let text = match (is_template, place.is_dir()) {
+            (false, _) => continue,
+            (true, true) => rendered(cluster, &place)?,
+            (true, false) => files::read(&place)?,
+        };
+        let text = flavors::translated(&text).with_context(|| format!("failed to translate {name}"))?;
+        write(&to.join(format!("{}.yaml", name.trim_end_matches(".yaml"))), text)?;
+    }
+    Ok(())
+}
+
+/// What a folder renders; of one without a kustomization, what its folders render, in their order.
+fn rendered(cluster: &Cluster, folder: &Path) -> anyhow::Result<String> {
+    if !folder.join("kustomization.yaml").exists() {
+        let steps = files::names(folder)?;
+        let steps = steps.iter().map(|step| rendered(cluster, &folder.join(step)));
+        return Ok(steps.collect::<anyhow::Result<Vec<_>>>()?.join("---\n"));
+    }
+    let mut kubectl = Command::new(cluster.tools.program("kubectl"));
+    // A flavor takes files of a folder beside it.
+    kubectl.args(["kustomize", "--load-restrictor=LoadRestrictionsNone"]);
+    capture(kubectl.arg(folder))
+}
+
+/// Turns on the feature gates, and installs the test extension.
+fn turn_on(cluster: &Cluster) -> anyhow::Result<()> {
+    for (namespace, name) in [
+        ("capi-system", "capi-controller-manager"),
+        (
+            "capi-kubeadm-bootstrap-system",
+            "capi-kubeadm-bootstrap-controller-manager",
+        ),
+        (
+            "capi-kubeadm-control-plane-system",
+            "capi-kubeadm-control-plane-controller-manager",
+        ),
+    ] {
+        let found = cluster.kubectl.items(&["deployments", "-n", namespace, name])?;
+        let args = found[0]["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
+        let args: Vec<_> = (args.context("a manager without arguments")?.iter())
+            .filter_map(|arg| arg.as_str())
+            .map(|arg| {
+                GATES.iter().fold(arg.to_owned(), |arg, gate| {
+                    arg.replace(&format!("{gate}=false"), &format!("{gate}=true"))
+                })
+            })
+            .collect();
+        let patch =
+            json!([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}]);
+        cluster.kubectl.run(&[
+            "patch",
+            "deployment",
+            "-n",
+            namespace,
+            name,
+            "--type=json",
+            "-p",
+            &patch.to_string(),
+        ])?;
+        cluster
+            .kubectl
+            .wait_for_deployments(Some(namespace), provider::AVAILABLE_LIMIT)?;
+    }
+    if !cluster::is_installed(&cluster.kubectl, release::RUNTIME_EXTENSION_LABEL) {
+        let init = ["init", "--runtime-extension", "nephele"];
+        cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), &init)?;
+    }
+    cluster
+        .kubectl
+        .wait_for_deployments(Some(EXTENSION), provider::AVAILABLE_LIMIT)?;
+    // Each specification registers the extension for its own namespaces, with a certificate authority in a Secret that is
+    // named after the Service.
+    let registered = ["delete", "extensionconfig", "nephele", "--ignore-not-found"];
+    cluster.kubectl.run(&registered)?;
+    let secret = [
+        "secrets",
+        "-n",
+        EXTENSION,
+        "nephele-runtime-extension-certificate",
+    ];
+    let secret = cluster.kubectl.items(&secret)?;
+    let copy = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": secret[0]["type"], "data": secret[0]["data"],
+        "metadata": {"name": "nephele-runtime-extension-service-cert", "namespace": EXTENSION},
+    });
+    cluster.kubectl.apply(&copy.to_string())
+}
+
+/// Runs the specifications and prints a table.
+fn specifications(cluster: &Cluster, suite: &Path, filter: Option<&str>) -> anyhow::Result<()> {
+    let artifacts = paths::cache()?.join("upstream");
+    if artifacts.exists() {
+        fs::remove_dir_all(&artifacts).context("failed to remove the artifacts of an earlier run")?;
+    }
+    fs::create_dir_all(&artifacts).context("failed to create the folder of artifacts")?;
+    let report = artifacts.join("report.json");
+    let mut command = Command::new(suite);
+    command
+        .args(["-test.timeout=0", "-ginkgo.timeout=4h", "-ginkgo.silence-skips"])
+        .arg(format!("-ginkgo.json-report={}", report.display()))
+        .env("KUBECONFIG", cluster.layout.kubeconfig())
+        .env(
+            "UPSTREAM_CLUSTERCTL_CONFIG",
+            Repository::config_file(&cluster.layout),
+        )
+        .env("UPSTREAM_ARTIFACTS", &artifacts)
+        .envs(flavors::VARIABLES)
+        .current_dir(&artifacts);
+    if let Some(filter) = filter {
+        command.arg(format!("-ginkgo.focus={filter}"));
+    }
+    let log = fs::File::create(artifacts.join("log")).context("failed to create the log")?;
+    let errors = log.try_clone().context("failed to share the log")?;
+    let status = command
+        .stdout(log)
+        .stderr(errors)
+        .status()
+        .context("failed to run the suite")?;
+    let text = files::read(&report).context("the suite left no report")?;
+    let suites: Vec<Suite> = serde_json::from_str(&text).context("failed to read the report")?;
+    let found = found(&suites, Zoned::now().date());
+    print(&found);
+    let mut figures = Figures::read()?;
+    figures.upstream.extend(found);
+    figures.write()?;
+    figures::fill_tables()?;
+    if !status.success() {
+        bail!("not all specifications passed; {} has more", artifacts.display());
+    }
+    Ok(())
+}
+
+/// What the specifications that ran have found, by name.
+fn found(suites: &[Suite], date: Date) -> BTreeMap<String, Specification> {
+    let reports = suites.iter().flat_map(|suite| &suite.spec_reports);
+    let ran = reports.filter(|report| report.leaf_node_type == "It" && report.state != "skipped");
+    ran.filter_map(|report| {
+        let name = report.container_hierarchy_texts.as_deref()?.first()?;
+        let function = report.container_hierarchy_labels.as_deref()?.first()?.first()?;
+        let specification = Specification {
+            function: function.clone(),
+            date,
+            seconds: report.run_time / 1_000_000_000,
+            failure: (report.state != "passed").then(|| reason(name, &report.failure.message)),
+        };
+        Some((name.clone(), specification))
+    })
+    .collect()
+}
+
+/// Why a specification failed: what a simulated cloud cannot do, or the first lines of its message.
+fn reason(name: &str, message: &str) -> String {
+    if let Some((_, why)) = CANNOT.iter().find(|(cannot, _)| *cannot == name) {
+        return (*why).to_owned();
+    }
+    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.take(2).collect::<Vec<_>>().join(" ").replace('|', "/")
+}
+
+fn print(found: &BTreeMap<String, Specification>) {
+    println!("\n| Specification | | s |\n|---|---|---:|");
+    for (name, specification) in found {
+        let result = specification.failure.as_deref().unwrap_or("passed");
+        println!("| {name} | {result} | {} |", specification.seconds);
+    }
+}
