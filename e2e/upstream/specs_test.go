@@ -31,7 +31,7 @@ func quiet(spec string) func(framework.ClusterProxy, string, string) {
 	}
 }
 
-// Owner references and finalizers that somebody removes are put back, and then it is quiet.
+// Owner references and finalizers that a user removes are put back, and then it is quiet.
 func resilient(isTopology bool) func(framework.ClusterProxy, string, string) {
 	return func(proxy framework.ClusterProxy, namespace, cluster string) {
 		filter := clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster)

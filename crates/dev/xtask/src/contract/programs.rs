@@ -6,7 +6,6 @@ use std::{path::PathBuf, process::Command, sync::LazyLock};
 use anyhow::Context;
 use serde::Deserialize;
 
-use super::source::is_go;
 use crate::{command::capture, paths};
 
 /// The program of tests in Go.
@@ -68,6 +67,11 @@ impl Target {
             modules,
         })
     }
+}
+
+/// Whether a file has tests in Go.
+pub(super) fn is_go(file: &str) -> bool {
+    file.ends_with("_test.go")
 }
 
 fn ask() -> anyhow::Result<Programs> {

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, bail, ensure};
 
-use super::programs::Programs;
+use super::programs::{Programs, is_go};
 
 /// Functions in this folder that are not tests are checks of `cargo xtask chart`.
 pub(super) const CHART: &str = "crates/dev/xtask/src/chart/";
@@ -14,11 +14,6 @@ pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
     let is_file = |file: &str| file.ends_with(".rs") || is_go(file);
     test.split_once("::")
         .filter(|(file, function)| is_file(file) && !function.is_empty())
-}
-
-/// Whether a file has tests in Go.
-pub(super) fn is_go(file: &str) -> bool {
-    file.ends_with("_test.go")
 }
 
 /// Fails unless the file has the test, the test is not ignored, and a program can run it.

@@ -77,7 +77,7 @@ struct Report {
     container_hierarchy_labels: Option<Vec<Vec<String>>>,
     leaf_node_type: String,
     state: String,
-    /// In nanoseconds.
+    /// How long it ran, in nanoseconds.
     run_time: u64,
     #[serde(default)]
     failure: Failure,
