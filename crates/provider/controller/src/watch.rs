@@ -192,7 +192,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
 
 /// The text of changes that is made into objects before others run. Where it is all short strings, as in a large selector,
 /// 128 KiB took 20 ms of a slow processor.
-const BYTES_AT_ONCE_MAX: usize = 32 * 1024;
+const BYTES_AT_ONCE_MAX: usize = 16 * 1024;
 /// What a change costs at least, in bytes of text.
 const SMALL_CHANGE_BYTES: usize = 1024;
 /// The most objects of a list that are told before others run: a page, which is made of text at once.
