@@ -31,7 +31,7 @@ func owners(isTopology bool) map[string]assertion {
 	class := []metav1.OwnerReference{owner("ClusterClass", false)}
 	cluster := []metav1.OwnerReference{owner("Cluster", false)}
 	machine := owner("Machine", true)
-	pool := metav1.OwnerReference{Kind: "InMemoryMachinePool", APIVersion: infrastructure, Controller: ptr.To(true)}
+	pool := metav1.OwnerReference{Kind: "InMemoryMachinePool", APIVersion: infrastructure}
 	return map[string]assertion{
 		"InMemoryCluster":             of([]metav1.OwnerReference{owner("Cluster", isTopology)}),
 		"InMemoryClusterTemplate":     of(class),
