@@ -61,8 +61,16 @@ pub(super) struct Machine {
     pub(super) silenced: BTreeSet<String>,
     /// How far its clock is off, as the heartbeats of its Node show.
     pub(super) shown_skew: Option<ClockSkew>,
-    /// The name of the second Node that it has because of a fault.
-    pub(super) replaced_node: Option<String>,
+    /// The second Node that it has because of a fault.
+    pub(super) replaced_node: Option<ReplacedNode>,
+}
+
+/// A second Node of a machine. One of the same name that was created at another time is another one: its fault ended, and
+/// another one began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ReplacedNode {
+    pub(super) name: String,
+    pub(super) created: Timestamp,
 }
 
 impl Machine {

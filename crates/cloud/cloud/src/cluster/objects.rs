@@ -131,10 +131,8 @@ impl Cluster {
 
     /// Lets the Nodes and the static pods of a machine show the software that it runs.
     pub(super) fn show_software(&self, machine: &Machine) {
-        let Machine {
-            spec, replaced_node, ..
-        } = machine;
-        for name in [Some(&*spec.node_name()), replaced_node.as_deref()]
+        let spec = &machine.spec;
+        for name in [Some(&*spec.node_name()), machine.replaced_node_name()]
             .into_iter()
             .flatten()
         {

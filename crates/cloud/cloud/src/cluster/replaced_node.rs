@@ -8,6 +8,7 @@ use nephele_model::{OtherName, Stage, VisibleEffect};
 
 use super::{
     Cluster, Machine,
+    machine::ReplacedNode,
     objects::{lease_key, node_key},
 };
 use crate::{
@@ -18,14 +19,16 @@ use crate::{
 };
 
 impl Machine {
-    /// The other name of its kubelet, if it has one. Of several, the first one by the name of the fault decides.
+    /// The other name of its kubelet, if it has one. Of several, that of the fault that began first decides: a kubelet that
+    /// has another name keeps it.
     pub(super) fn other_name(&self) -> Option<&OtherName> {
         self.visible_effects()
             .values()
-            .find_map(|visible_effect| match visible_effect {
+            .filter_map(|visible_effect| match visible_effect {
                 VisibleEffect::OtherName(name) => Some(name),
                 _ => None,
             })
+            .min_by_key(|name| name.began)
     }
 
     /// Whether what starts on it at this time comes up under its other name.
@@ -36,9 +39,13 @@ impl Machine {
 
     /// The name of its kubelet, by which its pods are named.
     pub(super) fn kubelet(&self) -> Cow<'_, str> {
-        self.replaced_node
-            .as_deref()
+        self.replaced_node_name()
             .map_or_else(|| self.spec.node_name(), Cow::Borrowed)
+    }
+
+    /// The name of its second Node.
+    pub(super) fn replaced_node_name(&self) -> Option<&str> {
+        self.replaced_node.as_ref().map(|node| node.name.as_str())
     }
 
     /// What its second Node shows: the kubelet reports for that one.
@@ -56,30 +63,34 @@ impl Cluster {
     pub(super) fn show_replaced_node(&self, machine: &mut Machine) {
         let clock = &self.cluster_server.shared.cloud_clock;
         let registered = machine.reached(Stage::Node);
-        let wanted = machine.other_name().zip(registered).map(|(name, registered)| {
-            let created = time_dependent::created(name, registered, clock);
-            (format!("{}{}", machine.spec.node_name(), name.suffix), created)
-        });
-        if wanted.as_ref().map(|(name, _)| name) == machine.replaced_node.as_ref() {
+        let wanted = machine
+            .other_name()
+            .zip(registered)
+            .map(|(name, registered)| ReplacedNode {
+                name: format!("{}{}", machine.spec.node_name(), name.suffix),
+                created: time_dependent::created(name, registered, clock),
+            });
+        if wanted == machine.replaced_node {
             return;
         }
         self.remove_replaced_node(machine);
-        machine.replaced_node = None;
-        let Some((name, created)) = wanted else {
-            // A client may have deleted the first Node, or a part of the control plane came up under the other name.
-            if let Some(registered) = machine.reached(Stage::Node) {
-                self.register(machine, &machine.spec.node_name(), registered);
-            }
+        let was_renamed = machine.replaced_node.take().is_some();
+        // Between two names the kubelet has its first one. A client may have deleted the first Node, or a part of the control
+        // plane came up under the other name.
+        if let Some(registered) = registered.filter(|_| was_renamed || wanted.is_none()) {
+            self.register(machine, &machine.spec.node_name(), registered);
+        }
+        let Some(wanted) = wanted else {
             return;
         };
-        self.register(machine, &name, created);
-        if !self.has_node(&machine.spec, &name) {
+        self.register(machine, &wanted.name, wanted.created);
+        if !self.has_node(&machine.spec, &wanted.name) {
             return;
         }
         if let Some(skew) = projection::clock_skew(machine.visible_effects()) {
-            self.renew(&name, projection::skewed(self.now(), skew));
+            self.renew(&wanted.name, projection::skewed(self.now(), skew));
         }
-        machine.replaced_node = Some(name);
+        machine.replaced_node = Some(wanted);
     }
 
     /// Creates a Node of a machine with the pods of its control plane, as its kubelet does under a name.
@@ -141,7 +152,7 @@ impl Cluster {
             node.is_some_and(|node| !projection::is_node_of(&node.value(), &machine.spec))
         };
         // Without the Node, its pods may be there.
-        if let Some(name) = machine.replaced_node.as_deref().filter(|name| !is_foreign(name)) {
+        if let Some(name) = machine.replaced_node_name().filter(|name| !is_foreign(name)) {
             self.remove_objects(name);
         }
     }

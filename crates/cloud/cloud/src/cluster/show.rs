@@ -177,7 +177,7 @@ impl Cluster {
         let first = machine.spec.node_name();
         let first =
             Some(&*first).filter(|_| !machine.is_renamed(at, &self.cluster_server.shared.cloud_clock));
-        for node in [first, machine.replaced_node.as_deref()].into_iter().flatten() {
+        for node in [first, machine.replaced_node_name()].into_iter().flatten() {
             let pod = |component| projection::static_pod(&self.scope(at), &machine.spec, node, component);
             self.project(components.iter().map(|component| pod(*component)).collect());
         }

@@ -100,7 +100,7 @@ impl Cluster {
             let key = node_key(&name);
             let shown = machine.shown();
             self.edit(&key, |node| projection::show_visible_effects(node, &shown, now));
-            if let Some(other) = &machine.replaced_node {
+            if let Some(other) = machine.replaced_node_name() {
                 let shown = machine.shown_by_replaced_node();
                 self.edit(&node_key(other), |node| {
                     projection::show_visible_effects(node, &shown, now);
@@ -110,10 +110,7 @@ impl Cluster {
             if skew != machine.shown_skew {
                 machine.shown_skew = skew;
                 let at = skew.map_or(now, |skew| projection::skewed(now, skew));
-                for name in [Some(&*name), machine.replaced_node.as_deref()]
-                    .into_iter()
-                    .flatten()
-                {
+                for name in [Some(&*name), machine.replaced_node_name()].into_iter().flatten() {
                     self.renew(name, at);
                 }
             }

@@ -13,7 +13,7 @@ enum Change {
     Reach,
     /// A fault begins that lets it have a visible effect.
     Begin(VisibleEffect),
-    /// The oldest fault is deleted.
+    /// The first fault by name is deleted.
     Heal,
     Delete,
     Gone,
@@ -99,17 +99,17 @@ fn after(instance: Option<&Instance>, change: &Change, minute: u64) -> Option<Op
             let visible_effect = visible_effect
                 .clone()
                 .begun(SimTime::from_millis(60_000 * minute));
-            after
-                .visible_effects
-                .insert(format!("fault-{minute:02}"), visible_effect);
+            // A name says nothing of when its fault began.
+            let name = format!("fault-{:02}", minute * 7 % 25);
+            after.visible_effects.insert(name, visible_effect);
         }
         Change::Heal => {
             let is_over = |visible_effect: &VisibleEffect| *visible_effect != VisibleEffect::Vanished;
-            let oldest = instance
+            let first = instance
                 .visible_effects
                 .iter()
                 .find(|(_, visible_effect)| is_over(visible_effect));
-            after.visible_effects.remove(oldest?.0);
+            after.visible_effects.remove(first?.0);
         }
     }
     Some(Some(after))
@@ -203,6 +203,24 @@ fn lag(steps: Vec<Step>) -> Result<(), TestCaseError> {
     };
     prop_assert_eq!(only(&late, &prompt), only(&prompt, &late));
     Ok(())
+}
+
+#[test]
+fn second_node_of_the_next_fault_is_another_one_although_its_name_is_the_same() -> Result<(), TestCaseError> {
+    let step = |change, is_seen| Step {
+        machine: 0,
+        change,
+        is_seen,
+    };
+    let renamed = || Change::Begin(VisibleEffect::OtherName(OtherName::new("-2")));
+    let until_node = (0..3).map(|_| step(Change::Reach, false));
+    lag(until_node
+        .chain([
+            step(renamed(), true),
+            step(Change::Heal, false),
+            step(renamed(), false),
+        ])
+        .collect())
 }
 
 proptest! {
