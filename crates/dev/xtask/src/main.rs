@@ -27,6 +27,7 @@ mod found;
 mod installed;
 mod kube_state_metrics;
 mod machine;
+mod metadata;
 mod page;
 mod paths;
 mod picture;

@@ -39,7 +39,7 @@ use crate::{
     command,
     commands::Commands,
     conditions,
-    contract::{Programs, find},
+    contract::{TestPrograms, find},
     definitions::definitions,
     files, paths,
 };
@@ -272,7 +272,7 @@ fn broken(root: &Path, page: &Path, in_book: bool, link: &str) -> Option<String>
         ));
     }
     if let Some(test) = test(root, &target) {
-        let found = Programs::of_workspace().and_then(|programs| find(programs, root, &test));
+        let found = TestPrograms::of_workspace().and_then(|programs| find(programs, root, &test));
         return found.err().map(|error| format!("{link}: {error:#}"));
     }
     let anchor = target.anchor?;

@@ -42,7 +42,7 @@ pub(crate) use self::{
     peers::beside,
     repository::Repository,
     running::Cluster,
-    tools::{ClusterApi, Peer, Tools, helm},
+    tools::{ClusterApi, Peer, Tools, helm, sources},
 };
 use self::{site::Site, steps::Steps};
 

@@ -161,16 +161,16 @@ impl ClusterApi {
 
     /// The folder of its Go module, which includes its kustomize folders.
     pub(crate) fn sources(self) -> anyhow::Result<PathBuf> {
-        sources(self.module().name, "sigs.k8s.io/cluster-api")
+        sources(&module_folder(self.module().name), "sigs.k8s.io/cluster-api")
     }
 }
 
-/// The folder of a Go module that a folder under e2e/tools pins, with all its files.
-fn sources(folder: &str, module: &str) -> anyhow::Result<PathBuf> {
+/// The folder of a Go module that the module in a folder pins, with all its files.
+pub(crate) fn sources(folder: &Path, module: &str) -> anyhow::Result<PathBuf> {
     let mut go = Command::new("go");
     go.arg("list")
         .arg("-C")
-        .arg(module_folder(folder))
+        .arg(folder)
         .args(["-m", "-f", "{{.Dir}}", module]);
     Ok(capture(&mut go)?.trim().into())
 }
@@ -236,7 +236,7 @@ impl Peer {
             Self::InMemory => "infrastructure/docker/config/default",
             Self::InCluster => "config/default",
         };
-        Ok(sources(self.program(), self.go_module())?.join(config))
+        Ok(sources(&module_folder(self.program()), self.go_module())?.join(config))
     }
 
     fn module(self) -> Module {

@@ -24,7 +24,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, bail};
 
-pub(crate) use self::{programs::Programs, source::find};
+pub(crate) use self::{programs::TestPrograms, source::find};
 use self::{
     ran::Ran,
     rows::{Group, State},
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let text = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         ran.read(&String::from_utf8_lossy(&text));
     }
-    let programs = Programs::of_workspace()?;
+    let programs = TestPrograms::of_workspace()?;
     for table in &TABLES {
         shown(&groups(table)?, programs, &ran)
             .with_context(|| format!("not all of {} was shown", table.rows))?;
@@ -129,7 +129,7 @@ fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
     let text = fs::read_to_string(paths::repository().join(file))
         .with_context(|| format!("failed to read {file}"))?;
     let groups = rows::read(&text).with_context(|| format!("{file} is not sound"))?;
-    let programs = Programs::of_workspace()?;
+    let programs = TestPrograms::of_workspace()?;
     let mut missing = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows) {
         for test in &row.tests {
@@ -146,7 +146,7 @@ fn groups(table: &Table) -> anyhow::Result<Vec<Group>> {
 }
 
 /// Fails with the rows that should hold but have a test that did not pass.
-fn shown(groups: &[Group], programs: &Programs, ran: &Ran) -> anyhow::Result<()> {
+fn shown(groups: &[Group], programs: &TestPrograms, ran: &Ran) -> anyhow::Result<()> {
     let rows = || groups.iter().flat_map(|group| &group.rows);
     let mut wrong = Vec::new();
     for row in rows() {

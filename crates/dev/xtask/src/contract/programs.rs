@@ -1,12 +1,14 @@
 //! The programs that cargo makes of the workspace's tests: in the output of a run, their names stand for the files of
 //! the tests.
 
-use std::{path::PathBuf, process::Command, sync::LazyLock};
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use anyhow::Context;
-use serde::Deserialize;
 
-use crate::{command::capture, paths};
+use crate::{metadata, paths};
 
 /// The program of tests in Go.
 pub(super) const GO: &str = "go";
@@ -20,22 +22,20 @@ pub(super) struct Place {
 
 /// The programs of all tests that `cargo test` can run.
 #[derive(Debug)]
-pub(crate) struct Programs(Vec<Target>);
+pub(crate) struct TestPrograms(Vec<Target>);
 
-/// What cargo builds.
-#[derive(Debug, Deserialize)]
+/// A program.
+#[derive(Debug)]
 struct Target {
-    name: String,
-    /// The file with the root module; within the repository once read.
-    src_path: PathBuf,
-    /// Whether `cargo test` runs it unless its features are missing.
-    test: bool,
+    program: String,
+    /// The file with the root module, within the repository.
+    root: PathBuf,
 }
 
-impl Programs {
+impl TestPrograms {
     /// Those of this workspace, which cargo is asked for once.
     pub(crate) fn of_workspace() -> anyhow::Result<&'static Self> {
-        static PROGRAMS: LazyLock<Result<Programs, String>> =
+        static PROGRAMS: LazyLock<Result<TestPrograms, String>> =
             LazyLock::new(|| ask().map_err(|error| format!("{error:#}")));
         PROGRAMS.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
     }
@@ -53,17 +53,24 @@ impl Programs {
 }
 
 impl Target {
+    fn new(name: &str, root: &Path) -> Self {
+        Self {
+            program: name.replace('-', "_"),
+            root: root.to_owned(),
+        }
+    }
+
     fn place(&self, file: &str) -> Option<Place> {
         let mut modules = Vec::new();
-        if self.src_path.as_os_str() != file {
+        if self.root.as_os_str() != file {
             let below = file
-                .strip_prefix(self.src_path.parent()?.to_str()?)?
+                .strip_prefix(self.root.parent()?.to_str()?)?
                 .strip_prefix('/')?;
             modules.extend(below.strip_suffix(".rs")?.split('/').map(str::to_owned));
             modules.pop_if(|last| last == "mod");
         }
         Some(Place {
-            program: self.name.replace('-', "_"),
+            program: self.program.clone(),
             modules,
         })
     }
@@ -74,47 +81,28 @@ pub(super) fn is_go(file: &str) -> bool {
     file.ends_with("_test.go")
 }
 
-fn ask() -> anyhow::Result<Programs> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        targets: Vec<Target>,
-    }
-    let mut cargo = Command::new("cargo");
-    cargo.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]);
-    let metadata = capture(cargo.current_dir(paths::repository()))?;
-    let metadata: Metadata = serde_json::from_str(&metadata).context("failed to parse cargo's metadata")?;
-    let root = paths::repository()
+fn ask() -> anyhow::Result<TestPrograms> {
+    let repository = paths::repository()
         .canonicalize()
         .context("failed to find the repository")?;
-    let mut targets = Vec::new();
-    for mut target in metadata.packages.into_iter().flat_map(|package| package.targets) {
-        let file = target
-            .src_path
-            .canonicalize()
-            .with_context(|| format!("failed to find {}", target.src_path.display()))?;
-        target.src_path = file
-            .strip_prefix(&root)
-            .context("a package lies outside")?
-            .to_owned();
-        targets.push(target);
-    }
-    targets.retain(|target| target.test);
-    Ok(Programs(targets))
+    let packages = metadata::packages()?.into_iter();
+    let targets = packages
+        .flat_map(|package| package.targets)
+        .filter(|target| target.test);
+    let targets = targets.map(|target| {
+        let root = target.src_path.canonicalize();
+        let root = root.with_context(|| format!("failed to find {}", target.src_path.display()))?;
+        let root = root.strip_prefix(&repository).context("a package lies outside")?;
+        Ok(Target::new(&target.name, root))
+    });
+    targets.collect::<anyhow::Result<_>>().map(TestPrograms)
 }
 
 #[cfg(test)]
-impl Programs {
+impl TestPrograms {
     /// Of programs and the files with their root modules.
     pub(super) fn new(targets: &[(&str, &str)]) -> Self {
-        let target = |(name, file): &(&str, &str)| Target {
-            name: (*name).to_owned(),
-            src_path: file.into(),
-            test: true,
-        };
+        let target = |(name, file): &(&str, &str)| Target::new(name, Path::new(file));
         Self(targets.iter().map(target).collect())
     }
 }
@@ -125,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_file_is_a_module_of_the_programs_whose_root_lies_above_it() {
-        let programs = Programs::new(&[
+        let programs = TestPrograms::new(&[
             ("nephele-simulation", "dev/simulation/src/main.rs"),
             ("nephele_simulation", "dev/simulation/src/lib.rs"),
             ("worlds", "dev/simulation/tests/worlds.rs"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    programs::{GO, Programs},
+    programs::{GO, TestPrograms},
     source::{CHART, parts},
 };
 
@@ -54,7 +54,7 @@ impl Ran {
     }
 
     /// Fails with the reason why the test does not count.
-    pub(super) fn passed(&self, programs: &Programs, test: &str) -> Result<(), &'static str> {
+    pub(super) fn passed(&self, programs: &TestPrograms, test: &str) -> Result<(), &'static str> {
         let (file, function) = parts(test).ok_or("no test's name")?;
         let places = programs.of(file);
         let is_it = |path: &str, modules: &[String]| {
@@ -106,8 +106,8 @@ test d ... ok
 --- FAIL: TestH (0.00s)
 ";
 
-    fn programs() -> Programs {
-        Programs::new(&[
+    fn programs() -> TestPrograms {
+        TestPrograms::new(&[
             (
                 "nephele_ipam_controller",
                 "crates/ipam/ipam-controller/src/lib.rs",

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, bail, ensure};
 
-use super::programs::{Programs, is_go};
+use super::programs::{TestPrograms, is_go};
 
 /// Functions in this folder that are not tests are checks of `cargo xtask chart`.
 pub(super) const CHART: &str = "crates/dev/xtask/src/chart/";
@@ -17,7 +17,7 @@ pub(super) fn parts(test: &str) -> Option<(&str, &str)> {
 }
 
 /// Fails unless the file has the test, the test is not ignored, and a program can run it.
-pub(crate) fn find(programs: &Programs, root: &Path, test: &str) -> anyhow::Result<()> {
+pub(crate) fn find(programs: &TestPrograms, root: &Path, test: &str) -> anyhow::Result<()> {
     let (file, function) =
         parts(test).context("neither path/of/file.rs::function nor path/of/file_test.go::Function")?;
     let text = fs::read_to_string(root.join(file)).with_context(|| format!("failed to read {file}"))?;

@@ -49,11 +49,15 @@ const EXTENSION: &str = "nephele-runtime-extension-system";
 /// The feature gates of Cluster API's core that specifications need and are off by default.
 const GATES: [&str; 3] = ["RuntimeSDK", "InPlaceUpdates", "MachineTaintPropagation"];
 
-/// Specifications that need what a simulated cloud does not have.
-const CANNOT: [(&str, &str); 2] = [
+/// Why specifications fail that are known to: most need what a simulated cloud does not have.
+const WHY: [(&str, &str); 3] = [
     (
         "control-plane-remediation",
         "its machines run a script before kubeadm, which waits for a ConfigMap of the management cluster; simulated machines run nothing",
+    ),
+    (
+        "in-place-update",
+        "its clusters set the variable `files`, which Cluster API's own extension discovers and ours does not",
     ),
     (
         "node-drain",
@@ -112,10 +116,7 @@ fn suite() -> anyhow::Result<PathBuf> {
 
 /// Puts their flavors, in our kinds, beside ours.
 fn lay_out(cluster: &Cluster) -> anyhow::Result<()> {
-    let mut go = Command::new("go");
-    go.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api/test"])
-        .current_dir(paths::repository().join(SUITE));
-    let module = PathBuf::from(capture(&mut go)?.trim());
+    let module = cluster::sources(&paths::repository().join(SUITE), "sigs.k8s.io/cluster-api/test")?;
     let to = Repository::folder(&cluster.layout)
         .join(release::LABEL)
         .join(release::VERSION);
@@ -275,9 +276,9 @@ fn found(suites: &[Suite], date: Date) -> BTreeMap<String, Specification> {
     .collect()
 }
 
-/// Why a specification failed: what a simulated cloud cannot do, or the first lines of its message.
+/// Why a specification failed: the known reason, or the first lines of its message.
 fn reason(name: &str, message: &str) -> String {
-    if let Some((_, why)) = CANNOT.iter().find(|(cannot, _)| *cannot == name) {
+    if let Some((_, why)) = WHY.iter().find(|(known, _)| *known == name) {
         return (*why).to_owned();
     }
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -22,7 +22,7 @@ use self::{
     tree::{Edges, Read, Tree, folder, join},
 };
 use super::tracked::{files, read};
-use crate::{command::capture, paths};
+use crate::{command::capture, metadata, paths};
 
 /// The file with the numbers.
 const NUMBERS: &str = "crates/dev/xtask/src/tidy/ratchets/numbers.yaml";
@@ -260,27 +260,8 @@ pub(super) fn picture(krate: Option<&str>) -> anyhow::Result<String> {
 
 /// The crates of the workspace by the names of their folders, with those that each one uses outside of tests.
 fn uses_of_crates() -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
-        dependencies: Vec<Dependency>,
-    }
-    #[derive(Deserialize)]
-    struct Dependency {
-        name: String,
-        /// None for an ordinary one.
-        kind: Option<String>,
-    }
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]);
-    let metadata = capture(cargo.current_dir(paths::repository()))?;
-    let metadata: Metadata = serde_json::from_str(&metadata).context("failed to parse cargo's metadata")?;
     let folder = |name: &str| name.trim_start_matches("nephele-").to_owned();
-    let uses = metadata.packages.into_iter().map(|package| {
+    let uses = metadata::packages()?.into_iter().map(|package| {
         let used = package
             .dependencies
             .into_iter()
