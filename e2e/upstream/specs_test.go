@@ -39,27 +39,16 @@ func resilient(isTopology bool) func(framework.ClusterProxy, string, string) {
 		if isTopology {
 			ofCore = framework.CoreFinalizersAssertionWithClassyClusters
 		}
-		for _, validate := range []func(){
-			func() {
-				framework.ValidateOwnerReferencesResilience(ctx, proxy, namespace, cluster, filter,
-					framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, owners(isTopology),
-					framework.KubeadmBootstrapOwnerReferenceAssertions,
-					framework.KubeadmControlPlaneOwnerReferenceAssertions(isTopology), framework.KubernetesReferenceAssertions)
-			},
-			func() {
-				framework.ValidateOwnerReferencesOnUpdate(ctx, proxy, namespace, cluster, filter,
-					framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, owners(isTopology),
-					framework.KubeadmBootstrapOwnerReferenceAssertions,
-					framework.KubeadmControlPlaneOwnerReferenceAssertions(isTopology), framework.KubernetesReferenceAssertions)
-			},
-			func() {
-				framework.ValidateFinalizersResilience(ctx, proxy, namespace, cluster, filter, ofCore,
-					framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, finalizers)
-			},
-			func() { quiet("quick-start")(proxy, namespace, cluster) },
-		} {
-			validate()
+		references := []map[string]assertion{
+			framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, owners(isTopology),
+			framework.KubeadmBootstrapOwnerReferenceAssertions,
+			framework.KubeadmControlPlaneOwnerReferenceAssertions(isTopology), framework.KubernetesReferenceAssertions,
 		}
+		framework.ValidateOwnerReferencesResilience(ctx, proxy, namespace, cluster, filter, references...)
+		framework.ValidateOwnerReferencesOnUpdate(ctx, proxy, namespace, cluster, filter, references...)
+		framework.ValidateFinalizersResilience(ctx, proxy, namespace, cluster, filter, ofCore,
+			framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, finalizers)
+		quiet("quick-start")(proxy, namespace, cluster)
 	}
 }
 
