@@ -25,7 +25,7 @@ use nephele_api::conditions;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::snapshot::{Definition, Manager, Snapshot, Waiting};
+use super::snapshot::{Definition, Manager, OURS, Snapshot, Waiting};
 use crate::install::{
     management::Management,
     objects::{NAMESPACE, Wanted, objects},
@@ -53,7 +53,8 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
         .context("failed to read the version of the API server")?;
     let kinds = nephele_api::crds();
     let managers = managers(client).await?;
-    let processes = processes(client).await?;
+    let validating: Vec<ValidatingWebhookConfiguration> = list(client, PROVIDER).await?;
+    let processes = processes(&validating);
     let definitions = definitions(client, &kinds).await?;
     let ours = managers.iter().find(|manager| manager.is_ours());
     let with_ipam = match ours {
@@ -71,7 +72,7 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
             .parse()
             .unwrap_or(0),
         clock_ahead: clock_ahead(client).await?,
-        without_authority: without_authority(client, &definitions).await?,
+        without_authority: without_authority(client, &definitions, &validating).await?,
         webhooks: webhooks(management, with_ipam, namespace).await,
         missing_rights: match ours {
             Some(ours) => missing_rights(client, ours, with_ipam).await?,
@@ -186,15 +187,14 @@ fn manager(deployment: &Deployment, pods: &[Pod]) -> Manager {
 }
 
 /// The providers whose webhooks have an address instead of a Service.
-async fn processes(client: &Client) -> anyhow::Result<BTreeSet<String>> {
-    let mut processes = BTreeSet::new();
-    for configuration in list::<ValidatingWebhookConfiguration>(client, PROVIDER).await? {
+fn processes(validating: &[ValidatingWebhookConfiguration]) -> BTreeSet<String> {
+    let with_address = validating.iter().filter(|configuration| {
         let mut webhooks = configuration.webhooks.iter().flatten();
-        if webhooks.any(|webhook| webhook.client_config.url.is_some()) {
-            processes.extend(configuration.labels().get(PROVIDER).cloned());
-        }
-    }
-    Ok(processes)
+        webhooks.any(|webhook| webhook.client_config.url.is_some())
+    });
+    with_address
+        .filter_map(|configuration| configuration.labels().get(PROVIDER).cloned())
+        .collect()
 }
 
 /// The definitions of our kinds that the cluster has.
@@ -230,6 +230,7 @@ fn definition(found: &CustomResourceDefinition, ours: &[CustomResourceDefinition
 async fn without_authority(
     client: &Client,
     definitions: &[CustomResourceDefinition],
+    validating: &[ValidatingWebhookConfiguration],
 ) -> anyhow::Result<Vec<String>> {
     let conversions = definitions.iter().filter(|definition| {
         let conversion = definition
@@ -245,8 +246,11 @@ async fn without_authority(
         })
     });
     let mut names: Vec<_> = conversions.map(kube::ResourceExt::name_any).collect();
-    let ours = format!("{PROVIDER} in (infrastructure-in-memory, ipam-in-cluster)");
-    for configuration in list::<ValidatingWebhookConfiguration>(client, &ours).await? {
+    let is_ours = |configuration: &&ValidatingWebhookConfiguration| {
+        let provider = configuration.labels().get(PROVIDER);
+        provider.is_some_and(|provider| [OURS, OUR_IPAM].contains(&provider.as_str()))
+    };
+    for configuration in validating.iter().filter(is_ours) {
         let webhooks = configuration.webhooks.iter().flatten();
         if webhooks
             .clone()
@@ -255,6 +259,7 @@ async fn without_authority(
             names.push(configuration.name_any());
         }
     }
+    let ours = format!("{PROVIDER} in ({OURS}, {OUR_IPAM})");
     for configuration in list::<MutatingWebhookConfiguration>(client, &ours).await? {
         let webhooks = configuration.webhooks.iter().flatten();
         if webhooks
