@@ -8,7 +8,7 @@
 use std::{
     fs::{self, Permissions},
     io::{self, ErrorKind},
-    os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -24,11 +24,13 @@ use tower::BoxError;
 /// The name of the socket, in the folder of the kubeconfig.
 const NAME: &str = "manager.sock";
 
-/// The socket beside a kubeconfig, if there is one.
+/// The socket beside a kubeconfig, if there is one. In a folder where others may write, one of theirs does not count, nor a
+/// link to another.
 pub(crate) fn beside(kubeconfig: &Path) -> Option<PathBuf> {
     let socket = kubeconfig.with_file_name(NAME);
-    let found = fs::metadata(&socket).ok()?;
-    found.file_type().is_socket().then_some(socket)
+    let found = fs::symlink_metadata(&socket).ok()?;
+    let is_of_its_owner = found.uid() == fs::metadata(kubeconfig).ok()?.uid();
+    (found.file_type().is_socket() && is_of_its_owner).then_some(socket)
 }
 
 /// Listens in a folder, in place of a process that has ended there.
@@ -74,6 +76,8 @@ async fn send(socket: PathBuf, mut request: Request<Body>) -> Result<Response<In
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
     use axum::routing::get;
 
     use super::*;
@@ -82,6 +86,7 @@ mod tests {
     async fn a_socket_serves_its_owner_and_replaces_one_that_was_left() {
         let folder = tempfile::tempdir().expect("a folder");
         let kubeconfig = folder.path().join("management.kubeconfig");
+        fs::write(&kubeconfig, "").expect("written");
         assert_eq!(beside(&kubeconfig), None);
         drop(listen(folder.path()).expect("it listens"));
         let listener = listen(folder.path()).expect("it listens again");
@@ -95,6 +100,24 @@ mod tests {
             .expect("a request");
         let said = client(socket).request_text(request).await;
         assert_eq!(said.expect("an answer"), "records\n");
+    }
+
+    #[tokio::test]
+    async fn a_socket_of_another_user_and_a_link_do_not_count() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kubeconfig = folder.path().join("management.kubeconfig");
+        fs::write(&kubeconfig, "").expect("written");
+        let _listener = listen(folder.path()).expect("it listens");
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let linked = elsewhere.path().join("management.kubeconfig");
+        fs::write(&linked, "").expect("written");
+        symlink(folder.path().join(NAME), elsewhere.path().join(NAME)).expect("linked");
+        assert_eq!(beside(&linked), None);
+        assert!(beside(&kubeconfig).is_some());
+        // Only root may give files away.
+        if chown(folder.path().join(NAME), Some(1), None).is_ok() {
+            assert_eq!(beside(&kubeconfig), None);
+        }
     }
 
     #[tokio::test]

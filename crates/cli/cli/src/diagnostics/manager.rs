@@ -91,9 +91,6 @@ impl Manager {
         token: &TokenArgs,
         account: AccountFor<'_>,
     ) -> anyhow::Result<Self> {
-        if let Some(socket) = &access.manager {
-            return Ok(Self::InProcess(manager_socket::client(socket.clone())));
-        }
         let client = &access.client;
         let version = client.apiserver_version().await;
         let version = version.map_err(|error| {
@@ -105,6 +102,9 @@ impl Manager {
         })?;
         if version.git_version == GIT_VERSION {
             return Ok(Self::InProcess(client.clone()));
+        }
+        if let Some(socket) = &access.manager {
+            return Ok(Self::InProcess(manager_socket::client(socket.clone())));
         }
         let insecure = provider.insecure_manager;
         let namespace = provider::namespace(client, &provider.namespace).await?;

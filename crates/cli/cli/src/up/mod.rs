@@ -196,14 +196,13 @@ async fn serve_on(
         has_stand_in: is_played,
     };
     let routes = tasks.add_manager(client.clone(), settings)?;
-    match &management.embedded {
-        Some(embedded) => embedded.serve_cloud(routes.clone()),
-        // The page and the journal's file are there without it.
-        None => {
-            if let Err(error) = tasks.add_socket(folder.root(), routes.clone()) {
-                tracing::warn!(error = %nephele_controller::chain(error.as_ref()), "The commands journal and checkpoint cannot reach the manager");
-            }
-        }
+    if let Some(embedded) = &management.embedded {
+        embedded.serve_cloud(routes.clone());
+    }
+    // The page and the journal's file are there without it.
+    if is_api_server_ours && let Err(error) = tasks.add_socket(folder.root(), routes.clone()) {
+        let error = nephele_controller::chain(error.as_ref());
+        tracing::warn!(%error, "The commands journal and checkpoint cannot reach the manager");
     }
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
