@@ -321,7 +321,7 @@ fn of_cluster(key: &Key, cluster: &ClusterView) -> Element {
     )
 }
 
-/// The cell of a machine. It is a known one if that stood in the same columns and nothing about its machine has changed.
+/// The cell of a machine: that of `known`, whose columns are the same, if nothing about the machine has changed.
 fn cell(
     known: Option<(&Model, &Elements)>,
     model: &Model,

@@ -174,6 +174,7 @@ impl<'a> Seen<'a> {
         around: &'a Surroundings<'a>,
     ) -> Self {
         let key = Key::of(metadata);
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let cluster = match machine {
             Some(machine) => machine.spec.cluster_name.as_str(),
             None => labels::value(metadata, labels::CLUSTER_NAME).unwrap_or_default(),
@@ -188,9 +189,8 @@ impl<'a> Seen<'a> {
             "{}.{}.{}",
             version(machine.map(|machine| &machine.metadata)),
             version(behind.map(|behind| &behind.metadata)),
-            around.last_record(&key.namespace, cluster, instance.unwrap_or_default()),
+            around.last_record(namespace, cluster, instance.unwrap_or_default()),
         );
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let faults = match instance {
             Some(instance) => around.faults(namespace, cluster, instance),
             None => &[],
