@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::body::Body;
-use futures::{StreamExt as _, future::join_all};
+use futures::{StreamExt as _, future::join_all, stream};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -18,8 +18,8 @@ use nephele_testkit::{ManagementApi, objects::NAMESPACE};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep},
+    sync::{Semaphore, mpsc},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::world::{World, settings, spec};
@@ -28,7 +28,7 @@ const CLAIMS: usize = 60;
 
 /// The lag of the watch of claims: far longer than a release takes.
 const LAG: Duration = Duration::from_secs(2);
-/// The most watch events that are delayed at the same time; more than the claims cause.
+/// The most parts of watches that are delayed at the same time; more than the claims cause.
 const ON_THEIR_WAY_MAX: usize = 10_000;
 
 /// How long the busy management API works on a request.
@@ -155,16 +155,23 @@ fn described(path: &str) -> (String, String) {
     )
 }
 
-/// Delays all watch events by [`LAG`], in order.
+/// Delays all watch events by [`LAG`], in order. They are read when they are sent, as a connection does, however slowly the
+/// client takes them.
 fn behind(body: Body) -> Body {
-    let later = body.into_data_stream().map(|news| {
-        let due = sleep(LAG);
-        async move {
-            due.await;
-            news
+    let (on_their_way, arrived) = mpsc::channel(ON_THEIR_WAY_MAX);
+    tokio::spawn(async move {
+        let mut news = body.into_data_stream();
+        while let Some(frames) = news.next().await {
+            if on_their_way.send((Instant::now() + LAG, frames)).await.is_err() {
+                return;
+            }
         }
     });
-    Body::from_stream(later.buffered(ON_THEIR_WAY_MAX))
+    Body::from_stream(stream::unfold(arrived, |mut arrived| async move {
+        let (due, frames) = arrived.recv().await?;
+        sleep_until(due).await;
+        Some((frames, arrived))
+    }))
 }
 
 /// How often each request was sent, without writes of the pool, whose number is checked here.
