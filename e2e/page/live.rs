@@ -177,30 +177,84 @@ async fn hostile_text_is_text() {
 }
 
 #[tokio::test]
-async fn a_fault_is_seen_on_the_machines_that_it_affects() {
+async fn a_machine_breaks_on_a_click_and_heals_on_another() {
     let up = Up::start(CLUSTERS).await.expect("it starts");
     let browser = Browser::start().await.expect("it starts");
     browser.open(&up.page).await.expect("it opens");
-    up.silence("workers", json!({})).await.expect("it is created");
-    let marked = "const marked = [...document.querySelectorAll('.m[data-fault=\"silent\"]')];
-        return marked.length === 2 && marked.every((cell) => cell.getAttribute('aria-label').endsWith('Fault silent'))";
+    browser.console().await.expect("a console");
     browser
-        .until("two marked machines", marked)
+        .open_drawer(".m[data-role=\"worker\"]")
         .await
-        .expect("they are");
-    let silent = "return document.querySelectorAll('.m[data-fault=\"silent\"][data-state=\"not ready\"]').length === 2";
+        .expect("it opens");
+    let click = async |id: &str| {
+        let found = format!("const found = document.getElementById('{id}'); found?.click(); return !!found");
+        browser.until(id, &found).await.expect("it is there");
+    };
+    click("act-break").await;
+    let broken =
+        "const marked = document.querySelectorAll('.m[data-fault^=\"notready-\"][data-state=\"not ready\"]');
+        return marked.length === 1 && marked[0].ariaLabel.includes('Fault notready-')";
     browser
-        .until("two machines that are not ready", silent)
+        .until("one machine that is not ready", broken)
         .await
-        .expect("they are");
-    up.delete("Fault", "silent").await.expect("it is deleted");
-    let healed = "return !document.querySelector('.m[data-fault=\"silent\"], #faults > li')";
+        .expect("it is");
+    let counts =
+        "return /^[1-9][0-9]?s left$/.test(document.querySelector('#faults .left')?.textContent ?? '')";
     browser
-        .until("no marked machine", healed)
+        .until("the time that is left", counts)
         .await
-        .expect("they are not");
+        .expect("it counts");
+    let said = "return document.getElementById('outcome').textContent.includes('is created')";
+    assert_eq!(browser.run(said).await.expect("it runs"), json!(true));
+    // The Drawer changes while someone fills in its form.
+    let chosen = "document.getElementById('act-for').value = '5m'; document.getElementById('act-effect').value = 'freeze'";
+    browser.run(chosen).await.expect("it runs");
+    click("outcome-undo").await;
     browser
         .until("all machines", &running("demo", 6))
         .await
         .expect("they run again");
+    let healed = "return !document.querySelector('.m:not(.sample):not([data-fault=\"\"]), #faults > li')";
+    browser.until("no Fault", healed).await.expect("it is gone");
+    let kept =
+        "return [document.getElementById('act-for').value, document.getElementById('act-effect').value]";
+    assert_eq!(browser.run(kept).await.expect("it runs"), json!(["5m", "freeze"]));
+    let console = browser.console().await.expect("a console");
+    assert!(console.is_empty(), "{console:?}");
+}
+
+#[tokio::test]
+async fn the_clock_of_a_cloud_stands_still_and_runs_again_on_a_click() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    browser.open_drawer(".cloud .name").await.expect("it opens");
+    let click = async |id: &str| {
+        let found = format!("const found = document.getElementById('{id}'); found?.click(); return !!found");
+        browser.until(id, &found).await.expect("it is there");
+    };
+    click("act-pause").await;
+    let paused =
+        |is_paused: bool| format!("return document.querySelector('.cloud').dataset.paused === '{is_paused}'");
+    browser
+        .until("the clock", &paused(true))
+        .await
+        .expect("it stands");
+    up.scale("demo", 3).await.expect("it scales");
+    let starting =
+        "return document.querySelectorAll('.m[data-role=\"worker\"][data-vm=\"starting\"]').length";
+    let one = format!("{starting} === 1");
+    browser
+        .until("a machine that starts", &one)
+        .await
+        .expect("it is there");
+    click("act-step").await;
+    let none = format!("{starting} === 0");
+    browser.until("its next stage", &none).await.expect("it has it");
+    click("act-resume").await;
+    browser.until("the clock", &paused(false)).await.expect("it runs");
+    browser
+        .until("the machine", &running("demo", 7))
+        .await
+        .expect("it runs");
 }

@@ -131,17 +131,6 @@ impl Up {
             .with_context(|| format!("failed to patch the status of {kind} {name}"))
     }
 
-    /// Deletes an object.
-    pub(crate) async fn delete(&self, kind: &str, name: &str) -> anyhow::Result<()> {
-        let deleted = self
-            .api(kind)
-            .delete(name, &kube::api::DeleteParams::default())
-            .await;
-        deleted
-            .map(drop)
-            .with_context(|| format!("failed to delete {kind} {name}"))
-    }
-
     /// Sets the number of workers of a cluster.
     pub(crate) async fn scale(&self, cluster: &str, workers: usize) -> anyhow::Result<()> {
         let deployments = json!([{"class": "default-worker", "name": "workers", "replicas": workers}]);

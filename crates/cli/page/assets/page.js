@@ -13,6 +13,8 @@
 /** How long to wait before a broken connection is opened again, and between two loads of the Drawer, in milliseconds. */
 const RETRY = 1000;
 const REFRESH = 500;
+/** How long it is said what came of an act, in milliseconds. */
+const SAID = 20_000;
 
 /**
  * The attributes of a bar that follow those of the element that it is in.
@@ -34,6 +36,7 @@ const main = must("main");
 const drawer = must("drawer");
 const live = must("live");
 const hint = must("hint");
+const outcome = must("outcome");
 
 /** The path of the page without a Drawer. */
 const home = main.dataset.namespace ? `/ns/${encodeURIComponent(main.dataset.namespace)}` : "/";
@@ -46,6 +49,8 @@ let again;
 let selected = SHOWN.test(location.pathname) ? location.pathname : "";
 /** @type {number | undefined} */
 let refresh;
+/** @type {number | undefined} */
+let forget;
 /**
  * The element that the Drawer shows.
  * @type {Element | null}
@@ -227,13 +232,64 @@ async function show(path, focus) {
   if (selected !== path) return;
   const inside = drawer.contains(document.activeElement) ? document.activeElement?.id : undefined;
   const open = [...drawer.querySelectorAll("details[open]")].map((one) => one.id);
-  drawer.innerHTML = html;
+  fill(html);
   drawer.hidden = false;
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   mark();
   if (focus) must("drawer-title").focus();
   else if (inside) document.getElementById(inside)?.focus({ preventScroll: true });
 }
+
+/**
+ * Shows what the Drawer was sent. A form that is the same as before stays: someone may be filling it in.
+ * @param {string} html
+ */
+function fill(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const kept = document.getElementById("act");
+  const made = template.content.getElementById("act");
+  const before = kept?.parentElement;
+  const after = made?.parentElement;
+  if (!kept || !made || !before || !after || kept.dataset.key !== made.dataset.key) {
+    drawer.replaceChildren(template.content);
+    return;
+  }
+  while (before.firstChild && before.firstChild !== kept) before.firstChild.remove();
+  while (kept.nextSibling) kept.nextSibling.remove();
+  while (after.firstChild && after.firstChild !== made) before.insertBefore(after.firstChild, kept);
+  while (made.nextSibling) before.append(made.nextSibling);
+}
+
+/**
+ * Sends a form, and says what came of it.
+ * @param {HTMLFormElement} form
+ * @param {HTMLElement | null} button
+ */
+async function act(form, button) {
+  const fields = new URLSearchParams();
+  for (const [name, value] of new FormData(form, button)) fields.append(name, String(value));
+  const request = { method: "POST", body: fields, headers: { "nephele-fragment": "1" } };
+  const answer = await fetch(form.action, request).catch(() => null);
+  if (answer?.headers.get("content-type")?.startsWith("text/html")) outcome.innerHTML = await answer.text();
+  else outcome.textContent = answer ? await answer.text() : "The page does not answer.";
+  clearTimeout(forget);
+  forget = setTimeout(unsay, SAID);
+  if (selected) show(selected, false);
+}
+
+/** Says no longer what came of an act, unless someone is at it. */
+function unsay() {
+  if (outcome.matches(":hover, :focus-within")) forget = setTimeout(unsay, SAID);
+  else outcome.replaceChildren();
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!(form instanceof HTMLFormElement) || !form.matches(".act")) return;
+  event.preventDefault();
+  act(form, event.submitter);
+});
 
 function later() {
   refresh ??= setTimeout(() => {
@@ -353,7 +409,7 @@ addEventListener("pointerover", describe);
 
 // Time
 
-/** The times of clouds: rate seconds for each of ours since the clock last changed. */
+/** The times of clouds, rate seconds for each of ours since the clock last changed, and the time until Faults end. */
 function tick() {
   for (const cloud of /** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".cloud"))) {
     const { rate, since, time, paused } = cloud.dataset;
@@ -361,6 +417,13 @@ function tick() {
     const now = Number(since) ? Number(time) + passed : Date.now();
     const place = cloud.querySelector("time");
     const text = new Date(now).toISOString().slice(11, 19);
+    if (place && place.textContent !== text) place.textContent = text;
+  }
+  for (const fault of /** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".fault"))) {
+    const ends = Number(fault.dataset.ends);
+    const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000));
+    const text = ends ? `${left}s left` : "";
+    const place = fault.querySelector(".left");
     if (place && place.textContent !== text) place.textContent = text;
   }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Resource;
 use nephele_api::{
-    cloud::v1alpha1::Fault,
+    cloud::v1alpha1::{ClusterFault, Fault},
     core::Machine,
     infrastructure::v1beta2::{InMemoryMachine, Provisioning},
 };
@@ -15,10 +15,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    act::Doable,
     effect::effect_name,
     elements::path,
-    machine_view::{self, MachineView, STAGES, Seen, stage_word},
+    machine_view::{self, MachineView, Role, STAGES, Seen, stage_word},
     objects::{Key, Objects},
+    palette::Target,
     stages::Stage,
     surroundings::Surroundings,
 };
@@ -51,6 +53,8 @@ pub(crate) struct Drawer {
     pub(crate) journal: Vec<JournalLine>,
     /// The commands and the YAML that can be copied, each with a name.
     pub(crate) copies: Vec<(&'static str, String)>,
+    /// What a viewer can do to it.
+    pub(crate) doable: Doable,
 }
 
 /// A stage: what was planned, and what came of it.
@@ -129,6 +133,17 @@ impl Drawer {
             conditions,
             journal: records(objects, is_here),
             copies: copies("machine", "machine", key, behind.map(yaml).or(machine.map(yaml))),
+            doable: match behind {
+                // A Fault matches instances by the names of their InMemoryMachines.
+                Some(_) => Doable::Break {
+                    target: match view.role {
+                        Role::ControlPlane => Target::ControlPlane,
+                        _ => Target::Worker,
+                    },
+                    matched: instance,
+                },
+                None => Doable::Nothing,
+            },
             ..Self::default()
         })
     }
@@ -193,6 +208,13 @@ impl Drawer {
             conditions,
             journal: records(objects, is_here),
             copies: copies("cluster", "cluster", key, Some(yaml(cluster.as_ref()))),
+            doable: match behind {
+                Some(_) => Doable::Break {
+                    target: Target::Cluster,
+                    matched: key.name.clone(),
+                },
+                None => Doable::Nothing,
+            },
             ..Self::default()
         })
     }
@@ -247,6 +269,9 @@ impl Drawer {
             ],
             journal: records(objects, is_here),
             copies: copies("simulatedcloud", "cloud", key, Some(yaml(cloud.as_ref()))),
+            doable: Doable::SetClock {
+                is_paused: view.is_paused,
+            },
             ..Self::default()
         })
     }
@@ -279,6 +304,8 @@ impl Drawer {
         let is_here =
             |line: &JournalLine| line.namespace == key.namespace && line.faults.last() == Some(&key.name);
         let conditions = vec![("Fault".to_owned(), status.conditions.clone())];
+        let mut owners = fault.metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.kind == ClusterFault::kind(&()));
         Some(Self {
             kind: "Fault".to_owned(),
             name: key.name.clone(),
@@ -290,6 +317,12 @@ impl Drawer {
                 (
                     "Effect",
                     fault.spec.effect.as_ref().map(effect_name).unwrap_or_default(),
+                ),
+                (
+                    "Made by",
+                    owner
+                        .map(|owner| format!("ClusterFault {}", owner.name))
+                        .unwrap_or_default(),
                 ),
                 ("Matched", status.matched.unwrap_or_default().to_string()),
                 ("Hits", status.hits.unwrap_or_default().to_string()),
@@ -305,6 +338,11 @@ impl Drawer {
             ],
             journal: records(objects, is_here),
             copies: copies("fault", "fault", key, Some(yaml(fault.as_ref()))),
+            // A ClusterFault would make its Fault again.
+            doable: match owner {
+                Some(_) => Doable::Nothing,
+                None => Doable::Heal,
+            },
             ..Self::default()
         })
     }

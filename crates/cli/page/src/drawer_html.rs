@@ -3,15 +3,32 @@
 use maud::{Markup, html};
 use nephele_cloud::JournalLine;
 
-use crate::drawer::{Drawer, Link, StageBar, clock_time};
+use crate::{
+    act::{Doable, LASTS},
+    actor::Outcome,
+    drawer::{Drawer, Link, StageBar, clock_time},
+    elements::path,
+    objects::Key,
+};
 
 /// The width of the picture of the stages, in its own units.
 const WIDTH: i64 = 1000;
 /// The height of a stage in it.
 const ROW: usize = 16;
 
+/// What the forms of a selected object need.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forms {
+    /// What the guard knows them by.
+    pub(crate) token: String,
+    /// The path of the object.
+    pub(crate) path: String,
+    /// The permission that the viewer lacks.
+    pub(crate) lacks: Option<String>,
+}
+
 /// What stands in the Drawer.
-pub(crate) fn drawer(drawer: &Drawer) -> Markup {
+pub(crate) fn drawer(drawer: &Drawer, forms: &Forms) -> Markup {
     html! {
         div .drawer data-element=(drawer.element) {
             div .head {
@@ -23,6 +40,7 @@ pub(crate) fn drawer(drawer: &Drawer) -> Markup {
                 a #drawer-close href="/" { "Close" }
             }
             @if !drawer.message.is_empty() { p .message { (drawer.message) } }
+            (acts(&drawer.doable, forms))
             @if !drawer.faults.is_empty() { (faults(drawer)) }
             @if !drawer.stages.is_empty() { (stages(&drawer.stages)) }
             @if !drawer.chain.is_empty() { (chain(&drawer.chain)) }
@@ -63,6 +81,82 @@ pub(crate) fn gone(name: &str) -> Markup {
             p .message { "It does not exist any more." }
         }
     }
+}
+
+/// What a viewer can do, as forms that work without scripts. The module leaves them as they are while their key stays, because
+/// someone may be filling them in.
+fn acts(doable: &Doable, forms: &Forms) -> Markup {
+    let lacks = forms.lacks.as_deref();
+    let about = lacks.map(|_| "act-lacks");
+    let key = format!("{} {doable:?} {}", forms.path, lacks.unwrap_or_default());
+    let form = |content: Markup| {
+        html! {
+            form .act method="post" action={ "/act" (forms.path) } {
+                input type="hidden" name="token" value=(forms.token);
+                (content)
+            }
+        }
+    };
+    let button = |id: &str, name: &str, value: &str, word: &str| {
+        html! {
+            button #(id) type="submit" name=(name) value=(value) disabled[lacks.is_some()] aria-describedby=[about] { (word) }
+        }
+    };
+    let content = match doable {
+        Doable::Nothing => return html! {},
+        Doable::Break { target, .. } => form(html! {
+            label { "What breaks "
+                select #act-effect name="effect" disabled[lacks.is_some()] {
+                    @for offer in target.offers() {
+                        option value=(offer.name) { (offer.name) ": " (offer.sentence) }
+                    }
+                }
+            }
+            label { "for "
+                input #act-for name="for" value=(LASTS) size="6" maxlength="32" autocomplete="off" disabled[lacks.is_some()];
+            }
+            (button("act-break", "act", "break", "Break it"))
+        }),
+        Doable::Heal => form(button("act-heal", "act", "heal", "End this Fault")),
+        Doable::SetClock { is_paused } => form(html! {
+            @if *is_paused {
+                (button("act-resume", "change", "resume", "Resume the clock"))
+                (button("act-step", "change", "step", "Step"))
+            } @else {
+                (button("act-pause", "change", "pause", "Pause the clock"))
+            }
+            (button("act-jump", "change", "jump", "Jump 1m ahead"))
+        }),
+    };
+    html! {
+        section #act data-key=(key) aria-label="Act" {
+            (content)
+            @if let Some(lacks) = lacks { p #act-lacks .none { "You may not " (lacks) "." } }
+        }
+    }
+}
+
+/// What came of an act. What was created can be undone.
+pub(crate) fn outcome(outcome: &Outcome, token: &str) -> Markup {
+    match outcome {
+        Outcome::Created(Key { namespace, name }) => {
+            let path = path("fault", &Key::new(namespace, name));
+            html! {
+                "Fault " a href=(path) { (name) } " is created. "
+                form .act method="post" action={ "/act" (path) } {
+                    input type="hidden" name="token" value=(token);
+                    button #outcome-undo type="submit" { "Undo" }
+                }
+            }
+        }
+        Outcome::Deleted(key) => html! { "Fault " (key.name) " is gone: what it broke heals." },
+        Outcome::Set(key) => html! { "The clock of " (key.name) " is set." },
+    }
+}
+
+/// Why an act was not carried out.
+pub(crate) fn refusal(why: &str) -> Markup {
+    html! { span .refusal { (why) } }
 }
 
 fn faults(drawer: &Drawer) -> Markup {

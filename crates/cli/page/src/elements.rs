@@ -436,6 +436,10 @@ fn of_fault(key: &Key, fault: &FaultView) -> Element {
         key.to_string(),
         [
             ("data-phase", fault.phase.clone()),
+            (
+                "data-ends",
+                fault.ends.map(|ends| ends.to_string()).unwrap_or_default(),
+            ),
             ("data-rev", fault.revision.clone()),
             ("href", path("fault", key)),
         ],

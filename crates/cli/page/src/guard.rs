@@ -1,12 +1,13 @@
 //! Who may see the page: the browser that opened the printed address, and no other page of any browser.
 //!
 //! A web page of another origin can send requests to this machine, also under a name of its own that resolves to 127.0.0.1.
-//! So each request has to name one of our hosts, must not come from another origin, and needs the cookie. The key in the
-//! printed address is good once: it is in the history of the browser, and perhaps in a log.
+//! So each request has to name one of our hosts, must not come from another origin, and needs the cookie. One that changes
+//! something has to say that it comes from our origin, and needs the token that only our pages have. The key in the printed
+//! address is good once: it is in the history of the browser, and perhaps in a log.
 
 use aws_lc_rs::rand;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use http::{HeaderMap, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use parking_lot::Mutex;
 
 /// Bytes of a key, and of a session: no one guesses 128 bits.
@@ -25,6 +26,8 @@ pub(crate) struct Guard {
     /// It lets one browser in; none after that.
     key: Mutex<Option<String>>,
     session: String,
+    /// What each form of our pages sends.
+    token: String,
     /// Browsers do not tell ports apart: its name has the port.
     cookie: String,
 }
@@ -42,6 +45,9 @@ pub(crate) enum Verdict {
 /// What everybody may have: it holds nothing of the cloud.
 const OPEN: [&str; 1] = ["/page.css"];
 
+/// The paths of requests that change something.
+const ACTS: &str = "/act/";
+
 impl Guard {
     /// A guard of the page at this address and port.
     ///
@@ -53,6 +59,7 @@ impl Guard {
             hosts: vec![address.to_string(), format!("localhost:{port}")],
             key: Mutex::new(Some(secret()?)),
             session: secret()?,
+            token: secret()?,
             cookie: format!("nephele-page-{port}"),
         })
     }
@@ -65,7 +72,7 @@ impl Guard {
 
     /// What to do with a request. A right key is used up.
     pub(crate) fn judge(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Verdict {
-        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let host = text(header::HOST).unwrap_or_default();
         if !self.hosts.iter().any(|ours| ours == host) {
             return Verdict::Refuse(StatusCode::MISDIRECTED_REQUEST, "this page has another name\n");
@@ -73,11 +80,20 @@ impl Guard {
         if text(header::ORIGIN).is_some_and(|origin| !self.is_ours(origin)) {
             return Verdict::Refuse(StatusCode::FORBIDDEN, "another page may not read this one\n");
         }
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return Verdict::Refuse(StatusCode::METHOD_NOT_ALLOWED, "this page can only be read\n");
+        let is_act = *method == Method::POST && uri.path().starts_with(ACTS);
+        if !is_act && !matches!(*method, Method::GET | Method::HEAD) {
+            return Verdict::Refuse(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n");
+        }
+        let is_from_here = text(header::ORIGIN).is_some()
+            && text(HeaderName::from_static("sec-fetch-site")).is_none_or(|site| site == "same-origin");
+        if is_act && !is_from_here {
+            return Verdict::Refuse(StatusCode::FORBIDDEN, "only this page may change something\n");
         }
         if OPEN.contains(&uri.path()) || self.has_cookie(headers) {
             return Verdict::Pass;
+        }
+        if is_act {
+            return Verdict::Refuse(StatusCode::FORBIDDEN, "open the page first\n");
         }
         let given = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         let given = given
@@ -103,6 +119,16 @@ impl Guard {
                 "open the address that the command printed, with its key\n",
             ),
         }
+    }
+
+    /// What each form of our pages sends.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Whether a form is one of our pages.
+    pub(crate) fn is_token(&self, given: &str) -> bool {
+        is_same(given, &self.token)
     }
 
     fn is_ours(&self, origin: &str) -> bool {

@@ -31,12 +31,15 @@ pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Marku
             @if let Some(drawer) = drawer { (drawer) }
         }
         p #hint aria-hidden="true" {}
+        div #outcome role="status" {}
     };
-    shell("Nephele", &content, true)
+    // Someone may be filling in a form.
+    let again = if drawer.is_some() { 30 } else { 5 };
+    shell("Nephele", &content, Some(again))
 }
 
-/// A document around some content. `is_live` loads the module.
-pub(crate) fn shell(title: &str, content: &Markup, is_live: bool) -> Markup {
+/// A document around some content. One that is live loads the module or, without scripts, itself again after so many seconds.
+pub(crate) fn shell(title: &str, content: &Markup, again: Option<u8>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -47,15 +50,15 @@ pub(crate) fn shell(title: &str, content: &Markup, is_live: bool) -> Markup {
                 title { (title) }
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href="/page.css";
-                @if is_live {
+                @if let Some(again) = again {
                     script type="module" src="/page.js" {}
-                    noscript { meta http-equiv="refresh" content="5"; }
+                    noscript { meta http-equiv="refresh" content=(again); }
                 }
             }
             body {
                 header .top {
                     a .brand href="/" { "Nephele" }
-                    @if is_live {
+                    @if again.is_some() {
                         span #live role="status" data-state="still" { "Not live" }
                         nav aria-label="Views" {
                             a href="/" { "Cloud" }
@@ -67,6 +70,11 @@ pub(crate) fn shell(title: &str, content: &Markup, is_live: bool) -> Markup {
             }
         }
     }
+}
+
+/// A document that says one thing.
+pub(crate) fn said(content: &Markup) -> Markup {
+    shell("Nephele", &html! { main { p { (content) } } }, None)
 }
 
 /// Everything within `main`.
@@ -214,8 +222,8 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
             (open("li", "line", "")) b { (text("what")) } (text("place")) (text("fault")) (close("li"))
         },
         Form::Fault => html! {
-            li { (open("a", "line fault", "")) b { (text("name")) } (text("effect")) (text("phase")) (text("doings"))
-                (text("message")) (close("a")) }
+            li { (open("a", "line fault", "")) b { (text("name")) } (text("effect")) (text("phase")) span .left {}
+                (text("doings")) (text("message")) (close("a")) }
         },
     }
 }

@@ -9,8 +9,17 @@
 //! HTML is made here only. The module in the browser sets attributes and texts, inserts the elements that it is sent, and moves
 //! the focus. Without scripts the page is complete, too, and loads again every five seconds.
 //!
-//! The crate reads. It knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal.
+//! A form of the page becomes an [`Act`](act::Act), which is sent with the rights of whoever started the command:
+//!
+//! ```text
+//!  POST /act/… ─▶ guard ─▶ Act ─▶ Actor ─▶ API server ─▶ watches, as above
+//!                          pure
+//! ```
+//!
+//! The crate knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal.
 
+mod act;
+mod actor;
 mod cluster_view;
 mod density;
 mod diff;
@@ -26,6 +35,7 @@ mod hub;
 mod machine_view;
 mod model;
 mod objects;
+mod palette;
 mod reports;
 mod serve;
 mod stages;

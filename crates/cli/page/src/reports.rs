@@ -4,6 +4,7 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, LeakedInstance, LeakedLoadBalancer, SimulatedCloud},
     conditions::{find, types},
 };
+use nephele_model::GoDuration;
 
 use crate::{
     effect::effect_name,
@@ -184,6 +185,8 @@ pub(crate) struct FaultView {
     pub(crate) effect: String,
     pub(crate) phase: String,
     pub(crate) hits: i64,
+    /// When it ends by itself, in milliseconds since 1970, if it is in force.
+    pub(crate) ends: Option<i64>,
     /// How many machines and clusters it affects now.
     pub(crate) affected: usize,
     /// Why it cannot be used, if so.
@@ -196,10 +199,18 @@ impl FaultView {
     pub(crate) fn new(fault: &Fault) -> Self {
         let status = fault.status.clone().unwrap_or_default();
         let ready = find(&status.conditions, types::READY);
+        let began = status.start_time.as_ref().map(|time| time.0.as_millisecond());
+        let lasts = fault.spec.budget.lasts.as_ref().map(GoDuration::get);
+        let lasts = lasts.and_then(|lasts| i64::try_from(lasts.as_millis()).ok());
+        let ends = began
+            .zip(lasts)
+            .and_then(|(began, lasts)| began.checked_add(lasts))
+            .filter(|_| status.phase == "Active");
         Self {
             effect: fault.spec.effect.as_ref().map(effect_name).unwrap_or_default(),
             phase: status.phase,
             hits: status.hits.unwrap_or_default(),
+            ends,
             affected: status.affected.len(),
             message: ready
                 .filter(|ready| ready.status != nephele_api::conditions::TRUE)

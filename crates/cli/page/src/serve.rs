@@ -2,9 +2,10 @@
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use futures::{Stream, stream};
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
 use maud::Markup;
 use nephele_controller::Clock;
 use nephele_listen::{Limits, RequestBody, session_of};
@@ -16,8 +17,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    act,
+    actor::Actor,
     drawer::Drawer,
-    drawer_html,
+    drawer_html::{self, Forms},
+    elements::path,
     feed::{Feed, Shown},
     follow::Source,
     guard::{Guard, NoRandomness, Verdict},
@@ -32,6 +36,11 @@ use crate::{
 const VIEWERS_MAX: usize = 64;
 /// How long a page may wait for the first lists of the objects.
 const READ_WITHIN: Duration = Duration::from_secs(10);
+/// The bytes of a form, and its fields.
+const FORM_MAX: usize = 4 * 1024;
+const FIELDS_MAX: usize = 8;
+/// The header by which the module of the page asks for what came of an act alone.
+const FRAGMENT: &str = "nephele-fragment";
 /// How often a stream without changes says that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -65,6 +74,7 @@ pub struct Page {
 #[derive(Clone)]
 struct Server {
     hub: Hub,
+    actor: Arc<Actor>,
     guard: Arc<Guard>,
     viewers: Arc<Semaphore>,
     clock: Clock,
@@ -100,6 +110,7 @@ impl Page {
     /// When the listener cannot be used.
     pub async fn serve(self, source: Source, clock: Clock, stop: CancellationToken) -> Result<(), PageError> {
         let server = Server {
+            actor: Arc::new(Actor::new(source.client.clone())),
             hub: Hub::new(source, Arc::clone(&clock), stop.clone()),
             guard: self.guard,
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
@@ -114,7 +125,7 @@ impl Page {
             let server = server.clone();
             session_of(None::<()>, move |request: Request<RequestBody>| {
                 let server = server.clone();
-                async move { server.answer(&request).await }
+                async move { server.answer(request).await }
             })
         };
         nephele_listen::serve(self.listener, || None, limits, session, stop)
@@ -124,20 +135,22 @@ impl Page {
 }
 
 impl Server {
-    async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
+    async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut response = match self
             .guard
             .judge(request.method(), request.uri(), request.headers())
         {
             Verdict::Refuse(status, why) => text(status, "text/plain; charset=utf-8", why),
             Verdict::Enter(cookie) => entered(&cookie),
-            Verdict::Pass => self.resource(request).await,
+            Verdict::Pass if request.method() == Method::POST => self.act(request).await,
+            Verdict::Pass => self.resource(&request).await,
         };
         let headers = response.headers_mut();
         for (name, value) in [
             (header::CONTENT_SECURITY_POLICY, POLICY),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::REFERRER_POLICY, "no-referrer"),
+            // Without any referrer, browsers would not say from where a form comes.
+            (header::REFERRER_POLICY, "same-origin"),
             (header::CACHE_CONTROL, "no-store"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
@@ -187,7 +200,7 @@ impl Server {
         };
         let drawer = match &selected {
             None => None,
-            Some((kind, key)) => match drawer(&shown, kind, key) {
+            Some((kind, key)) => match self.drawer(&shown, kind, key).await {
                 Some((_, drawer)) => Some(drawer),
                 None => return not_found(),
             },
@@ -201,11 +214,85 @@ impl Server {
     /// What the Drawer shows of an object.
     async fn fragment(&self, kind: &str, key: &Key) -> Response<Body> {
         match self.shown(None).await {
-            Ok((shown, _)) => match drawer(&shown, kind, key) {
+            Ok((shown, _)) => match self.drawer(&shown, kind, key).await {
                 Some((status, drawer)) => markup(status, drawer),
                 None => not_found(),
             },
             Err(refusal) => refusal,
+        }
+    }
+
+    /// What the Drawer shows of an object, or that it is gone. None for a kind that has no Drawer.
+    async fn drawer(&self, shown: &Shown, kind: &str, key: &Key) -> Option<(StatusCode, Markup)> {
+        let Some(drawer) = selected(shown, kind, key)? else {
+            return Some((StatusCode::NOT_FOUND, drawer_html::gone(&key.name)));
+        };
+        let lacks = match drawer.doable.permission() {
+            Some(needed) if !self.actor.may(needed, &key.namespace, (self.clock)()).await => {
+                Some(format!("{needed} in namespace {}", key.namespace))
+            }
+            _ => None,
+        };
+        let forms = Forms {
+            token: self.guard.token().to_owned(),
+            path: path(kind, key),
+            lacks,
+        };
+        Some((StatusCode::OK, drawer_html::drawer(&drawer, &forms)))
+    }
+
+    /// Does what a form says. The module of the page asks for what came of it; without scripts, the page of the object says so.
+    async fn act<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let is_fragment = request.headers().contains_key(FRAGMENT);
+        let Some(parts) = parts(request.uri().path()) else {
+            return not_found();
+        };
+        let ["act", kind, namespace, name] = &parts.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
+            return not_found();
+        };
+        let key = Key::new(namespace, name);
+        let refused = |status, why: &dyn std::fmt::Display| {
+            let said = drawer_html::refusal(&why.to_string());
+            markup(status, if is_fragment { said } else { html::said(&said) })
+        };
+        let Ok(form) = Limited::new(request.into_body(), FORM_MAX).collect().await else {
+            return refused(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                &"the form is too long, or did not arrive",
+            );
+        };
+        let form = form.to_bytes();
+        let fields: Vec<_> = form_urlencoded::parse(&form)
+            .into_owned()
+            .take(FIELDS_MAX)
+            .collect();
+        let token = fields.iter().find(|(name, _)| name == "token");
+        if !token.is_some_and(|(_, token)| self.guard.is_token(token)) {
+            return refused(
+                StatusCode::FORBIDDEN,
+                &"the page is older than this process; load it again",
+            );
+        }
+        let shown = match self.shown(None).await {
+            Ok((shown, _)) => shown,
+            Err(refusal) => return refusal,
+        };
+        let Some(Some(selected)) = selected(&shown, kind, &key) else {
+            return refused(StatusCode::NOT_FOUND, &"it does not exist any more");
+        };
+        let act = match act::wanted(&selected.doable, &key, &fields) {
+            Ok(act) => act,
+            Err(error) => return refused(StatusCode::BAD_REQUEST, &error),
+        };
+        match self.actor.carry_out(act).await {
+            Ok(outcome) if is_fragment => {
+                markup(StatusCode::OK, drawer_html::outcome(&outcome, self.guard.token()))
+            }
+            Ok(_) => seen(&path(kind, &key)),
+            Err(error) => refused(StatusCode::CONFLICT, &error),
         }
     }
 
@@ -306,18 +393,14 @@ impl Drop for Viewer {
     }
 }
 
-/// What the Drawer shows of an object, or that it is gone. None for a kind that has no Drawer.
-fn drawer(shown: &Shown, kind: &str, key: &Key) -> Option<(StatusCode, Markup)> {
-    let found = match kind {
+/// A selected object; the inner None if it is gone, the outer one for a kind that has no Drawer.
+fn selected(shown: &Shown, kind: &str, key: &Key) -> Option<Option<Drawer>> {
+    Some(match kind {
         "machine" => Drawer::machine(&shown.objects, key),
         "cluster" => Drawer::cluster(&shown.objects, key),
         "cloud" => Drawer::cloud(&shown.objects, key),
         "fault" => Drawer::fault(&shown.objects, key),
         _ => return None,
-    };
-    Some(match found {
-        Some(drawer) => (StatusCode::OK, drawer_html::drawer(&drawer)),
-        None => (StatusCode::NOT_FOUND, drawer_html::gone(&key.name)),
     })
 }
 
@@ -329,11 +412,18 @@ fn parts(path: &str) -> Option<Vec<String>> {
 }
 
 fn entered(cookie: &str) -> Response<Body> {
-    let mut response = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
-    let headers = response.headers_mut();
-    headers.insert(header::LOCATION, HeaderValue::from_static("/"));
+    let mut response = seen("/");
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        headers.insert(header::SET_COOKIE, cookie);
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Leads to a path.
+fn seen(path: &str) -> Response<Body> {
+    let mut response = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+    if let Ok(path) = HeaderValue::from_str(path) {
+        response.headers_mut().insert(header::LOCATION, path);
     }
     response
 }

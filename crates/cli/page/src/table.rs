@@ -52,7 +52,7 @@ pub(crate) fn table(model: &Model, after: &Key) -> Markup {
             @if let Some((last, _)) = next { p { a href=(path("table", last)) { "Next machines" } } }
         }
     };
-    shell("Machines - Nephele", &content, false)
+    shell("Machines - Nephele", &content, None)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
 use super::*;
@@ -96,11 +97,63 @@ fn each_kind_has_a_drawer_and_what_is_gone_has_none() {
     assert_eq!(cloud.tables[0].2, [["instances", "2", "2", "1"]]);
     let fault = Drawer::fault(&objects, &Key::new("team", "silent")).expect("it is there");
     assert_eq!(fault.tables[0].2, [["a", "a-1", ""]]);
-    let html = drawer_html::drawer(&fault).into_string();
+    let html = drawer_html::drawer(&fault, &drawer_html::Forms::default()).into_string();
     assert!(
         html.contains("id=\"drawer-title\" tabindex=\"-1\">silent<"),
         "{html}"
     );
     let absent = Key::new("team", "absent");
     assert!(Drawer::machine(&objects, &absent).is_none() && Drawer::cluster(&objects, &absent).is_none());
+}
+
+#[test]
+fn a_fault_matches_the_instance_behind_a_machine_and_one_of_a_cluster_fault_is_not_deleted() {
+    let mut objects = objects();
+    let machine = Drawer::machine(&objects, &Key::new("team", "a-0")).expect("it is there");
+    let Doable::Break { target, matched } = machine.doable else {
+        panic!("{:?}", machine.doable)
+    };
+    let behind = |name: &str| {
+        let mut all = objects.in_memory_machines.iter();
+        all.any(|machine| machine.metadata.name.as_deref() == Some(name))
+    };
+    assert!(
+        target == Target::ControlPlane && behind(&matched),
+        "{target:?} {matched}"
+    );
+    let key = Key::new("team", "silent");
+    let doable = |objects: &Objects| Drawer::fault(objects, &key).expect("it is there").doable;
+    assert_eq!(doable(&objects), Doable::Heal);
+    let mut fault = Fault::clone(&objects.faults[0]);
+    fault.metadata.owner_references = Some(vec![OwnerReference {
+        kind: "ClusterFault".to_owned(),
+        name: "all".to_owned(),
+        ..OwnerReference::default()
+    }]);
+    objects.faults = vec![Arc::new(fault)];
+    assert_eq!(doable(&objects), Doable::Nothing);
+}
+
+#[test]
+fn an_act_that_the_viewer_may_not_is_shown_greyed_with_the_missing_permission() {
+    let fault = Drawer::fault(&objects(), &Key::new("team", "silent")).expect("it is there");
+    let form = |lacks: Option<&str>| {
+        let forms = drawer_html::Forms {
+            token: "secret".to_owned(),
+            path: "/fault/team/silent".to_owned(),
+            lacks: lacks.map(str::to_owned),
+        };
+        drawer_html::drawer(&fault, &forms).into_string()
+    };
+    let allowed = form(None);
+    assert!(
+        allowed.contains("action=\"/act/fault/team/silent\"") && !allowed.contains("disabled"),
+        "{allowed}"
+    );
+    let denied = form(Some("delete faults.cloud.nephele.dev in namespace team"));
+    assert!(
+        denied.contains(" disabled aria-describedby=\"act-lacks\"")
+            && denied.contains("You may not delete faults.cloud.nephele.dev in namespace team."),
+        "{denied}"
+    );
 }

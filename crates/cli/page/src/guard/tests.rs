@@ -53,6 +53,7 @@ fn every_request_needs_one_of_our_hosts_no_other_origin_and_the_cookie() {
     };
     let ours = ("cookie", cookie.split(';').next().expect("a pair"));
     let theirs = ("cookie", "other=1; nephele-page-4123=AAAAAAAAAAAAAAAAAAAAAA");
+    let here = ("origin", "http://127.0.0.1:4123");
     let get = Method::GET;
     let cases: &[Case<'_>] = &[
         (&get, "/", &[HOST, ours], 200),
@@ -100,10 +101,60 @@ fn every_request_needs_one_of_our_hosts_no_other_origin_and_the_cookie() {
         ),
         (&get, "/", &[HOST, ours, ("origin", "null")], 403),
         (&Method::POST, "/", &[HOST, ours], 405),
+        (&Method::POST, "/actor", &[HOST, ours, here], 405),
+        (&Method::DELETE, "/act/fault/team/a", &[HOST, ours, here], 405),
+        (&get, "/act/fault/team/a", &[HOST, ours], 200),
+        (&Method::POST, "/act/fault/team/a", &[HOST, ours, here], 200),
+        (
+            &Method::POST,
+            "/act/fault/team/a",
+            &[HOST, ours, here, ("sec-fetch-site", "same-origin")],
+            200,
+        ),
+        (&Method::POST, "/act/fault/team/a", &[HOST, ours], 403),
+        (&Method::POST, "/act/fault/team/a", &[HOST, here], 403),
+        (&Method::POST, "/act/fault/team/a?key=wrong", &[HOST, here], 403),
+        (&Method::POST, "/act/fault/team/a", &[HOST, theirs, here], 403),
+        (
+            &Method::POST,
+            "/act/fault/team/a",
+            &[HOST, ours, here, ("sec-fetch-site", "cross-site")],
+            403,
+        ),
+        (
+            &Method::POST,
+            "/act/fault/team/a",
+            &[HOST, ours, here, ("sec-fetch-site", "same-site")],
+            403,
+        ),
+        (
+            &Method::POST,
+            "/act/fault/team/a",
+            &[HOST, ours, ("origin", "http://rebound.example")],
+            403,
+        ),
+        (
+            &Method::POST,
+            "/act/fault/team/a",
+            &[HOST, ours, ("origin", "null")],
+            403,
+        ),
+        (&Method::POST, "/act/fault/team/a", &[ours, here], 421),
         (&Method::OPTIONS, "/", &[HOST, ours], 405),
     ];
     for (method, path, headers, expected) in cases {
         let verdict = judge(&guard, method, path, headers);
         assert_eq!(status(&verdict), *expected, "{method} {path} {headers:?}");
+    }
+}
+
+#[test]
+fn the_token_of_a_form_is_neither_the_key_nor_the_cookie() {
+    let guard = guard();
+    assert!(guard.is_token(guard.token()));
+    let key = guard.entrance();
+    let key = key.trim_start_matches("/?key=");
+    for other in ["", key, &guard.session, &guard.token[1..]] {
+        assert!(!guard.is_token(other), "{other}");
     }
 }

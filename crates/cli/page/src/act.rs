@@ -1,0 +1,243 @@
+//! What a viewer can do to what is selected, as plain values. Pure.
+
+use kube::api::ObjectMeta;
+use nephele_api::cloud::v1alpha1::{Fault, FaultBudget, FaultMatch, FaultSpec};
+use nephele_model::GoDuration;
+use nephele_scenario::clock::ClockChange;
+
+use crate::{
+    objects::Key,
+    palette::{Offer, Target},
+};
+
+/// How long a Fault lasts that the page creates, if the viewer says nothing else.
+pub(crate) const LASTS: &str = "60s";
+/// How far the clock jumps.
+const JUMP: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// What can be done to a selected object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doable {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A Fault can hit it, which matches it by this name.
+    Break { target: Target, matched: String },
+    /// It is a Fault, which can be deleted.
+    Heal,
+    /// It has a clock.
+    SetClock { is_paused: bool },
+}
+
+/// A permission: a verb and the kind that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Permission {
+    pub(crate) verb: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+}
+
+impl std::fmt::Display for Permission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}.{}", self.verb, self.resource, self.group)
+    }
+}
+
+const GROUP: &str = "cloud.nephele.dev";
+
+impl Doable {
+    /// What the viewer needs for it. None where nothing can be done.
+    pub(crate) fn permission(&self) -> Option<Permission> {
+        let (verb, resource) = match self {
+            Self::Nothing => return None,
+            Self::Break { .. } => ("create", "faults"),
+            Self::Heal => ("delete", "faults"),
+            Self::SetClock { .. } => ("patch", "simulatedclouds"),
+        };
+        Some(Permission {
+            verb,
+            group: GROUP,
+            resource,
+        })
+    }
+}
+
+/// What a viewer wants.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Act {
+    Create(Box<Fault>),
+    Delete(Key),
+    SetClock { namespace: String, change: ClockChange },
+}
+
+/// What a viewer wants is not offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ActError {
+    /// There is no such effect, or no such change of a clock.
+    #[error("the page does not offer this here")]
+    NotOffered,
+    /// The time of the Fault.
+    #[error("a Fault lasts for a time such as 60s or 5m, or without one until it is deleted")]
+    Time,
+}
+
+/// The act that the fields of a form describe, for an object to which so much can be done.
+///
+/// # Errors
+/// When it is not offered there, or a field cannot be read.
+pub(crate) fn wanted(doable: &Doable, key: &Key, fields: &[(String, String)]) -> Result<Act, ActError> {
+    let field = |name: &str| {
+        let found = fields.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).unwrap_or_default()
+    };
+    match doable {
+        Doable::Nothing => Err(ActError::NotOffered),
+        Doable::Break { target, matched } => {
+            let offer = target.offers().find(|offer| offer.name == field("effect"));
+            let offer = offer.ok_or(ActError::NotOffered)?;
+            let lasts = match field("for").trim() {
+                "" => None,
+                lasts => {
+                    let lasts = GoDuration::parse(lasts)
+                        .ok()
+                        .filter(|lasts| !lasts.get().is_zero());
+                    Some(lasts.ok_or(ActError::Time)?)
+                }
+            };
+            let fault = fault(offer, &key.namespace, matched, lasts)?;
+            Ok(Act::Create(Box::new(fault)))
+        }
+        Doable::Heal => Ok(Act::Delete(key.clone())),
+        Doable::SetClock { .. } => {
+            let mut change = ClockChange {
+                cloud: key.name.clone(),
+                rate: None,
+                paused: None,
+                step: None,
+                jump: None,
+            };
+            match field("change") {
+                "pause" => change.paused = Some(true),
+                "resume" => change.paused = Some(false),
+                "step" => change.step = Some(1),
+                "jump" => change.jump = Some(JUMP),
+                _ => return Err(ActError::NotOffered),
+            }
+            Ok(Act::SetClock {
+                namespace: key.namespace.clone(),
+                change,
+            })
+        }
+    }
+}
+
+/// A Fault that matches one object by its name.
+fn fault(
+    offer: &Offer,
+    namespace: &str,
+    matched: &str,
+    lasts: Option<GoDuration>,
+) -> Result<Fault, ActError> {
+    let word = offer.name.replace('.', "-").to_lowercase();
+    Ok(Fault {
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            generate_name: Some(format!("{word}-")),
+            ..ObjectMeta::default()
+        },
+        spec: FaultSpec {
+            matches: FaultMatch {
+                names: vec![matched.to_owned()],
+                ..FaultMatch::default()
+            },
+            effect: Some(offer.effect().map_err(|_| ActError::NotOffered)?),
+            budget: FaultBudget {
+                lasts,
+                ..FaultBudget::default()
+            },
+        },
+        status: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource as _;
+    use nephele_api::cloud::v1alpha1::SimulatedCloud;
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        fields.iter().map(owned).collect()
+    }
+
+    fn worker() -> Doable {
+        Doable::Break {
+            target: Target::Worker,
+            matched: "instance-1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_form_makes_a_fault_for_the_selected_machine_alone() {
+        let key = Key::new("team", "machine-1");
+        let act = wanted(
+            &worker(),
+            &key,
+            &fields(&[("effect", "notReady"), ("for", "90s")]),
+        );
+        let Ok(Act::Create(fault)) = act else {
+            panic!("{act:?}")
+        };
+        let expected = json!({
+            "apiVersion": "cloud.nephele.dev/v1alpha1",
+            "kind": "Fault",
+            "metadata": { "generateName": "notready-", "namespace": "team" },
+            "spec": { "match": { "names": ["instance-1"] }, "effect": { "notReady": {} }, "budget": { "for": "90s" } },
+        });
+        assert_eq!(serde_json::to_value(*fault).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn what_is_not_offered_is_refused() {
+        let key = Key::new("team", "machine-1");
+        let refused = |doable: &Doable, given: &[(&str, &str)]| wanted(doable, &key, &fields(given)).err();
+        let not_offered = Some(ActError::NotOffered);
+        assert_eq!(refused(&Doable::Nothing, &[("effect", "notReady")]), not_offered);
+        assert_eq!(refused(&worker(), &[("effect", "apiServer.down")]), not_offered);
+        assert_eq!(refused(&worker(), &[]), not_offered);
+        let clock = Doable::SetClock { is_paused: false };
+        assert_eq!(refused(&clock, &[("change", "rate")]), not_offered);
+        for lasts in ["soon", "-5s", "0s", "99999999999h"] {
+            let given = [("effect", "notReady"), ("for", lasts)];
+            assert_eq!(refused(&worker(), &given), Some(ActError::Time), "{lasts}");
+        }
+    }
+
+    #[test]
+    fn a_fault_without_a_time_lasts_until_it_is_deleted() {
+        let key = Key::new("team", "machine-1");
+        let act = wanted(&worker(), &key, &fields(&[("effect", "vanish"), ("for", " ")]));
+        let Ok(Act::Create(fault)) = act else {
+            panic!("{act:?}")
+        };
+        assert_eq!(fault.spec.budget, FaultBudget::default());
+    }
+
+    #[test]
+    fn permissions_name_the_kinds_of_the_api() {
+        let faults = Doable::Heal.permission().expect("one");
+        assert_eq!(
+            (faults.group, faults.resource),
+            (&*Fault::group(&()), &*Fault::plural(&()))
+        );
+        let clouds = Doable::SetClock { is_paused: true }.permission().expect("one");
+        assert_eq!(
+            (clouds.group, clouds.resource),
+            (&*SimulatedCloud::group(&()), &*SimulatedCloud::plural(&()))
+        );
+        assert_eq!(faults.to_string(), "delete faults.cloud.nephele.dev");
+    }
+}

@@ -1,0 +1,263 @@
+//! Carries out what a viewer wants, with the viewer's own rights: the client is that of whoever started the command, and the
+//! API server decides.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use nephele_api::cloud::v1alpha1::{CloudClock, Fault, SimulatedCloud};
+use nephele_controller::Readable;
+use nephele_scenario::clock::{self, ClockChange};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::{sync::Semaphore, time::timeout};
+
+use crate::{
+    act::{Act, Permission},
+    objects::Key,
+};
+
+/// Acts that are carried out at a time, of all viewers of a page.
+const ACTS_MAX: usize = 4;
+/// How long an act may take.
+const ACT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a change of a clock is tried when another client changes the SimulatedCloud at the same moment.
+const TRIES: usize = 3;
+/// The code of a conflict.
+const CONFLICT: u16 = 409;
+/// How long an answer about a permission holds.
+const ANSWER_HOLDS: SignedDuration = SignedDuration::from_secs(30);
+/// Answers about permissions that are kept: three for each of some 300 namespaces.
+const ANSWERS_MAX: usize = 1000;
+/// Who has changed an object, in its managed fields.
+const FIELD_MANAGER: &str = "nephele-page";
+
+/// An act was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RefusedAct {
+    #[error("too much is being done at once; try again")]
+    Busy,
+    #[error("the management API did not answer within 10s")]
+    Late,
+    #[error("the clock of this SimulatedCloud is not in force yet; does a manager run?")]
+    NoClock,
+    #[error("the SimulatedCloud changes all the time; try again")]
+    Conflict,
+    /// What the API server said.
+    #[error(transparent)]
+    Request(#[from] kube::Error),
+}
+
+/// What an act has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Created(Key),
+    Deleted(Key),
+    Set(Key),
+}
+
+/// Acts for the viewers of a page.
+pub(crate) struct Actor {
+    client: Client,
+    acts: Semaphore,
+    answers: Mutex<BTreeMap<(Permission, String), (Timestamp, bool)>>,
+}
+
+impl Actor {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            acts: Semaphore::new(ACTS_MAX),
+            answers: Mutex::default(),
+        }
+    }
+
+    /// Whether the viewer has a permission in a namespace. An API server that does not say so is asked by the act itself.
+    pub(crate) async fn may(&self, permission: Permission, namespace: &str, now: Timestamp) -> bool {
+        let asked = (permission, namespace.to_owned());
+        let known = self.answers.lock().get(&asked).copied();
+        if let Some((at, allowed)) = known
+            && now.duration_since(at) < ANSWER_HOLDS
+        {
+            return allowed;
+        }
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(ResourceAttributes {
+                    namespace: Some(namespace.to_owned()),
+                    verb: Some(permission.verb.to_owned()),
+                    group: Some(permission.group.to_owned()),
+                    resource: Some(permission.resource.to_owned()),
+                    ..ResourceAttributes::default()
+                }),
+                non_resource_attributes: None,
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        let answer = timeout(ACT_TIMEOUT, api.create(&params, &review)).await;
+        let Ok(Ok(answer)) = answer else {
+            return true;
+        };
+        let allowed = answer.status.is_some_and(|status| status.allowed);
+        let mut answers = self.answers.lock();
+        if answers.len() >= ANSWERS_MAX {
+            answers.clear();
+        }
+        answers.insert(asked, (now, allowed));
+        allowed
+    }
+
+    /// Carries out an act.
+    ///
+    /// # Errors
+    /// When too many are carried out, or when the API server refuses it.
+    pub(crate) async fn carry_out(&self, act: Act) -> Result<Outcome, RefusedAct> {
+        let _place = self.acts.try_acquire().map_err(|_| RefusedAct::Busy)?;
+        timeout(ACT_TIMEOUT, self.send(act))
+            .await
+            .map_err(|_| RefusedAct::Late)?
+    }
+
+    async fn send(&self, act: Act) -> Result<Outcome, RefusedAct> {
+        match act {
+            Act::Create(fault) => {
+                let namespace = fault.namespace().unwrap_or_default();
+                let api: Api<Fault> = Api::namespaced(self.client.clone(), &namespace);
+                let params = PostParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..PostParams::default()
+                };
+                let created = api.create(&params, &fault).await?;
+                Ok(Outcome::Created(Key::of(&created.metadata)))
+            }
+            Act::Delete(key) => {
+                let api: Api<Fault> = Api::namespaced(self.client.clone(), &key.namespace);
+                api.delete(&key.name, &DeleteParams::default()).await?;
+                Ok(Outcome::Deleted(key))
+            }
+            Act::SetClock { namespace, change } => self.set_clock(&namespace, &change).await,
+        }
+    }
+
+    async fn set_clock(&self, namespace: &str, change: &ClockChange) -> Result<Outcome, RefusedAct> {
+        let name = &change.cloud;
+        let api: Api<Readable<SimulatedCloud>> = Api::namespaced(self.client.clone(), namespace);
+        for _ in 0..TRIES {
+            let cloud = api.get(name).await?.into_object();
+            let in_force = clock::in_force(&cloud).ok_or(RefusedAct::NoClock)?;
+            let wanted = clock::wanted(change, &cloud.spec.clock, &in_force);
+            let missing = clock::missing(&wanted, &cloud.spec.clock);
+            if missing == CloudClock::default() {
+                return Ok(Outcome::Set(Key::new(namespace, name)));
+            }
+            let metadata = json!({ "resourceVersion": cloud.resource_version() });
+            let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "clock": missing } }));
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            match api.patch(name, &params, &patch).await {
+                Ok(_) => return Ok(Outcome::Set(Key::new(namespace, name))),
+                Err(kube::Error::Api(status)) if status.code == CONFLICT => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(RefusedAct::Conflict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nephele_testkit::ManagementApi;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn fault(name: &str) -> Box<Fault> {
+        let object = json!({
+            "metadata": { "generateName": name, "namespace": "default" },
+            "spec": { "match": { "names": ["a"] }, "effect": { "freeze": {} } },
+        });
+        Box::new(serde_json::from_value(object).expect("a Fault"))
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_created_and_deleted_again() {
+        let management = ManagementApi::start();
+        let actor = Actor::new(management.client());
+        let created = actor
+            .carry_out(Act::Create(fault("freeze-")))
+            .await
+            .expect("it is taken");
+        let Outcome::Created(key) = created else {
+            panic!("{created:?}")
+        };
+        let there = management.get::<Fault>(&key.name).await;
+        assert_eq!(there.spec, fault("").spec);
+        let deleted = actor
+            .carry_out(Act::Delete(key.clone()))
+            .await
+            .expect("it is there");
+        assert_eq!(deleted, Outcome::Deleted(key.clone()));
+        let gone = actor.carry_out(Act::Delete(key)).await.expect_err("it is gone");
+        assert!(gone.to_string().contains("not found"), "{gone}");
+    }
+
+    #[tokio::test]
+    async fn a_clock_is_paused_and_counts_its_steps() {
+        let management = ManagementApi::start();
+        let actor = Actor::new(management.client());
+        let cloud = json!({ "metadata": { "name": "one", "namespace": "default" }, "spec": { "clock": { "steps": 3 } } });
+        let cloud: SimulatedCloud = serde_json::from_value(cloud).expect("a SimulatedCloud");
+        management.create(&cloud).await;
+        let act = |paused, step| Act::SetClock {
+            namespace: "default".to_owned(),
+            change: ClockChange {
+                cloud: "one".to_owned(),
+                rate: None,
+                paused,
+                step,
+                jump: None,
+            },
+        };
+        let early = actor.carry_out(act(Some(true), None)).await;
+        assert!(matches!(early, Err(RefusedAct::NoClock)), "{early:?}");
+        let status = json!({ "clock": { "rate": "1", "paused": false, "steps": 3, "ahead": "0s" } });
+        management.patch_status::<SimulatedCloud>("one", &status).await;
+        let clock = async || -> Value {
+            let cloud = management.get::<SimulatedCloud>("one").await;
+            serde_json::to_value(cloud.spec.clock).expect("JSON")
+        };
+        actor.carry_out(act(Some(true), None)).await.expect("it is set");
+        assert_eq!(clock().await, json!({ "paused": true, "steps": 3 }));
+        for _ in 0..2 {
+            actor.carry_out(act(None, Some(1))).await.expect("it is set");
+        }
+        assert_eq!(clock().await, json!({ "paused": true, "steps": 5 }));
+    }
+
+    #[tokio::test]
+    async fn no_more_acts_than_the_bound_are_carried_out_at_a_time() {
+        let management = ManagementApi::start();
+        let actor = Actor::new(management.client());
+        let all = actor
+            .acts
+            .acquire_many(u32::try_from(ACTS_MAX).expect("few"))
+            .await;
+        let refused = actor.carry_out(Act::Create(fault("freeze-"))).await;
+        assert!(matches!(refused, Err(RefusedAct::Busy)), "{refused:?}");
+        drop(all);
+        actor
+            .carry_out(Act::Create(fault("freeze-")))
+            .await
+            .expect("there is a place");
+    }
+}
