@@ -22,6 +22,10 @@ use crate::{
 /// How long a connection to the API server may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// What to do when there is no usable kubeconfig.
+const NOT_FOUND: &str = "failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG \
+                         (`kind export kubeconfig` writes one, and `nephele up` prints the path of its own)";
+
 /// The environment variable that containers in a pod have.
 const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
 
@@ -134,12 +138,14 @@ impl TargetArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        match &self.kubeconfig {
-            Some(file) => of_file(file, &options, &Environment::of_process()).await,
-            None => usual(&options)
-                .await
-                .context("failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG"),
-        }
+        let (server, failed) = match &self.kubeconfig {
+            Some(file) => {
+                let server = of_file(file, &options, &Environment::of_process()).await;
+                (server, "failed to use --kubeconfig")
+            }
+            None => (usual(&options).await, NOT_FOUND),
+        };
+        server.map_err(|error| Problem::unreachable(failed, error).into())
     }
 }
 

@@ -40,6 +40,15 @@ impl Problem {
         }
     }
 
+    /// A management cluster that is not found or cannot be reached.
+    pub(crate) fn unreachable(message: impl Into<String>, cause: anyhow::Error) -> Self {
+        Self {
+            exit: Exit::Unreachable,
+            message: message.into(),
+            cause: Some(cause.into()),
+        }
+    }
+
     /// A refused or failed request. `permission` is what the request needs, for example "list pods".
     pub(crate) fn request(what: &str, permission: &str, cause: kube::Error) -> Self {
         let exit = of_request(&cause);

@@ -28,6 +28,7 @@ mod exit;
 mod fault;
 #[cfg(test)]
 mod forwarding_api;
+mod groups;
 mod hold;
 mod image;
 mod inspect;
@@ -49,13 +50,14 @@ mod published;
 mod reference;
 mod runtime;
 mod scenario;
+mod suggestion;
 mod template;
 mod up;
 mod watched;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
     components::ComponentsArgs, connect::ConnectArgs, demo::DemoArgs, manager::ManagerArgs, up::UpArgs,
@@ -75,7 +77,7 @@ enum Command {
     Manager(Box<ManagerArgs>),
     /// Run everything in one process, without Kubernetes, and watch two clusters come up.
     Demo(DemoArgs),
-    /// Install the manager on a management cluster, or upgrade it there, from this program alone.
+    /// Install or upgrade the manager on a management cluster, from this program alone.
     Install(install::Args),
     /// Remove what `nephele install` installed.
     Uninstall(install::uninstall::Args),
@@ -83,7 +85,7 @@ enum Command {
     Doctor(doctor::Args),
     /// Print a template for `clusterctl generate cluster --from -`.
     Template(template::Args),
-    /// Make the API servers of workload clusters reachable from this machine, and write kubeconfigs.
+    /// Make workload clusters reachable from this machine, and write kubeconfigs.
     Connect(ConnectArgs),
     /// Show clusters, machines, pools, clouds or faults of a management cluster.
     Get(inspect::GetArgs),
@@ -99,7 +101,7 @@ enum Command {
     /// Run a scenario of faults and checks on a management cluster, and report how it ended.
     #[command(subcommand)]
     Scenario(scenario::Action),
-    /// Create many clusters on a management cluster, measure how long they take, and delete them.
+    /// Create many clusters, measure how long they take, and delete them.
     #[command(after_help = load::AFTER_HELP)]
     Load(load::Args),
     /// Run everything in one process, for tests: clusters from files, kubeconfigs in a folder.
@@ -135,7 +137,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(args::normalised(std::env::args_os()));
+    let command = groups::grouped(Cli::command());
+    let matches = command.get_matches_from(args::normalised(std::env::args_os()));
+    // Fails only where the flags and the fields of `Cli` differ.
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match run(cli.command) {
         Ok(code) => code,
         Err(error) => {

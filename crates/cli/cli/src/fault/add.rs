@@ -21,6 +21,7 @@ use crate::{
     exit::{Exit, Problem},
     manifests::BOUNDS,
     output::print,
+    suggestion,
 };
 
 /// How long it may take until a new Fault is in force.
@@ -243,7 +244,11 @@ fn effect_of(text: &str) -> Result<NamedEffect, String> {
     };
     let name = effect.keys().next().expect("it has one").clone();
     if !effects().contains(&name) {
-        return Err(wrong(format!("there is no effect {name}")));
+        let why = format!("there is no effect {name}");
+        return Err(match suggestion::near(&name, effects()).as_slice() {
+            [] => wrong(why),
+            near => format!("{why}; {}", suggestion::question(near)),
+        });
     }
     Ok(NamedEffect {
         name,
@@ -406,6 +411,25 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_effect_is_answered_with_the_one_that_is_meant() {
+        let told = |name: &str| effect_of(name).expect_err("there is none");
+        assert_eq!(
+            told("notready"),
+            "there is no effect notready; did you mean notReady?"
+        );
+        let other = told("clokSkew");
+        assert!(
+            other.starts_with("there is no effect clokSkew; did you mean clockSkew"),
+            "{other}"
+        );
+        let other = told("gremlins");
+        assert!(
+            other.starts_with("there is no effect gremlins; the effects are addresses, "),
+            "{other}"
+        );
+    }
+
+    #[test]
     fn flags_make_a_fault() {
         let matches = MatchArgs {
             operations: vec!["CreateInstance".into()],
@@ -535,7 +559,7 @@ mod tests {
 
     #[test]
     fn what_is_not_one_effect_is_refused_with_the_list_of_effects() {
-        for wrong in ["notready", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
+        for wrong in ["gremlins", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
             let told = effect_of(wrong).expect_err(wrong);
             assert!(
                 told.contains("; the effects are addresses, apiServer, "),

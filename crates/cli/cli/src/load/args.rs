@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     /// Number of clusters, 10,000 at most.
-    #[arg(short = 'n', long = "clusters", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     clusters: u16,
     /// Number of workers of each cluster.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1_000))]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, hide_possible_values = true, default_value_t = Flavor::Topology)]
     flavor: Flavor,
     /// Namespace of the clusters; it must exist [default: that of the context]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// What the names of the clusters begin with.
     #[arg(long, value_name = "PREFIX", default_value = "load", value_parser = prefix)]

@@ -118,7 +118,15 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
         .expect("it starts");
     tasks.add_standin(api.client.clone(), PlannedClusters::new(Plan::default()));
     let (report, page) = (api.folder.path("report.json"), api.folder.path("report.html"));
-    let flags = ["-n", "5", "--workers", "2", "--time-limit", "90s", "--report"];
+    let flags = [
+        "--clusters",
+        "5",
+        "--workers",
+        "2",
+        "--time-limit",
+        "90s",
+        "--report",
+    ];
     let flags = [
         &flags[..],
         &[
@@ -162,7 +170,7 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
 async fn a_time_limit_leaves_nothing() {
     let api = TestApi::start("load-late");
     let late = run(
-        api.args(&["-n", "3", "--time-limit", "1s"]),
+        api.args(&["--clusters", "3", "--time-limit", "1s"]),
         CancellationToken::new(),
     )
     .await;
@@ -185,7 +193,10 @@ async fn an_interruption_leaves_nothing() {
         }
         shutdown.cancel();
     };
-    let (code, ()) = tokio::join!(run(api.args(&["-n", "1000"]), shutdown.clone()), interrupting);
+    let (code, ()) = tokio::join!(
+        run(api.args(&["--clusters", "1000"]), shutdown.clone()),
+        interrupting
+    );
     assert!(is_code(code.expect("an orderly end"), INTERRUPTED));
     assert_eq!(api.left().await, [""; 0]);
     api.end();
@@ -201,7 +212,7 @@ async fn taken_names_are_refused_before_anything_is_created() {
         .create(&PostParams::default(), &taken)
         .await
         .expect("created");
-    let refused = run(api.args(&["-n", "3"]), CancellationToken::new())
+    let refused = run(api.args(&["--clusters", "3"]), CancellationToken::new())
         .await
         .expect_err("refused");
     assert!(
@@ -217,13 +228,13 @@ async fn taken_names_are_refused_before_anything_is_created() {
 #[test]
 fn mistakes_in_flags_are_refused() {
     for mistake in [
-        &["-n", "0"][..],
-        &["-n", "10001"],
+        &["--clusters", "0"][..],
+        &["--clusters", "10001"],
         &[],
-        &["-n", "1", "--name-prefix", "Load"],
-        &["-n", "1", "--name-prefix", "a\"b"],
-        &["-n", "1", "--kubernetes-version", "latest"],
-        &["-n", "1", "--control-plane", "0"],
+        &["--clusters", "1", "--name-prefix", "Load"],
+        &["--clusters", "1", "--name-prefix", "a\"b"],
+        &["--clusters", "1", "--kubernetes-version", "latest"],
+        &["--clusters", "1", "--control-plane", "0"],
     ] {
         assert!(args(mistake).is_err(), "{mistake:?}");
     }
@@ -232,19 +243,19 @@ fn mistakes_in_flags_are_refused() {
             .expect("valid")
             .checked("team", Timestamp::UNIX_EPOCH)
     };
-    let error = checked(&["-n", "10000", "--workers", "10"])
+    let error = checked(&["--clusters", "10000", "--workers", "10"])
         .expect_err("too many")
         .to_string();
     assert!(
         error.starts_with("110000 machines are more than 100000"),
         "{error}"
     );
-    let error = checked(&["-n", "1", "--report", "r.txt"])
+    let error = checked(&["--clusters", "1", "--report", "r.txt"])
         .expect_err("unknown")
         .to_string();
     assert_eq!(error, "the report r.txt has neither the ending .json nor .html");
     let valid = checked(&[
-        "-n",
+        "--clusters",
         "2",
         "--kubernetes-version",
         "1.36.3",

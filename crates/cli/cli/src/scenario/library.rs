@@ -10,14 +10,11 @@ use serde_json::Value;
 use crate::{
     exit::{Exit, Problem},
     manifests::only_object,
+    suggestion,
 };
 
 /// The ends of the names of files.
 const ENDS: [&str; 3] = ["yaml", "yml", "json"];
-/// How alike two names are that may be mistaken for each other: 1 is the same.
-const ALIKE: f64 = 0.75;
-/// The most names in a message.
-const NEAR_MAX: usize = 3;
 
 /// A scenario, from wherever it is.
 pub(super) struct Wanted {
@@ -69,25 +66,12 @@ fn name_of_entry(named: &Path) -> Option<&str> {
 }
 
 fn unknown(name: &str) -> String {
-    let near = near(name);
-    let tip = match near.is_empty() {
-        true => String::new(),
-        false => format!("did you mean {}? ", near.join(" or ")),
-    };
+    let tip = suggestion::question(&suggestion::near(name, library::names()));
+    let tip = if tip.is_empty() { tip } else { format!("{tip} ") };
     format!(
         "the library has no scenario {name:?}; {tip}`nephele scenario list` prints all names, and a file is a path with / \
          or .yaml"
     )
-}
-
-/// The names that are like this one, the most alike first.
-fn near(name: &str) -> Vec<&'static str> {
-    let mut near: Vec<_> = library::names()
-        .map(|known| (strsim::jaro_winkler(name, known), known))
-        .filter(|(alike, _)| *alike >= ALIKE)
-        .collect();
-    near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    near.into_iter().map(|(_, known)| known).take(NEAR_MAX).collect()
 }
 
 #[cfg(test)]
@@ -123,7 +107,6 @@ mod tests {
                 Exit::NotFound
             );
         }
-        assert!(near(&"zone-loss".repeat(1000)).len() <= NEAR_MAX);
     }
 
     #[test]
