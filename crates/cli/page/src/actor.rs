@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -10,6 +11,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
+    core::Status,
 };
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, SimulatedCloud};
 use nephele_controller::Readable;
@@ -50,8 +52,32 @@ pub(crate) enum RefusedAct {
     #[error("the SimulatedCloud changes all the time; try again")]
     Conflict,
     /// What the API server said.
-    #[error(transparent)]
-    Request(#[from] kube::Error),
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    #[error("failed to reach the management API")]
+    Request(#[source] kube::Error),
+}
+
+impl RefusedAct {
+    /// The status of the answer.
+    pub(crate) fn code(&self) -> StatusCode {
+        match self {
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Late => StatusCode::GATEWAY_TIMEOUT,
+            Self::Request(_) => StatusCode::BAD_GATEWAY,
+            Self::NoClock | Self::Conflict => StatusCode::CONFLICT,
+            Self::Refused(status) => StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY),
+        }
+    }
+}
+
+impl From<kube::Error> for RefusedAct {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            other => Self::Request(other),
+        }
+    }
 }
 
 /// What an act has changed.
@@ -207,8 +233,15 @@ mod tests {
             .await
             .expect("it is there");
         assert_eq!(deleted, Outcome::Deleted(key.clone()));
-        let gone = actor.carry_out(Act::Delete(key)).await.expect_err("it is gone");
-        assert!(gone.to_string().contains("not found"), "{gone}");
+        let gone = actor
+            .carry_out(Act::Delete(key.clone()))
+            .await
+            .expect_err("it is gone");
+        assert_eq!(gone.code(), StatusCode::NOT_FOUND);
+        assert!(
+            gone.to_string().ends_with(&format!("\"{}\" not found", key.name)),
+            "{gone}"
+        );
     }
 
     #[tokio::test]

@@ -292,7 +292,7 @@ impl Server {
                 markup(StatusCode::OK, drawer_html::outcome(&outcome, self.guard.token()))
             }
             Ok(_) => seen(&path(kind, &key)),
-            Err(error) => refused(StatusCode::CONFLICT, &error),
+            Err(error) => refused(error.code(), &error),
         }
     }
 
