@@ -12,7 +12,6 @@ use nephele_api::cloud::v1alpha1::{CLOCK_STEPS_MAX, CloudClock, CloudClockStatus
 use nephele_controller::Readable;
 use nephele_model::ClockRate;
 use nephele_scenario::clock::{self, ClockChange};
-use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
@@ -145,8 +144,8 @@ async fn changed(
         let wanted = clock::wanted(change, &read.spec.clock, &in_force);
         let missing = clock::missing(&wanted, &read.spec.clock);
         if missing != CloudClock::default() {
-            let metadata = json!({ "resourceVersion": read.resource_version() });
-            let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "clock": missing } }));
+            let version = read.resource_version().unwrap_or_default();
+            let patch = Patch::Merge(clock::patch(&version, &missing));
             match api.patch(name, &PatchParams::default(), &patch).await {
                 Err(kube::Error::Api(status)) if status.code == CONFLICT => continue,
                 Err(error) => {
@@ -216,6 +215,7 @@ fn told(status: &CloudClockStatus) -> String {
 #[cfg(test)]
 mod tests {
     use nephele_testkit::ManagementApi;
+    use serde_json::json;
 
     use super::*;
 

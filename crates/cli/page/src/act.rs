@@ -1,7 +1,9 @@
 //! What a viewer can do to what is selected, as plain values. Pure.
 
-use kube::api::ObjectMeta;
-use nephele_api::cloud::v1alpha1::{Fault, FaultBudget, FaultMatch, FaultSpec};
+use std::{borrow::Cow, time::Duration};
+
+use kube::{Resource, api::ObjectMeta};
+use nephele_api::cloud::v1alpha1::{Fault, FaultBudget, FaultMatch, FaultSpec, SimulatedCloud};
 use nephele_model::GoDuration;
 use nephele_scenario::clock::ClockChange;
 
@@ -13,7 +15,7 @@ use crate::{
 /// How long a Fault lasts that the page creates, if the viewer says nothing else.
 pub(crate) const LASTS: &str = "60s";
 /// How far the clock jumps.
-const JUMP: std::time::Duration = std::time::Duration::from_secs(60);
+const JUMP: Duration = Duration::from_secs(60);
 
 /// What can be done to a selected object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,11 +32,22 @@ pub(crate) enum Doable {
 }
 
 /// A permission: a verb and the kind that it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Permission {
     pub(crate) verb: &'static str,
-    pub(crate) group: &'static str,
-    pub(crate) resource: &'static str,
+    pub(crate) group: Cow<'static, str>,
+    pub(crate) resource: Cow<'static, str>,
+}
+
+impl Permission {
+    /// That to do something with objects of a kind.
+    pub(crate) fn of<K: Resource<DynamicType = ()>>(verb: &'static str) -> Self {
+        Self {
+            verb,
+            group: K::group(&()),
+            resource: K::plural(&()),
+        }
+    }
 }
 
 impl std::fmt::Display for Permission {
@@ -43,22 +56,15 @@ impl std::fmt::Display for Permission {
     }
 }
 
-const GROUP: &str = "cloud.nephele.dev";
-
 impl Doable {
     /// What the viewer needs for it. None where nothing can be done.
     pub(crate) fn permission(&self) -> Option<Permission> {
-        let (verb, resource) = match self {
-            Self::Nothing => return None,
-            Self::Break { .. } => ("create", "faults"),
-            Self::Heal => ("delete", "faults"),
-            Self::SetClock { .. } => ("patch", "simulatedclouds"),
-        };
-        Some(Permission {
-            verb,
-            group: GROUP,
-            resource,
-        })
+        match self {
+            Self::Nothing => None,
+            Self::Break { .. } => Some(Permission::of::<Fault>("create")),
+            Self::Heal => Some(Permission::of::<Fault>("delete")),
+            Self::SetClock { .. } => Some(Permission::of::<SimulatedCloud>("patch")),
+        }
     }
 }
 
@@ -162,8 +168,6 @@ fn fault(
 
 #[cfg(test)]
 mod tests {
-    use kube::Resource as _;
-    use nephele_api::cloud::v1alpha1::SimulatedCloud;
     use serde_json::json;
 
     use super::*;
@@ -228,16 +232,16 @@ mod tests {
 
     #[test]
     fn permissions_name_the_kinds_of_the_api() {
-        let faults = Doable::Heal.permission().expect("one");
+        let told = |doable: Doable| doable.permission().map(|permission| permission.to_string());
+        assert_eq!(told(Doable::Nothing), None);
+        assert_eq!(told(worker()).as_deref(), Some("create faults.cloud.nephele.dev"));
         assert_eq!(
-            (faults.group, faults.resource),
-            (&*Fault::group(&()), &*Fault::plural(&()))
+            told(Doable::Heal).as_deref(),
+            Some("delete faults.cloud.nephele.dev")
         );
-        let clouds = Doable::SetClock { is_paused: true }.permission().expect("one");
         assert_eq!(
-            (clouds.group, clouds.resource),
-            (&*SimulatedCloud::group(&()), &*SimulatedCloud::plural(&()))
+            told(Doable::SetClock { is_paused: true }).as_deref(),
+            Some("patch simulatedclouds.cloud.nephele.dev")
         );
-        assert_eq!(faults.to_string(), "delete faults.cloud.nephele.dev");
     }
 }

@@ -17,7 +17,6 @@ use nephele_api::cloud::v1alpha1::{CloudClock, Fault, SimulatedCloud};
 use nephele_controller::Readable;
 use nephele_scenario::clock::{self, ClockChange};
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
@@ -33,7 +32,9 @@ const ACT_TIMEOUT: Duration = Duration::from_secs(10);
 const TRIES: usize = 3;
 /// The code of a conflict.
 const CONFLICT: u16 = 409;
-/// How long an answer about a permission holds.
+/// How long the Drawer waits for an answer about a permission.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long an answer about a permission holds, or that there was none.
 const ANSWER_HOLDS: SignedDuration = SignedDuration::from_secs(30);
 /// Answers about permissions that are kept: three for each of some 300 namespaces.
 const ANSWERS_MAX: usize = 1000;
@@ -104,9 +105,9 @@ impl Actor {
         }
     }
 
-    /// Whether the viewer has a permission in a namespace. An API server that does not say so is asked by the act itself.
-    pub(crate) async fn may(&self, permission: Permission, namespace: &str, now: Timestamp) -> bool {
-        let asked = (permission, namespace.to_owned());
+    /// Whether the viewer has a permission in a namespace. One whose API server does not say may try.
+    pub(crate) async fn may(&self, permission: &Permission, namespace: &str, now: Timestamp) -> bool {
+        let asked = (permission.clone(), namespace.to_owned());
         let known = self.answers.lock().get(&asked).copied();
         if let Some((at, allowed)) = known
             && now.duration_since(at) < ANSWER_HOLDS
@@ -118,8 +119,8 @@ impl Actor {
                 resource_attributes: Some(ResourceAttributes {
                     namespace: Some(namespace.to_owned()),
                     verb: Some(permission.verb.to_owned()),
-                    group: Some(permission.group.to_owned()),
-                    resource: Some(permission.resource.to_owned()),
+                    group: Some(permission.group.to_string()),
+                    resource: Some(permission.resource.to_string()),
                     ..ResourceAttributes::default()
                 }),
                 non_resource_attributes: None,
@@ -128,11 +129,10 @@ impl Actor {
         };
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
         let params = PostParams::default();
-        let answer = timeout(ACT_TIMEOUT, api.create(&params, &review)).await;
-        let Ok(Ok(answer)) = answer else {
-            return true;
+        let allowed = match timeout(ANSWER_TIMEOUT, api.create(&params, &review)).await {
+            Ok(Ok(answer)) => answer.status.is_some_and(|status| status.allowed),
+            Ok(Err(_)) | Err(_) => true,
         };
-        let allowed = answer.status.is_some_and(|status| status.allowed);
         let mut answers = self.answers.lock();
         if answers.len() >= ANSWERS_MAX {
             answers.clear();
@@ -184,8 +184,8 @@ impl Actor {
             if missing == CloudClock::default() {
                 return Ok(Outcome::Set(Key::new(namespace, name)));
             }
-            let metadata = json!({ "resourceVersion": cloud.resource_version() });
-            let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "clock": missing } }));
+            let version = cloud.resource_version().unwrap_or_default();
+            let patch = Patch::Merge(clock::patch(&version, &missing));
             let params = PatchParams {
                 field_manager: Some(FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
@@ -203,7 +203,8 @@ impl Actor {
 #[cfg(test)]
 mod tests {
     use nephele_testkit::ManagementApi;
-    use serde_json::Value;
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -242,6 +243,24 @@ mod tests {
             gone.to_string().ends_with(&format!("\"{}\" not found", key.name)),
             "{gone}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_says_nothing_delays_the_drawer_once_and_an_act_until_it_is_late() {
+        let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<axum::body::Body>, std::convert::Infallible>>()
+        });
+        let actor = Actor::new(Client::new(silent, "default"));
+        let permission = Permission::of::<Fault>("create");
+        let started = Instant::now();
+        for second in [0, 29] {
+            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
+            assert!(actor.may(&permission, "default", now).await);
+            assert_eq!(started.elapsed().as_secs(), 1, "it was asked once");
+        }
+        let late = actor.carry_out(Act::Create(fault("freeze-"))).await;
+        assert!(matches!(late, Err(RefusedAct::Late)), "{late:?}");
+        assert_eq!(started.elapsed().as_secs(), 11);
     }
 
     #[tokio::test]

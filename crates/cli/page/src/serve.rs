@@ -7,7 +7,7 @@ use futures::{Stream, stream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use maud::Markup;
-use nephele_controller::Clock;
+use nephele_controller::{Clock, chain};
 use nephele_listen::{Limits, RequestBody, session_of};
 use percent_encoding::percent_decode_str;
 use tokio::{
@@ -228,7 +228,7 @@ impl Server {
             return Some((StatusCode::NOT_FOUND, drawer_html::gone(&key.name)));
         };
         let lacks = match drawer.doable.permission() {
-            Some(needed) if !self.actor.may(needed, &key.namespace, (self.clock)()).await => {
+            Some(needed) if !self.actor.may(&needed, &key.namespace, (self.clock)()).await => {
                 Some(format!("{needed} in namespace {}", key.namespace))
             }
             _ => None,
@@ -292,7 +292,7 @@ impl Server {
                 markup(StatusCode::OK, drawer_html::outcome(&outcome, self.guard.token()))
             }
             Ok(_) => seen(&path(kind, &key)),
-            Err(error) => refused(error.code(), &error),
+            Err(error) => refused(error.code(), &chain(&error)),
         }
     }
 

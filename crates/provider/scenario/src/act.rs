@@ -13,7 +13,7 @@ use nephele_controller::{Event, Events, Readable, Severity, watch_filter_label};
 use serde_json::{Value, json};
 
 use crate::{
-    manifests,
+    clock, manifests,
     plan::{Deed, Ending},
     refusal::{Refusal, refusal},
     resource,
@@ -116,10 +116,8 @@ impl Actor<'_> {
 
     async fn set_clock(&self, cloud: &str, version: &str, clock: &CloudClock) -> Result<String, Refusal> {
         let api: Api<Readable<SimulatedCloud>> = Api::namespaced(self.client.clone(), &self.namespace());
-        let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "clock": clock } });
-        let patched = api
-            .patch(cloud, &PatchParams::default(), &Patch::Merge(patch))
-            .await;
+        let patch = Patch::Merge(clock::patch(version, clock));
+        let patched = api.patch(cloud, &PatchParams::default(), &patch).await;
         let what = format!("change the clock of SimulatedCloud {cloud}");
         patched
             .map(|_| String::new())

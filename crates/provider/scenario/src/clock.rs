@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nephele_api::cloud::v1alpha1::{CloudClock, CloudClockStatus, SimulatedCloud};
 use nephele_model::{ClockRate, GoDuration};
+use serde_json::{Value, json};
 
 pub use crate::script::ClockChange;
 
@@ -84,6 +85,12 @@ pub fn missing(wanted: &CloudClock, set: &CloudClock) -> CloudClock {
     }
 }
 
+/// The merge patch that sets a clock, if the SimulatedCloud still has this resourceVersion.
+#[must_use]
+pub fn patch(version: &str, clock: &CloudClock) -> Value {
+    json!({ "metadata": { "resourceVersion": version }, "spec": { "clock": clock } })
+}
+
 /// Whether a wanted clock is in force.
 #[must_use]
 pub fn is_in_force(wanted: &CloudClock, status: &CloudClockStatus) -> bool {
@@ -136,8 +143,6 @@ fn rounded_up(total: Duration) -> GoDuration {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     fn clock(value: Value) -> CloudClock {
