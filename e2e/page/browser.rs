@@ -130,6 +130,12 @@ impl Browser {
         .await
     }
 
+    /// Clicks the element of this id as soon as it is there.
+    pub(crate) async fn click(&self, id: &str) -> anyhow::Result<()> {
+        let clicks = format!("const found = document.getElementById('{id}'); found?.click(); return !!found");
+        self.until(id, &clicks).await
+    }
+
     /// Selects an element by a click, and waits for its Drawer.
     pub(crate) async fn open_drawer(&self, selector: &str) -> anyhow::Result<()> {
         self.run(&format!("document.querySelector('{selector}').click()"))

@@ -186,11 +186,7 @@ async fn a_machine_breaks_on_a_click_and_heals_on_another() {
         .open_drawer(".m[data-role=\"worker\"]")
         .await
         .expect("it opens");
-    let click = async |id: &str| {
-        let found = format!("const found = document.getElementById('{id}'); found?.click(); return !!found");
-        browser.until(id, &found).await.expect("it is there");
-    };
-    click("act-break").await;
+    browser.click("act-break").await.expect("it is there");
     let broken =
         "const marked = document.querySelectorAll('.m[data-fault^=\"notready-\"][data-state=\"not ready\"]');
         return marked.length === 1 && marked[0].ariaLabel.includes('Fault notready-')";
@@ -209,7 +205,7 @@ async fn a_machine_breaks_on_a_click_and_heals_on_another() {
     // The Drawer changes while someone fills in its form.
     let chosen = "document.getElementById('act-for').value = '5m'; document.getElementById('act-effect').value = 'freeze'";
     browser.run(chosen).await.expect("it runs");
-    click("outcome-undo").await;
+    browser.click("outcome-undo").await.expect("it is there");
     browser
         .until("all machines", &running("demo", 6))
         .await
@@ -229,11 +225,7 @@ async fn the_clock_of_a_cloud_stands_still_and_runs_again_on_a_click() {
     let browser = Browser::start().await.expect("it starts");
     browser.open(&up.page).await.expect("it opens");
     browser.open_drawer(".cloud .name").await.expect("it opens");
-    let click = async |id: &str| {
-        let found = format!("const found = document.getElementById('{id}'); found?.click(); return !!found");
-        browser.until(id, &found).await.expect("it is there");
-    };
-    click("act-pause").await;
+    browser.click("act-pause").await.expect("it is there");
     let paused =
         |is_paused: bool| format!("return document.querySelector('.cloud').dataset.paused === '{is_paused}'");
     browser
@@ -248,10 +240,10 @@ async fn the_clock_of_a_cloud_stands_still_and_runs_again_on_a_click() {
         .until("a machine that starts", &one)
         .await
         .expect("it is there");
-    click("act-step").await;
+    browser.click("act-step").await.expect("it is there");
     let none = format!("{starting} === 0");
     browser.until("its next stage", &none).await.expect("it has it");
-    click("act-resume").await;
+    browser.click("act-resume").await.expect("it is there");
     browser.until("the clock", &paused(false)).await.expect("it runs");
     browser
         .until("the machine", &running("demo", 7))

@@ -89,14 +89,7 @@ fn acts(doable: &Doable, forms: &Forms) -> Markup {
     let lacks = forms.lacks.as_deref();
     let about = lacks.map(|_| "act-lacks");
     let key = format!("{} {doable:?} {}", forms.path, lacks.unwrap_or_default());
-    let form = |content: Markup| {
-        html! {
-            form .act method="post" action={ "/act" (forms.path) } {
-                input type="hidden" name="token" value=(forms.token);
-                (content)
-            }
-        }
-    };
+    let form = |content: Markup| form(&forms.path, &forms.token, &content);
     let button = |id: &str, name: &str, value: &str, word: &str| {
         html! {
             button #(id) type="submit" name=(name) value=(value) disabled[lacks.is_some()] aria-describedby=[about] { (word) }
@@ -136,6 +129,16 @@ fn acts(doable: &Doable, forms: &Forms) -> Markup {
     }
 }
 
+/// A form for the object at a path.
+fn form(path: &str, token: &str, content: &Markup) -> Markup {
+    html! {
+        form .act method="post" action={ "/act" (path) } {
+            input type="hidden" name="token" value=(token);
+            (content)
+        }
+    }
+}
+
 /// What came of an act. What was created can be undone.
 pub(crate) fn outcome(outcome: &Outcome, token: &str) -> Markup {
     match outcome {
@@ -143,10 +146,7 @@ pub(crate) fn outcome(outcome: &Outcome, token: &str) -> Markup {
             let path = path("fault", &Key::new(namespace, name));
             html! {
                 "Fault " a href=(path) { (name) } " is created. "
-                form .act method="post" action={ "/act" (path) } {
-                    input type="hidden" name="token" value=(token);
-                    button #outcome-undo type="submit" { "Undo" }
-                }
+                (form(&path, token, &html! { button #outcome-undo type="submit" { "Undo" } }))
             }
         }
         Outcome::Deleted(key) => html! { "Fault " (key.name) " is gone: what it broke heals." },
