@@ -111,12 +111,12 @@ fn row(arg: &Arg, text: &mut String) {
 
 #[test]
 fn the_page_of_the_command_line_is_fresh() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    let path = Path::new(PAGE);
     let page = page();
     if std::env::var_os("NEPHELE_WRITE_REFERENCE").is_some() {
-        fs::write(&path, &page).expect("the folder of the book is there");
+        fs::write(path, &page).expect("the folder of the book is there");
     }
-    let written = fs::read_to_string(&path).unwrap_or_default();
+    let written = fs::read_to_string(path).unwrap_or_default();
     assert_eq!(
         written,
         page,

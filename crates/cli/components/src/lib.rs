@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn components_have_all_files_that_the_kustomizations_list() {
-        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../config");
+        let config = "../../../config";
         let folders = [(Role::Infrastructure, "default"), (Role::Ipam, "ipam")];
         for (role, folder) in folders
             .into_iter()

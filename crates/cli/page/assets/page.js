@@ -268,7 +268,8 @@ function fill(html) {
  */
 async function act(form, button) {
   const fields = new URLSearchParams();
-  for (const [name, value] of new FormData(form, button)) fields.append(name, String(value));
+  for (const [name, value] of new FormData(form)) fields.append(name, String(value));
+  if (button instanceof HTMLButtonElement) fields.append(button.name, button.value);
   const request = { method: "POST", body: fields, headers: { "nephele-fragment": "1" } };
   const answer = await fetch(form.action, request).catch(() => null);
   if (answer?.headers.get("content-type")?.startsWith("text/html")) outcome.innerHTML = await answer.text();

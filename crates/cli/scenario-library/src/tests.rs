@@ -8,7 +8,7 @@ fn entries() -> Vec<Entry> {
 
 #[test]
 fn every_folder_of_scenarios_is_an_entry() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../config/scenarios");
+    let folder = Path::new("../../../config/scenarios");
     let folders: BTreeSet<String> = std::fs::read_dir(folder)
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))

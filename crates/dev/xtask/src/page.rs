@@ -28,8 +28,6 @@ const SOURCES: [&str; 6] = [
     "crates/cli/page/src/drawer_html.rs",
     "e2e/page/pictures.yaml",
 ];
-/// How the types of the module are checked.
-const TYPES: &str = "crates/cli/page/assets/jsconfig.json";
 /// The most bytes of the picture: every reader of the README loads it.
 const BYTES_MAX: u64 = 200_000;
 
@@ -63,7 +61,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             tests.args(["budget", "--nocapture"]);
         }
         (None, false) => {
-            check_types()?;
             tests.args(["--skip", "budget", "--skip", "pictures"]);
             tests.args(&args.filter);
         }
@@ -103,20 +100,6 @@ fn hash_of_sources() -> anyhow::Result<String> {
         hash.update(fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?);
     }
     Ok(hex(&hash.finalize()))
-}
-
-/// Checks the types that the module's comments give.
-fn check_types() -> anyhow::Result<()> {
-    ensure!(
-        is_installed("tsc"),
-        "failed to find tsc: on Debian, install the package node-typescript"
-    );
-    let mut compiler = Command::new("tsc");
-    show(
-        compiler
-            .args(["--project", TYPES])
-            .current_dir(paths::repository()),
-    )
 }
 
 fn program(given: Option<&Path>) -> anyhow::Result<PathBuf> {

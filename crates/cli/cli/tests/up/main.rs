@@ -96,7 +96,7 @@ impl Up {
 }
 
 fn file(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/up").join(name);
+    let path = Path::new("tests/up").join(name);
     path.to_str().expect("text").to_owned()
 }
 

@@ -9,6 +9,7 @@ mod spelling;
 mod texts;
 mod tracked;
 mod turns;
+mod types;
 mod watches;
 
 use std::{
@@ -243,7 +244,7 @@ pub(crate) fn floors(args: &FloorsArgs) -> anyhow::Result<()> {
 /// Runs every check and reports all failures.
 pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
     type Check<'a> = &'a dyn Fn() -> anyhow::Result<()>;
-    let checks: [(&str, Check<'_>); 18] = [
+    let checks: [(&str, Check<'_>); 19] = [
         ("purity", &purity),
         ("rooms", &rooms),
         ("freshness", &codegen::check),
@@ -262,6 +263,7 @@ pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
         ("words", &words),
         ("spelling", &spelling),
         ("turns", &turns),
+        ("types", &types::check),
     ];
     let mut failed = 0;
     for (name, check) in checks {

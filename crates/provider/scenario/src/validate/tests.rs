@@ -346,7 +346,7 @@ fn faults_of_branches_and_rounds_are_healed_by_later_steps() {
 /// The scenarios that users start with.
 #[test]
 fn the_scenarios_of_the_library_are_valid_and_have_no_unknown_field() {
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../config");
+    let config = Path::new("../../../config");
     let library = std::fs::read_dir(config.join("scenarios")).expect("a folder");
     let files = library
         .map(|entry| entry.expect("a folder").path().join("scenario.yaml"))
