@@ -15,12 +15,11 @@ use futures::Stream;
 use nephele_apiserver::{Authentication, Settings};
 use nephele_engine::{
     CloudSpec, Config, Cursor, Engine, Entry, EventKind, Footprint, Hardware, Model, NamespaceQuotas,
-    Operation, Outcome, Previous, Record, Request, ResourceSpec, Seed, StageSpec, StageState, UpdateSpec,
-    UpdateState,
+    Operation, Outcome, Previous, Record, Request, Seed, StageState, UpdateSpec, UpdateState,
 };
 use nephele_listen::explained;
 use nephele_model::{
-    Caller, CloudError, ClusterId, Endpoint, MachineId, Odds, ResourceId, ResourceKind, Role, SimTime, Stage,
+    Caller, CloudError, ClusterId, Endpoint, MachineId, ResourceId, ResourceKind, Role, SimTime, Stage,
 };
 use nephele_poll_time::timed;
 use parking_lot::Mutex;
@@ -1084,27 +1083,7 @@ impl Cloud {
 
 /// The request that creates or adopts a machine.
 fn creation(spec: &MachineSpec, clock: &CloudClock) -> Request {
-    let stages = Stage::of(spec.role).iter().map(|stage| StageSpec {
-        name: stage.name(),
-        after: stage.after().iter().map(|stage| stage.name()).collect(),
-        latency: spec.start_up.get(stage).cloned(),
-        failure: Odds::NEVER,
-    });
-    let resource = ResourceSpec {
-        seed_key: spec.allocation.seed_key(),
-        zone: spec.zone.clone(),
-        region: spec.region.clone(),
-        cloud_spec: spec.cloud_spec.clone(),
-        instance_type: spec.instance_type.clone(),
-        market: spec.market,
-        image: spec.image.clone(),
-        labels: spec.labels.clone(),
-        addresses: spec.allocation.ip_addresses().map(str::to_owned).collect(),
-        version: (!spec.version.is_empty()).then(|| spec.version.clone()),
-        stages: stages.collect(),
-        deletion: None,
-        ..ResourceSpec::new(spec.id.resource())
-    };
+    let resource = spec.instance();
     if spec.reached.is_empty() && spec.started_at.is_none() {
         return Request::Create(resource);
     }

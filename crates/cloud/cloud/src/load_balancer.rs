@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nephele_engine::{Engine, Previous, Request, ResourceSpec};
+use nephele_engine::{Engine, Previous, Request};
 use nephele_model::{Caller, CloudError, ClusterId, Endpoint, MachineId, Stage};
 
 use crate::{
@@ -15,19 +15,13 @@ use crate::{
 
 impl Cloud {
     /// Creates the load balancer of a cluster at an endpoint, or adopts the one that an earlier process created, see
-    /// [`Cloud::reserve_endpoints`]. It has the labels and the region of the cluster, by which faults select clusters.
+    /// [`Cloud::reserve_endpoints`].
     pub(crate) fn create_load_balancer(
         &self,
         cluster: &ClusterSpec,
         endpoint: &Endpoint,
     ) -> Result<(), CallError> {
-        let spec = ResourceSpec {
-            endpoint: Some(endpoint.clone()),
-            labels: cluster.labels.clone(),
-            region: cluster.region.clone(),
-            cloud_spec: cluster.cloud_spec.clone(),
-            ..ResourceSpec::new(cluster.id.load_balancer())
-        };
+        let spec = cluster.load_balancer(Some(endpoint.clone()));
         let request = if self.look(|engine| engine.is_reserved(&spec.id)) {
             let created = self.clock().at(cluster.created_at);
             let is_read_refused = cluster.is_read_refused;

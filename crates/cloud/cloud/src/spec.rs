@@ -3,8 +3,8 @@
 use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
 
 use jiff::Timestamp;
-use nephele_engine::{Hardware, Latency};
-use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market, Role, SeedKey, Stage};
+use nephele_engine::{Hardware, Latency, ResourceSpec, StageSpec};
+use nephele_model::{Caller, ClusterId, Endpoint, MachineId, Market, Odds, Role, SeedKey, Stage};
 use nephele_pki::Authority;
 
 use crate::{
@@ -41,6 +41,19 @@ pub struct ClusterSpec {
 const DEFAULT_SERVICE_CIDR: &str = "10.96.0.0/12";
 
 impl ClusterSpec {
+    /// Its load balancer, at an endpoint if it has one by now. It has the labels and the region of the cluster, by which
+    /// faults select clusters.
+    #[must_use]
+    pub fn load_balancer(&self, endpoint: Option<Endpoint>) -> ResourceSpec {
+        ResourceSpec {
+            endpoint,
+            labels: self.labels.clone(),
+            region: self.region.clone(),
+            cloud_spec: self.cloud_spec.clone(),
+            ..ResourceSpec::new(self.id.load_balancer())
+        }
+    }
+
     /// The `index`th address of the first service network, where kubeadm's convention puts the API server (1) and
     /// the DNS (10).
     pub(crate) fn service_address(&self, index: u32) -> IpAddr {
@@ -126,6 +139,34 @@ pub struct MachineSpec {
     pub kubeadm: Option<Box<Kubeadm>>,
     /// The last update in place that was requested, unless it has ended.
     pub update: Option<Box<MachineUpdate>>,
+}
+
+impl MachineSpec {
+    /// Its instance.
+    #[must_use]
+    pub fn instance(&self) -> ResourceSpec {
+        let stages = Stage::of(self.role).iter().map(|stage| StageSpec {
+            name: stage.name(),
+            after: stage.after().iter().map(|stage| stage.name()).collect(),
+            latency: self.start_up.get(stage).cloned(),
+            failure: Odds::NEVER,
+        });
+        ResourceSpec {
+            seed_key: self.allocation.seed_key(),
+            zone: self.zone.clone(),
+            region: self.region.clone(),
+            cloud_spec: self.cloud_spec.clone(),
+            instance_type: self.instance_type.clone(),
+            market: self.market,
+            image: self.image.clone(),
+            labels: self.labels.clone(),
+            addresses: self.allocation.ip_addresses().map(str::to_owned).collect(),
+            version: (!self.version.is_empty()).then(|| self.version.clone()),
+            stages: stages.collect(),
+            deletion: None,
+            ..ResourceSpec::new(self.id.resource())
+        }
+    }
 }
 
 /// What a machine has to itself in its cluster for as long as it lives. No other machine gets these values.

@@ -60,6 +60,17 @@ impl ActiveEffect {
             notice: None,
         }
     }
+
+    /// Whether a resource has come too far for it: it has passed the stage before which it has to be hit, or it has reached
+    /// all stages that the effect holds, which does nothing else.
+    pub(crate) fn comes_too_late(
+        &self,
+        has_passed: impl Fn(&StageName) -> bool,
+        has_reached: impl Fn(&StageName) -> bool,
+    ) -> bool {
+        let only_holds = !self.holds.is_empty() && !self.is_down && !self.is_final;
+        self.before.as_ref().is_some_and(has_passed) || (only_holds && self.holds.iter().all(has_reached))
+    }
 }
 
 /// A warning: after a while, something else is wrong with the resource.

@@ -16,7 +16,7 @@ use std::{
 
 use nephele_model::{
     Budget, CloudError, Decided, Decisions, Earlier, FailureReason, FaultPhase, FaultRecord, LastHits,
-    Matches, ResourceId, ResourceKind, SimTime, Turn, Verb, Window, count_step,
+    Matches, ResourceId, ResourceKind, SimTime, StageName, Turn, Verb, Window, count_step,
 };
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,28 @@ impl Fault {
             Effect::Outage { .. } => verb == Verb::CreateInstance,
             Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_) => !verb.is_read(),
         }
+    }
+
+    /// Whether it selects an instance or a load balancer that has reached these stages: it affects it, now or later, or
+    /// operations on it. What its budget spares, and who calls the operation, decides the moment. `cluster` has the labels
+    /// of the cluster; none if it has no load balancer.
+    #[must_use]
+    pub fn selects(
+        &self,
+        spec: &ResourceSpec,
+        cluster: Option<&BTreeMap<String, String>>,
+        has_reached: impl Fn(&StageName) -> bool,
+    ) -> bool {
+        let hits_operation = self.operations().any(|verb| verb.resource() == spec.id.kind);
+        let affects = self.effect.active_effect().is_some_and(|active_effect| {
+            spec.can_have(active_effect) && !active_effect.comes_too_late(&has_reached, &has_reached)
+        });
+        (hits_operation || affects) && fits(&self.matches, &Subject { spec, cluster })
+    }
+
+    /// The operations that it can hit.
+    pub fn operations(&self) -> impl Iterator<Item = Verb> {
+        Verb::ALL.into_iter().filter(|verb| self.concerns(*verb))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::identity::ResourceKind;
+
 /// An operation that faults apply to. The others exist only because the cloud is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Verb {
@@ -52,6 +54,22 @@ impl Verb {
             Self::DeleteLoadBalancer => "DeleteLoadBalancer",
             Self::RegisterBackend => "RegisterBackend",
             Self::DeregisterBackend => "DeregisterBackend",
+        }
+    }
+
+    /// What it is carried out on. A backend is an instance.
+    #[must_use]
+    pub fn resource(self) -> ResourceKind {
+        match self {
+            Self::CreateInstance
+            | Self::DescribeInstance
+            | Self::UpdateInstance
+            | Self::DeleteInstance
+            | Self::RegisterBackend
+            | Self::DeregisterBackend => ResourceKind::Instance,
+            Self::CreateLoadBalancer | Self::DescribeLoadBalancer | Self::DeleteLoadBalancer => {
+                ResourceKind::LoadBalancer
+            }
         }
     }
 

@@ -34,6 +34,7 @@ mod machine_hooks;
 mod machine_index;
 mod machine_pool;
 mod messages;
+mod preview;
 mod report;
 mod resolved_cloud;
 mod restore_addresses;
@@ -44,5 +45,6 @@ mod simulated_cloud;
 mod template;
 
 pub use machine_hooks::{Answer, HookError, Instance, MachineHooks, MachineInQuestion, NoHooks};
+pub use preview::{Objects, Preview, preview};
 pub use resolved_cloud::built_in_cloud;
 pub use run::{Error, Settings, run};

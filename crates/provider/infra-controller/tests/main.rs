@@ -12,6 +12,7 @@ mod machine_hooks;
 mod machine_pools;
 mod moves;
 mod pools;
+mod preview;
 mod reconcile;
 mod restarts;
 mod unreadable;

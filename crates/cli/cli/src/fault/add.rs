@@ -12,16 +12,14 @@ use nephele_api::{
     conditions,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::selector;
+use super::{flags::SpecArgs, selector};
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
-    manifests::BOUNDS,
     output::print,
-    suggestion,
 };
 
 /// How long it may take until a new Fault is in force.
@@ -38,9 +36,6 @@ The chapter Faults of the documentation explains the effects.";
 /// What goes wrong, where and how often.
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// The effect in YAML; its name is enough for one without settings
-    #[arg(value_parser = effect_of)]
-    effect: NamedEffect,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
@@ -49,19 +44,10 @@ pub(crate) struct AddArgs {
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
-    matches: MatchArgs,
-    #[command(flatten)]
-    budget: BudgetArgs,
+    wanted: SpecArgs,
     /// Print the Fault as YAML, and do not create it
     #[arg(long)]
     dry_run: bool,
-}
-
-/// An effect, and its name.
-#[derive(Clone, Debug, PartialEq)]
-struct NamedEffect {
-    name: String,
-    effect: Value,
 }
 
 /// In which namespaces, if not in one: with these flags, it is a ClusterFault.
@@ -82,74 +68,17 @@ impl NamespaceArgs {
     }
 }
 
-/// What it matches: everything, without these flags.
-#[derive(Debug, Default, Args)]
-struct MatchArgs {
-    /// This operation, such as CreateInstance; repeatable
-    #[arg(long = "operation", value_name = "OPERATION")]
-    operations: Vec<String>,
-    /// This caller of operations; repeatable
-    #[arg(long = "caller", value_name = "CALLER")]
-    callers: Vec<String>,
-    /// The machine or cluster of this name; repeatable
-    #[arg(long = "target", value_name = "NAME")]
-    names: Vec<String>,
-    /// IPAddressClaims on the pool of this name; repeatable
-    #[arg(long = "pool", value_name = "POOL")]
-    pools: Vec<String>,
-    /// Machines in this zone; repeatable
-    #[arg(long = "zone", value_name = "ZONE")]
-    zones: Vec<String>,
-    /// Machines and load balancers in this region; repeatable
-    #[arg(long = "region", value_name = "REGION")]
-    regions: Vec<String>,
-    /// Machines of this instance type; repeatable
-    #[arg(long = "instance-type", value_name = "TYPE")]
-    instance_types: Vec<String>,
-    /// Machines that are paid for so: OnDemand or Spot; repeatable
-    #[arg(long = "market", value_name = "MARKET")]
-    markets: Vec<String>,
-    /// Machines with these labels, such as key=value,!key
-    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
-    machines: Option<Value>,
-    /// Clusters with these labels
-    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
-    clusters: Option<Value>,
-}
-
-/// How often.
-#[derive(Debug, Default, Args)]
-struct BudgetArgs {
-    /// Probability of a hit, from 0 to 1
-    #[arg(long, value_name = "NUMBER")]
-    probability: Option<String>,
-    /// How many are spared before the first hit
-    #[arg(long, value_name = "NUMBER")]
-    skip: Option<u32>,
-    /// How many are hit at most
-    #[arg(long, value_name = "NUMBER")]
-    count: Option<u32>,
-    /// How long it is active
-    #[arg(long = "for", value_name = "DURATION")]
-    lasts: Option<String>,
-    /// When it is in force, in YAML, such as '{every: 10m, for: 1m}'
-    #[arg(long, value_name = "SCHEDULE", value_parser = schedule_of)]
-    schedule: Option<Value>,
-}
-
 /// Creates the Fault, and waits until it is in force.
 pub(super) async fn run(args: AddArgs) -> anyhow::Result<ExitCode> {
     let AddArgs {
-        effect,
         access,
         namespaces,
         name,
-        matches,
-        budget,
+        wanted,
         dry_run,
     } = args;
     let is_one = namespaces.is_one();
-    let fault = fault(effect, name, namespaces, matches, budget);
+    let fault = fault(wanted, name, namespaces);
     if dry_run {
         let text = serde_yaml_ng::to_string(&fault).context("failed to write the Fault")?;
         print(&text)?;
@@ -168,123 +97,23 @@ pub(super) async fn run(args: AddArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The Fault that the flags describe, as the API server takes it.
-fn fault(
-    effect: NamedEffect,
-    name: Option<String>,
-    namespaces: NamespaceArgs,
-    matches: MatchArgs,
-    budget: BudgetArgs,
-) -> Value {
-    let NamedEffect { name: word, effect } = effect;
-    let MatchArgs {
-        operations,
-        callers,
-        names,
-        pools,
-        zones,
-        regions,
-        instance_types,
-        markets,
-        machines,
-        clusters,
-    } = matches;
-    let BudgetArgs {
-        probability,
-        skip,
-        count,
-        lasts,
-        schedule,
-    } = budget;
-    let matches = json!({
-        "operations": operations, "callers": callers, "names": names, "pools": pools, "zones": zones,
-        "regions": regions, "instanceTypes": instance_types, "markets": markets, "machineSelector": machines,
-        "clusterSelector": clusters,
-    });
-    let budget = json!({
-        "probability": probability, "skip": skip, "count": count, "for": lasts, "schedule": schedule,
-    });
-    let mut spec = Map::from_iter([("effect".to_owned(), effect)]);
+fn fault(wanted: SpecArgs, name: Option<String>, namespaces: NamespaceArgs) -> Value {
+    let metadata = match name {
+        Some(name) => json!({ "name": name }),
+        None => json!({ "generateName": format!("{}-", wanted.effect.name.to_lowercase()) }),
+    };
     let resource = if namespaces.is_one() {
         Fault::api_resource()
     } else {
         ClusterFault::api_resource()
     };
+    let mut spec = wanted.spec();
     spec.extend(
         namespaces
             .namespace_selector
             .map(|selector| ("namespaceSelector".to_owned(), selector)),
     );
-    for (field, value) in [("match", matches), ("budget", budget)] {
-        let set = without_unset(value);
-        spec.extend((!set.is_empty()).then(|| (field.to_owned(), Value::Object(set))));
-    }
-    let metadata = match name {
-        Some(name) => json!({ "name": name }),
-        None => json!({ "generateName": format!("{}-", word.to_lowercase()) }),
-    };
     json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec })
-}
-
-/// The fields that a flag has set.
-fn without_unset(value: Value) -> Map<String, Value> {
-    let Value::Object(fields) = value else {
-        return Map::new();
-    };
-    let is_set = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
-    fields.into_iter().filter(|(_, value)| is_set(value)).collect()
-}
-
-/// Reads an effect.
-fn effect_of(text: &str) -> Result<NamedEffect, String> {
-    let wrong = |why: String| format!("{why}; the effects are {}", effects().join(", "));
-    let effect = match yaml_of(text).map_err(wrong)? {
-        Value::String(name) => Map::from_iter([(name, json!({}))]),
-        Value::Object(effect) if effect.len() == 1 => effect,
-        _ => return Err(wrong("it is not one effect".to_owned())),
-    };
-    let name = effect.keys().next().expect("it has one").clone();
-    if !effects().contains(&name) {
-        let why = format!("there is no effect {name}");
-        return Err(match suggestion::near(&name, effects()).as_slice() {
-            [] => wrong(why),
-            near => format!("{why}; {}", suggestion::question(near)),
-        });
-    }
-    Ok(NamedEffect {
-        name,
-        effect: Value::Object(effect),
-    })
-}
-
-/// Reads a schedule.
-fn schedule_of(text: &str) -> Result<Value, String> {
-    let schedule = yaml_of(text)?;
-    let is_schedule = schedule.is_object();
-    is_schedule
-        .then_some(schedule)
-        .ok_or_else(|| "it is not a schedule, such as {every: 10m, for: 1m}".to_owned())
-}
-
-fn yaml_of(text: &str) -> Result<Value, String> {
-    nephele_yaml::read_one(text, &BOUNDS).map_err(|error| format!("it is not YAML: {error}"))
-}
-
-/// The names of all effects, as the definition of the kind has them.
-fn effects() -> Vec<String> {
-    fields_of("effect")
-}
-
-/// The fields of a field of the spec, as the definition of the kind has them.
-fn fields_of(field: &str) -> Vec<String> {
-    let definition = serde_json::to_value(Fault::crd()).unwrap_or_default();
-    let spec = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
-    let fields = spec.and_then(|spec| spec.pointer(&format!("/{field}/properties")));
-    fields
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(Map::keys)
-        .cloned()
-        .collect()
 }
 
 /// What a Fault that is in force does.
@@ -400,34 +229,10 @@ fn counted(matched: Option<i64>, hits: Option<i64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use nephele_testkit::ManagementApi;
 
     use super::*;
-
-    fn effect(text: &str) -> NamedEffect {
-        effect_of(text).expect("an effect")
-    }
-
-    #[test]
-    fn a_misspelt_effect_is_answered_with_the_one_that_is_meant() {
-        let told = |name: &str| effect_of(name).expect_err("there is none");
-        assert_eq!(
-            told("notready"),
-            "there is no effect notready; did you mean notReady?"
-        );
-        let other = told("clokSkew");
-        assert!(
-            other.starts_with("there is no effect clokSkew; did you mean clockSkew"),
-            "{other}"
-        );
-        let other = told("gremlins");
-        assert!(
-            other.starts_with("there is no effect gremlins; the effects are addresses, "),
-            "{other}"
-        );
-    }
+    use crate::fault::flags::{BudgetArgs, MatchArgs};
 
     #[test]
     fn flags_make_a_fault() {
@@ -444,7 +249,12 @@ mod tests {
             ..BudgetArgs::default()
         };
         let one = NamespaceArgs::default;
-        let made = fault(effect("fail: {reason: Throttled}"), None, one(), matches, budget);
+        let wanted = SpecArgs {
+            matches,
+            budget,
+            ..SpecArgs::of("fail: {reason: Throttled}")
+        };
+        let made = fault(wanted, None, one());
         let labels = json!({ "matchExpressions": [{ "key": "x", "operator": "In", "values": ["y"] }] });
         let expected = json!({
             "apiVersion": "cloud.nephele.dev/v1alpha1",
@@ -458,15 +268,7 @@ mod tests {
         });
         assert_eq!(made, expected);
         let plain = |namespaces| {
-            let name = Some("n".into());
-            let effect = effect("notReady");
-            let made = fault(
-                effect,
-                name,
-                namespaces,
-                MatchArgs::default(),
-                BudgetArgs::default(),
-            );
+            let made = fault(SpecArgs::of("notReady"), Some("n".into()), namespaces);
             assert_eq!(made["metadata"], json!({ "name": "n" }));
             (made["kind"].clone(), made["spec"].clone())
         };
@@ -487,39 +289,6 @@ mod tests {
         };
         let spec = json!({ "effect": effect, "namespaceSelector": labels });
         assert_eq!(plain(selected), (json!("ClusterFault"), spec));
-    }
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        matches: MatchArgs,
-        #[command(flatten)]
-        budget: BudgetArgs,
-    }
-
-    /// A field that has no flag can only be set in a manifest.
-    #[test]
-    fn every_field_of_match_and_budget_has_a_flag() {
-        let flags = "x --operation a --caller a --target a --pool a --zone a --region a --instance-type a --market a \
-                     --machines a --clusters a --probability 1 --skip 1 --count 1 --for 1m --schedule";
-        let arguments = flags.split_whitespace().chain(["{every: 10m, for: 1m}"]);
-        let Line { matches, budget } = clap::Parser::parse_from(arguments);
-        let made = fault(effect("freeze"), None, NamespaceArgs::default(), matches, budget);
-        for field in ["match", "budget"] {
-            let set = made["spec"][field].as_object().expect("fields").keys();
-            assert_eq!(
-                set.collect::<BTreeSet<_>>(),
-                fields_of(field).iter().collect(),
-                "{field}"
-            );
-        }
-        assert_eq!(
-            made["spec"]["budget"]["schedule"],
-            json!({ "every": "10m", "for": "1m" })
-        );
-        for wrong in ["often", "{", "[1m]"] {
-            assert!(schedule_of(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]
@@ -557,17 +326,6 @@ mod tests {
         assert_eq!(told(&earlier), None);
     }
 
-    #[test]
-    fn what_is_not_one_effect_is_refused_with_the_list_of_effects() {
-        for wrong in ["gremlins", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
-            let told = effect_of(wrong).expect_err(wrong);
-            assert!(
-                told.contains("; the effects are addresses, apiServer, "),
-                "{told}"
-            );
-        }
-    }
-
     #[tokio::test]
     async fn it_is_told_when_the_fault_is_in_force_and_why_it_is_invalid() {
         let management = ManagementApi::start();
@@ -577,11 +335,9 @@ mod tests {
             ("b", "Invalid", Err("Fault default/b is invalid: no")),
         ] {
             let made = fault(
-                effect("freeze"),
+                SpecArgs::of("freeze"),
                 Some(name.into()),
                 NamespaceArgs::default(),
-                MatchArgs::default(),
-                BudgetArgs::default(),
             );
             let api = api.clone();
             let adding = tokio::spawn(async move { added(&api, Some("default"), &made, in_force).await });

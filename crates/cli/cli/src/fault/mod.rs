@@ -1,7 +1,9 @@
 //! `nephele fault`: lets a simulated cloud misbehave, and heals it again. `nephele get faults` shows what is wrong.
 
 mod add;
+mod flags;
 mod heal;
+mod preview;
 mod selector;
 
 use std::process::ExitCode;
@@ -16,6 +18,9 @@ pub(crate) enum Action {
     /// Let operations fail, or machines or clusters misbehave, until the fault is healed.
     #[command(after_help = add::AFTER_HELP)]
     Add(Box<add::AddArgs>),
+    /// Say what a fault would hit, and create nothing.
+    #[command(after_help = preview::AFTER_HELP)]
+    Preview(Box<preview::PreviewArgs>),
     /// Delete faults, so that what they have hit heals.
     Heal(heal::HealArgs),
 }
@@ -23,6 +28,7 @@ pub(crate) enum Action {
 pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
     match action {
         Action::Add(args) => process::block_on_interruptible(add::run(*args)),
+        Action::Preview(args) => process::block_on_interruptible(preview::run(*args)),
         Action::Heal(args) => process::block_on_interruptible(heal::run(args)),
     }
 }

@@ -435,29 +435,22 @@ impl FaultState {
     /// it has to be hit. Such a resource does not count: a fault that holds one machine holds the next new one. An earlier
     /// process decided about a resource that is adopted when the resource had not come as far.
     fn is_untimely_for(&self, resource: &Resource, is_adopted: bool) -> bool {
-        self.active_effect().is_some_and(
-            |ActiveEffect {
-                 holds,
-                 before,
-                 after,
-                 is_down,
-                 is_final,
-                 ..
-             }| {
-                let only_holds = !holds.is_empty() && !is_down && !is_final;
-                let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
-                let was_before = |stage: &StageName| match resource.stage(stage) {
-                    Some(StageState::Reached { at }) if is_adopted && self.decisions.recovered() => {
-                        let began = self.window_began();
-                        *at > began || resource.created > began
-                    }
-                    state => !matches!(state, Some(StageState::Reached { .. })),
-                };
-                let is_past = before.as_ref().is_some_and(|stage| !was_before(stage));
-                let is_early = after.as_ref().is_some_and(|stage| !reached.contains(stage));
-                (is_past || is_early || (only_holds && holds.is_subset(&reached)))
-                    && !self.affected_ids.contains(&resource.spec.id)
-            },
-        )
+        self.active_effect().is_some_and(|active_effect| {
+            let reached: BTreeSet<_> = resource.reached_stages().into_iter().collect();
+            let has_reached = |stage: &StageName| reached.contains(stage);
+            let has_passed = |stage: &StageName| match resource.stage(stage) {
+                Some(StageState::Reached { at }) if is_adopted && self.decisions.recovered() => {
+                    let began = self.window_began();
+                    *at <= began && resource.created <= began
+                }
+                state => matches!(state, Some(StageState::Reached { .. })),
+            };
+            let is_early = active_effect
+                .after
+                .as_ref()
+                .is_some_and(|stage| !has_reached(stage));
+            (is_early || active_effect.comes_too_late(has_passed, has_reached))
+                && !self.affected_ids.contains(&resource.spec.id)
+        })
     }
 }

@@ -21,6 +21,7 @@ use nephele_api::{
     infrastructure::v1beta2::{InMemoryCluster, InMemoryClusterStatus},
 };
 use nephele_controller::Outcome;
+pub(crate) use validate::spec;
 
 use crate::{claims, context::Context, restore_addresses};
 

@@ -142,7 +142,8 @@ pub(super) fn validate(object: &InMemoryCluster, fetched: Fetched) -> Validated 
     }
 }
 
-fn spec(
+/// A cluster in the cloud.
+pub(crate) fn spec(
     object: &InMemoryCluster,
     cluster: &Cluster,
     id: ClusterId,

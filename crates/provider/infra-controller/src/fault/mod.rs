@@ -14,7 +14,7 @@ use nephele_fault::{Error, FaultController, Target, id_of, is_of_addresses};
 use nephele_model::FaultId;
 use tracing::warn;
 
-use self::validate::validate;
+pub(crate) use self::validate::validate;
 use crate::leaked::{self, load_balancers};
 
 /// The Faults of the management cluster.

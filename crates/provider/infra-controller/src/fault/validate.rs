@@ -25,7 +25,7 @@ const DOWN_FOR: Duration = Duration::from_secs(30);
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// The fault of a spec. The schema refuses every mistake; this is for objects that got past the schema.
-pub(super) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
+pub(crate) fn validate(spec: &FaultSpec) -> Result<Fault, Mistake> {
     let FaultSpec {
         matches,
         effect,

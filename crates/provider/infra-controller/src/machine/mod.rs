@@ -25,7 +25,7 @@ use nephele_controller::Outcome;
 use plan::{Answered, Decision, Plan};
 pub(crate) use recorded::{cloud, has_begun, zone};
 use validate::Wanted;
-pub(crate) use validate::{allocation, hardware};
+pub(crate) use validate::{allocation, hardware, in_cloud};
 
 use crate::{context::Context, finalizer::Finalizer, restore_addresses};
 

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     claims::{self, Claim},
+    resolved_cloud::ResolvedCloud,
     rests::{why_rests, why_unreadable},
 };
 
@@ -186,23 +187,8 @@ fn wanted(
         (Some(_), Some(fault)) => Simulated::WithBadAuthorities(fault),
         (Some(_), None) => Simulated::WithoutAuthorities,
     };
-    let mut spec = spec(object, machine, cluster_id, &claims);
-    let origin = object.origin();
+    let spec = in_cloud(object, machine, cluster_id, resolved_cloud.as_deref(), &claims);
     let booted = has_booted(object);
-    // A machine stays in the cloud where it was made.
-    let of_cluster = || {
-        resolved_cloud
-            .as_ref()
-            .map(|resolved_cloud| resolved_cloud.cloud_spec().to_owned())
-    };
-    spec.cloud_spec = cloud(object).or_else(of_cluster).unwrap_or_default();
-    if let Some(origin) = origin {
-        // A machine keeps its hardware, even when the cloud has changed.
-        spec.hardware = hardware(object);
-        spec.region = text(&origin.region);
-    } else if let Some(resolved_cloud) = &resolved_cloud {
-        spec.region = spec.zone.as_deref().and_then(|zone| resolved_cloud.region(zone));
-    }
     let unknown = described.and_then(Result::err).map(Mistake::Unknown);
     let misplaced = misplaced(wanted_zone(object, machine), cluster);
     let mistake = misplaced.or(unknown).filter(|_| !booted);
@@ -217,6 +203,33 @@ fn wanted(
         provisioned: object.is_provisioned(),
         exists,
         has_vanished,
+    }
+}
+
+/// A machine in the cloud where it was made, else in that of its cluster.
+pub(crate) fn in_cloud(
+    object: &InMemoryMachine,
+    machine: &Machine,
+    cluster: ClusterId,
+    of_cluster: Option<&ResolvedCloud>,
+    claims: &[Claim],
+) -> MachineSpec {
+    let spec = spec(object, machine, cluster, claims);
+    let known = || of_cluster.map(|resolved_cloud| resolved_cloud.cloud_spec().to_owned());
+    let cloud_spec = cloud(object).or_else(known).unwrap_or_default();
+    match object.origin() {
+        // A machine keeps its hardware, even when the cloud has changed.
+        Some(origin) => MachineSpec {
+            cloud_spec,
+            hardware: hardware(object),
+            region: text(&origin.region),
+            ..spec
+        },
+        None => MachineSpec {
+            cloud_spec,
+            region: of_cluster.and_then(|resolved_cloud| resolved_cloud.region(spec.zone.as_deref()?)),
+            ..spec
+        },
     }
 }
 

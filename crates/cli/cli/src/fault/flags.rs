@@ -1,0 +1,266 @@
+//! Flags that describe the spec of a Fault.
+
+use clap::Args;
+use kube::CustomResourceExt as _;
+use nephele_api::cloud::v1alpha1::Fault;
+use serde_json::{Map, Value, json};
+
+use super::selector;
+use crate::{manifests::BOUNDS, suggestion};
+
+/// What goes wrong, on what and how often.
+#[derive(Debug, Args)]
+pub(super) struct SpecArgs {
+    /// The effect in YAML; its name is enough for one without settings
+    #[arg(value_parser = effect_of)]
+    pub(super) effect: NamedEffect,
+    #[command(flatten)]
+    pub(super) matches: MatchArgs,
+    #[command(flatten)]
+    pub(super) budget: BudgetArgs,
+}
+
+/// An effect, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct NamedEffect {
+    pub(super) name: String,
+    effect: Value,
+}
+
+/// What it matches: everything, without these flags.
+#[derive(Debug, Default, Args)]
+pub(super) struct MatchArgs {
+    /// This operation, such as CreateInstance; repeatable
+    #[arg(long = "operation", value_name = "OPERATION")]
+    pub(super) operations: Vec<String>,
+    /// This caller of operations; repeatable
+    #[arg(long = "caller", value_name = "CALLER")]
+    pub(super) callers: Vec<String>,
+    /// The machine or cluster of this name; repeatable
+    #[arg(long = "target", value_name = "NAME")]
+    pub(super) names: Vec<String>,
+    /// IPAddressClaims on the pool of this name; repeatable
+    #[arg(long = "pool", value_name = "POOL")]
+    pub(super) pools: Vec<String>,
+    /// Machines in this zone; repeatable
+    #[arg(long = "zone", value_name = "ZONE")]
+    pub(super) zones: Vec<String>,
+    /// Machines and load balancers in this region; repeatable
+    #[arg(long = "region", value_name = "REGION")]
+    pub(super) regions: Vec<String>,
+    /// Machines of this instance type; repeatable
+    #[arg(long = "instance-type", value_name = "TYPE")]
+    pub(super) instance_types: Vec<String>,
+    /// Machines that are paid for so: OnDemand or Spot; repeatable
+    #[arg(long = "market", value_name = "MARKET")]
+    pub(super) markets: Vec<String>,
+    /// Machines with these labels, such as key=value,!key
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    pub(super) machines: Option<Value>,
+    /// Clusters with these labels
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    pub(super) clusters: Option<Value>,
+}
+
+/// How often.
+#[derive(Debug, Default, Args)]
+pub(super) struct BudgetArgs {
+    /// Probability of a hit, from 0 to 1
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) probability: Option<String>,
+    /// How many are spared before the first hit
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) skip: Option<u32>,
+    /// How many are hit at most
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) count: Option<u32>,
+    /// How long it is active
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(super) lasts: Option<String>,
+    /// When it is in force, in YAML, such as '{every: 10m, for: 1m}'
+    #[arg(long, value_name = "SCHEDULE", value_parser = schedule_of)]
+    pub(super) schedule: Option<Value>,
+}
+
+impl SpecArgs {
+    /// The spec, as the API server takes it.
+    pub(super) fn spec(self) -> Map<String, Value> {
+        let MatchArgs {
+            operations,
+            callers,
+            names,
+            pools,
+            zones,
+            regions,
+            instance_types,
+            markets,
+            machines,
+            clusters,
+        } = self.matches;
+        let BudgetArgs {
+            probability,
+            skip,
+            count,
+            lasts,
+            schedule,
+        } = self.budget;
+        let matches = json!({
+            "operations": operations, "callers": callers, "names": names, "pools": pools, "zones": zones,
+            "regions": regions, "instanceTypes": instance_types, "markets": markets, "machineSelector": machines,
+            "clusterSelector": clusters,
+        });
+        let budget = json!({
+            "probability": probability, "skip": skip, "count": count, "for": lasts, "schedule": schedule,
+        });
+        let mut spec = Map::from_iter([("effect".to_owned(), self.effect.effect)]);
+        for (field, value) in [("match", matches), ("budget", budget)] {
+            let set = without_unset(value);
+            spec.extend((!set.is_empty()).then(|| (field.to_owned(), Value::Object(set))));
+        }
+        spec
+    }
+}
+
+/// The fields that a flag has set.
+fn without_unset(value: Value) -> Map<String, Value> {
+    let Value::Object(fields) = value else {
+        return Map::new();
+    };
+    let is_set = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+    fields.into_iter().filter(|(_, value)| is_set(value)).collect()
+}
+
+/// Reads an effect.
+fn effect_of(text: &str) -> Result<NamedEffect, String> {
+    let wrong = |why: String| format!("{why}; the effects are {}", effects().join(", "));
+    let effect = match yaml_of(text).map_err(wrong)? {
+        Value::String(name) => Map::from_iter([(name, json!({}))]),
+        Value::Object(effect) if effect.len() == 1 => effect,
+        _ => return Err(wrong("it is not one effect".to_owned())),
+    };
+    let name = effect.keys().next().expect("it has one").clone();
+    if !effects().contains(&name) {
+        let why = format!("there is no effect {name}");
+        return Err(match suggestion::near(&name, effects()).as_slice() {
+            [] => wrong(why),
+            near => format!("{why}; {}", suggestion::question(near)),
+        });
+    }
+    Ok(NamedEffect {
+        name,
+        effect: Value::Object(effect),
+    })
+}
+
+/// Reads a schedule.
+fn schedule_of(text: &str) -> Result<Value, String> {
+    let schedule = yaml_of(text)?;
+    let is_schedule = schedule.is_object();
+    is_schedule
+        .then_some(schedule)
+        .ok_or_else(|| "it is not a schedule, such as {every: 10m, for: 1m}".to_owned())
+}
+
+fn yaml_of(text: &str) -> Result<Value, String> {
+    nephele_yaml::read_one(text, &BOUNDS).map_err(|error| format!("it is not YAML: {error}"))
+}
+
+/// The names of all effects, as the definition of the kind has them.
+fn effects() -> Vec<String> {
+    fields_of("effect")
+}
+
+/// The fields of a field of the spec, as the definition of the kind has them.
+fn fields_of(field: &str) -> Vec<String> {
+    let definition = serde_json::to_value(Fault::crd()).unwrap_or_default();
+    let spec = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
+    let fields = spec.and_then(|spec| spec.pointer(&format!("/{field}/properties")));
+    fields
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::keys)
+        .cloned()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    impl SpecArgs {
+        pub(crate) fn of(effect: &str) -> Self {
+            Self {
+                effect: effect_of(effect).expect("an effect"),
+                matches: MatchArgs::default(),
+                budget: BudgetArgs::default(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_effect_is_answered_with_the_one_that_is_meant() {
+        let told = |name: &str| effect_of(name).expect_err("there is none");
+        assert_eq!(
+            told("notready"),
+            "there is no effect notready; did you mean notReady?"
+        );
+        let other = told("clokSkew");
+        assert!(
+            other.starts_with("there is no effect clokSkew; did you mean clockSkew"),
+            "{other}"
+        );
+        let other = told("gremlins");
+        assert!(
+            other.starts_with("there is no effect gremlins; the effects are addresses, "),
+            "{other}"
+        );
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        matches: MatchArgs,
+        #[command(flatten)]
+        budget: BudgetArgs,
+    }
+
+    /// A field that has no flag can only be set in a manifest.
+    #[test]
+    fn every_field_of_match_and_budget_has_a_flag() {
+        let flags = "x --operation a --caller a --target a --pool a --zone a --region a --instance-type a --market a \
+                     --machines a --clusters a --probability 1 --skip 1 --count 1 --for 1m --schedule";
+        let arguments = flags.split_whitespace().chain(["{every: 10m, for: 1m}"]);
+        let Line { matches, budget } = clap::Parser::parse_from(arguments);
+        let made = SpecArgs {
+            matches,
+            budget,
+            ..SpecArgs::of("freeze")
+        }
+        .spec();
+        for field in ["match", "budget"] {
+            let set = made[field].as_object().expect("fields").keys();
+            assert_eq!(
+                set.collect::<BTreeSet<_>>(),
+                fields_of(field).iter().collect(),
+                "{field}"
+            );
+        }
+        assert_eq!(made["budget"]["schedule"], json!({ "every": "10m", "for": "1m" }));
+        for wrong in ["often", "{", "[1m]"] {
+            assert!(schedule_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_effect_is_refused_with_the_list_of_effects() {
+        for wrong in ["gremlins", "fail: {}\nfreeze: {}", "[freeze]", "{", ""] {
+            let told = effect_of(wrong).expect_err(wrong);
+            assert!(
+                told.contains("; the effects are addresses, apiServer, "),
+                "{told}"
+            );
+        }
+    }
+}
