@@ -87,7 +87,7 @@ enum Command {
     Template(template::Args),
     /// Make workload clusters reachable from this machine, and write kubeconfigs.
     Connect(ConnectArgs),
-    /// Show clusters, machines, pools, clouds or faults of a management cluster.
+    /// Show clusters, machines, pools, faults and more of a management cluster.
     Get(inspect::GetArgs),
     /// Show one cluster, machine, pool, cloud or fault with its conditions and events.
     Describe(inspect::DescribeArgs),

@@ -76,7 +76,8 @@ pub(super) fn text(
             }
             Resource::Pools => sections.push(section("Waiting claims", &claims(object, around, now))),
             Resource::ClusterFaults => sections.push(section("Refused by namespaces", &refusals(object))),
-            Resource::Machines | Resource::Clouds | Resource::Faults => {}
+            Resource::Scenarios => sections.push(section("Steps", &table(&rows::steps(object, now)))),
+            Resource::Machines | Resource::Claims | Resource::Clouds | Resource::Faults => {}
         }
     }
     sections.push(section("Events", &recent(events, now)));

@@ -19,6 +19,7 @@ pub(super) struct Surroundings {
     pub(super) simulated_machines: Vec<Value>,
     pub(super) simulated_clusters: Vec<Value>,
     pub(super) claims: Vec<Value>,
+    pub(super) addresses: Vec<Value>,
 }
 
 impl Found {

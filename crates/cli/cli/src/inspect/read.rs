@@ -73,7 +73,8 @@ impl Reader {
                 let everywhere = Self::new(self.access.clone(), None);
                 around.claims = everywhere.optional(ipam::GROUP, "IPAddressClaim").await?;
             }
-            Resource::Clouds | Resource::Faults | Resource::ClusterFaults => {}
+            Resource::Claims => around.addresses = self.optional(ipam::GROUP, "IPAddress").await?,
+            Resource::Clouds | Resource::Faults | Resource::ClusterFaults | Resource::Scenarios => {}
         }
         Ok(around)
     }

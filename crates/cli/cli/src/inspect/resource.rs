@@ -12,12 +12,16 @@ pub(crate) enum Resource {
     Machines,
     #[value(aliases = ["pool"])]
     Pools,
+    #[value(aliases = ["claim", "ipaddressclaims", "ipaddressclaim"])]
+    Claims,
     #[value(aliases = ["cloud", "simulatedclouds", "simulatedcloud"])]
     Clouds,
     #[value(aliases = ["fault"])]
     Faults,
     #[value(name = "clusterfaults", aliases = ["clusterfault"])]
     ClusterFaults,
+    #[value(aliases = ["scenario"])]
+    Scenarios,
 }
 
 impl Resource {
@@ -27,9 +31,11 @@ impl Resource {
             Self::Clusters => (core::GROUP, vec!["Cluster"]),
             Self::Machines => (core::GROUP, vec!["Machine"]),
             Self::Pools => (ipam::GROUP, PoolKind::ALL.map(PoolKind::as_str).to_vec()),
+            Self::Claims => (ipam::GROUP, vec!["IPAddressClaim"]),
             Self::Clouds => (cloud::GROUP, vec!["SimulatedCloud"]),
             Self::Faults => (cloud::GROUP, vec!["Fault"]),
             Self::ClusterFaults => (cloud::GROUP, vec!["ClusterFault"]),
+            Self::Scenarios => (cloud::GROUP, vec!["Scenario"]),
         }
     }
 
@@ -38,9 +44,11 @@ impl Resource {
             Self::Clusters => "Cluster",
             Self::Machines => "Machine",
             Self::Pools => "pool",
+            Self::Claims => "IPAddressClaim",
             Self::Clouds => "SimulatedCloud",
             Self::Faults => "Fault",
             Self::ClusterFaults => "ClusterFault",
+            Self::Scenarios => "Scenario",
         }
     }
 }

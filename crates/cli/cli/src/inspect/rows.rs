@@ -1,15 +1,18 @@
 //! Objects as rows of a table. Pure.
 
+mod claims;
 mod clouds;
 mod cluster_faults;
 mod clusters;
 mod faults;
 mod machines;
 mod pools;
+mod scenarios;
 
 pub(super) use clusters::machines_of;
 use jiff::Timestamp;
 pub(super) use pools::waiting;
+pub(super) use scenarios::steps;
 
 use super::{
     found::{Found, Surroundings},
@@ -22,9 +25,11 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
         Resource::Clusters => clusters::listing(found, around, now),
         Resource::Machines => machines::listing(&found.objects, around, now),
         Resource::Pools => pools::listing(found, around, now),
+        Resource::Claims => claims::listing(found, around, now),
         Resource::Clouds => clouds::listing(found, now),
         Resource::Faults => faults::listing(found, now),
         Resource::ClusterFaults => cluster_faults::listing(found, now),
+        Resource::Scenarios => scenarios::listing(found, now),
     }
 }
 

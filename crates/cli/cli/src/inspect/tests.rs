@@ -131,6 +131,7 @@ fn around() -> Surroundings {
             &json!({}),
         )],
         claims: vec![claim("waits", "v4"), settled, claim("of-another", "v6")],
+        addresses: Vec::new(),
     }
 }
 
@@ -180,16 +181,107 @@ v4     InClusterIPPool   10.0.0.1-10.0.0.9,10.0.1.0/24   2      7      9       1
 }
 
 #[test]
-fn table_of_clouds_counts_zones_and_types() {
-    let spec = json!({"spec": {"regions": [{"name": "north-1", "zones": [{"name": "north-1a"}, {"name": "north-1b"}]}],
-        "images": [{"name": "ubuntu"}]}});
-    let cloud = object("cloud.nephele.dev/v1alpha1", "SimulatedCloud", "default", &spec);
+fn table_of_clouds_tells_what_they_have_what_is_used_and_what_it_costs() {
+    let rest = json!({
+        "spec": {
+            "regions": [{"name": "north-1", "zones": [{"name": "north-1a"}, {"name": "north-1b"}]}],
+            "images": [{"name": "ubuntu"}],
+        },
+        "status": {
+            "instances": 3, "waiting": 1,
+            "usage": [
+                {"name": "instances", "limit": 3, "used": 3, "free": 0, "waiting": 1},
+                {"name": "capacity/large/*", "limit": 2, "used": 1, "free": 1, "waiting": 0},
+            ],
+            "clock": {"rate": "10"},
+            "cost": {"total": "1.5", "perHour": "0.288"},
+        },
+    });
+    let cloud = object("cloud.nephele.dev/v1alpha1", "SimulatedCloud", "default", &rest);
     assert_eq!(
-        show(Format::Table, Resource::Clouds, vec![cloud]),
+        show(Format::Table, Resource::Clouds, vec![cloud.clone()]),
         "\
-NAME      REGIONS   ZONES   TYPES      IMAGES   LEAKED   READY   AGE
-default   1         2       built-in   1        0        -       2m
+NAME      ZONES   TYPES      MACHINES   WAITING   QUOTAS          CLOCK   PER HOUR   LEAKED   READY   AGE
+default   2       built-in   3          1         instances 3/3   10x     0.288      0        -       2m
 "
+    );
+    let wide = show(Format::Wide, Resource::Clouds, vec![cloud]);
+    assert!(
+        wide.contains("north-1   north-1a,north-1b   -            ubuntu        large/* 1/2   1.5"),
+        "{wide}"
+    );
+}
+
+#[test]
+fn table_of_claims_has_their_addresses() {
+    let mut around = around();
+    let address = json!({"spec": {"address": "10.0.0.1", "prefix": 24, "gateway": "10.0.0.254"}});
+    around.addresses = vec![object(
+        "ipam.cluster.x-k8s.io/v1beta2",
+        "IPAddress",
+        "settled",
+        &address,
+    )];
+    let found = Found {
+        resource: Resource::Claims,
+        objects: around.claims.clone(),
+    };
+    let listing = rows::listing(&found, &around, now());
+    assert_eq!(
+        render(Format::Table, &found, &listing, false, false).expect("text"),
+        "\
+NAME         CLUSTER   POOL   ADDRESS       READY   AGE
+waits        -         v4     -             -       2m
+settled      -         v4     10.0.0.1/24   -       2m
+of-another   -         v6     -             -       2m
+"
+    );
+}
+
+#[test]
+fn scenarios_tell_which_step_runs_or_failed() {
+    let step = |name: &str, phase: &str, message: &str| json!({"name": name, "phase": phase, "started": "2026-03-04T05:06:07.000000Z", "message": message});
+    let scenario = |name: &str, phase: &str, last: &str| {
+        let steps = [
+            step("wait", "Passed", "3 of 3"),
+            step("look", last, "2 of 3"),
+            step("end", "Skipped", ""),
+        ];
+        object(
+            "cloud.nephele.dev/v1alpha1",
+            "Scenario",
+            name,
+            &json!({"spec": {"steps": []}, "status": {"phase": phase, "steps": steps}}),
+        )
+    };
+    let scenarios = vec![
+        scenario("runs", "Running", "Running"),
+        scenario("fails", "Failed", "Failed"),
+    ];
+    assert_eq!(
+        show(Format::Table, Resource::Scenarios, scenarios.clone()),
+        "\
+NAME    PHASE     STEPS   STEP   AGE
+runs    Running   2/3     look   2m
+fails   Failed    3/3     look   2m
+"
+    );
+    let found = Found {
+        resource: Resource::Scenarios,
+        objects: vec![scenarios[1].clone()],
+    };
+    let around = around();
+    let related = describe::related(&found, &around);
+    let text = describe::text(&found, &around, &related, &[], now());
+    assert!(
+        text.contains(
+            "Steps:
+  NAME   PHASE     BEGAN   MESSAGE
+  wait   Passed    2m      3 of 3
+  look   Failed    2m      2 of 3
+"
+        ),
+        "{text}"
     );
 }
 
