@@ -38,14 +38,13 @@ pub struct Objects {
 pub struct Preview {
     /// Clusters, of which it hits the API server or the load balancer.
     pub clusters: Vec<String>,
-    /// InMemoryMachines.
+    /// InMemoryMachines, as far as they exist by now.
     pub machines: Vec<String>,
     /// The operations on these that it makes fail or wait. None for a Fault that affects what is there.
     pub operations: Vec<Verb>,
 }
 
-/// What a Fault would select if it began now. A machine that is not there yet is not told, though the Fault may hit its
-/// creation.
+/// What a Fault would select if it began now. It may hit the creation of machines that do not exist yet, too.
 ///
 /// # Errors
 /// With the first field that cannot be used. A Fault of addresses selects no machine and no cluster.
