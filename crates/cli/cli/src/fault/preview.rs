@@ -6,6 +6,7 @@ use clap::Args;
 use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
 use nephele_api::cloud::v1alpha1::{FaultBudget, FaultSpec};
 use nephele_infra_controller::{Objects, Preview, preview};
+use nephele_model::FaultEffect;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -31,9 +32,14 @@ pub(crate) struct PreviewArgs {
 /// Prints what the Fault would select.
 pub(super) async fn run(args: PreviewArgs) -> anyhow::Result<ExitCode> {
     let PreviewArgs { access, wanted } = args;
-    let wrong = |why: String| Problem::new(Exit::Failed, format!("there is nothing to preview: {why}"));
+    let wrong = |why: String| Problem::new(Exit::Failed, format!("failed to preview the Fault: {why}"));
     let spec: FaultSpec =
         serde_json::from_value(Value::Object(wanted.spec())).map_err(|error| wrong(error.to_string()))?;
+    if spec.effect.as_ref().is_some_and(FaultEffect::is_of_addresses) {
+        return Err(
+            wrong("it hits IPAddressClaims, and a preview has machines and clusters".to_owned()).into(),
+        );
+    }
     let access = access.open().await?;
     let objects = objects(&access.client, &access.namespace).await?;
     let previewed = preview(&spec, &objects).map_err(|mistake| wrong(mistake.to_string()))?;
