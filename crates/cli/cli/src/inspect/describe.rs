@@ -13,7 +13,7 @@ use super::{
     listing::Listing,
     resource::Resource,
     rows,
-    text::{age, or_dash},
+    text::{age, line, or_dash},
 };
 use crate::columns::columns;
 
@@ -227,8 +227,4 @@ fn last_seen(event: &Event) -> Option<Time> {
 
 fn headers<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
-}
-
-fn line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -3,6 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use nephele_api::conditions;
 
+use super::text::line;
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
@@ -49,7 +51,7 @@ pub(super) fn status(list: &[Condition], kind: &str) -> String {
 /// Why a condition is not true, in one line.
 pub(super) fn message(list: &[Condition], kind: &str) -> String {
     let condition = conditions::find(list, kind).filter(|condition| condition.status != conditions::TRUE);
-    let message =
-        condition.map(|condition| condition.message.split_whitespace().collect::<Vec<_>>().join(" "));
-    message.unwrap_or_default()
+    condition
+        .map(|condition| line(&condition.message))
+        .unwrap_or_default()
 }

@@ -24,6 +24,11 @@ pub(super) fn age(since: Option<&Time>, now: Timestamp) -> String {
     }
 }
 
+/// The text in one line.
+pub(super) fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The text, or what stands for none.
 pub(super) fn or_dash(text: &str) -> String {
     if text.is_empty() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::inspect::{
     found::Found,
     listing::{Listing, columns, message, row},
-    text::{age, or_dash},
+    text::{age, line, or_dash},
 };
 
 pub(super) fn listing(found: &Found, now: Timestamp) -> Listing {
@@ -52,7 +52,7 @@ pub(in crate::inspect) fn steps(scenario: &Value, now: Timestamp) -> Listing {
             step.name,
             step.phase,
             since.map_or_else(|| "-".to_owned(), |since| age(Some(&since), now)),
-            or_dash(&step.message.split_whitespace().collect::<Vec<_>>().join(" ")),
+            or_dash(&line(&step.message)),
         ];
         row(&ObjectMeta::default(), cells)
     });
