@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube::{Resource, ResourceExt as _};
+use kube::{Resource, ResourceExt as _, api::ObjectMeta};
 use nephele_api::{
     cloud::v1alpha1::{FaultSpec, SimulatedCloud},
     core::{Cluster, Machine},
+    finalizers,
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
 use nephele_cloud::ClusterSpec;
@@ -17,6 +18,7 @@ use crate::{
     cluster,
     context::{cluster_of, cluster_of_machine},
     fault::validate,
+    finalizer::is_held,
     machine::in_cloud,
     resolved_cloud::{Location, ResolvedCloud, cloud_name},
 };
@@ -51,12 +53,17 @@ pub struct Preview {
 pub fn preview(spec: &FaultSpec, objects: &Objects) -> Result<Preview, Mistake> {
     let fault = validate(spec)?;
     let operations: Vec<_> = fault.operations().collect();
+    let may_hit = |metadata: &ObjectMeta, finalizer: &str| {
+        // What is being deleted can only be healed, but its calls can fail until the cloud has released it.
+        metadata.deletion_timestamp.is_none() || (!operations.is_empty() && is_held(metadata, finalizer))
+    };
     let clusters = clusters(objects);
     let owners = by_name(&objects.owning_machines);
     let of_clusters = clusters
         .iter()
-        .filter(|(_, InCloud { spec, .. })| {
+        .filter(|(_, InCloud { object, spec, .. })| {
             fault.selects(&spec.load_balancer(None), Some(&spec.labels), |_| false)
+                && may_hit(&object.metadata, finalizers::CLUSTER)
         })
         .map(|(name, _)| name.clone());
     let of_machines = objects.machines.iter().filter_map(|object| {
@@ -70,9 +77,9 @@ pub fn preview(spec: &FaultSpec, objects: &Objects) -> Result<Preview, Mistake> 
         let selects = fault.selects(&spec.instance(), labels, |name| {
             spec.reached.keys().any(|stage| stage.name() == *name)
         });
-        // What is being deleted can only be healed.
-        let is_healed = object.metadata.deletion_timestamp.is_some() && operations.is_empty();
-        (selects && !is_healed && !is_externally_managed(&object.metadata)).then(|| object.name_any())
+        let metadata = &object.metadata;
+        (selects && may_hit(metadata, finalizers::MACHINE) && !is_externally_managed(metadata))
+            .then(|| object.name_any())
     });
     let mut machines: Vec<_> = of_machines.collect();
     machines.sort();
@@ -84,27 +91,29 @@ pub fn preview(spec: &FaultSpec, objects: &Objects) -> Result<Preview, Mistake> 
 }
 
 /// A cluster, as the cloud has it.
-struct InCloud {
+struct InCloud<'a> {
+    object: &'a InMemoryCluster,
     spec: ClusterSpec,
     resolved_cloud: ResolvedCloud,
 }
 
 /// The clusters by the names of their Clusters.
-fn clusters(objects: &Objects) -> BTreeMap<String, InCloud> {
+fn clusters(objects: &Objects) -> BTreeMap<String, InCloud<'_>> {
     let owners = by_name(&objects.owning_clusters);
     let clouds = by_name(&objects.simulated_clouds);
-    let resolved = |object: &InMemoryCluster| {
+    let resolved = objects.clusters.iter().filter_map(|object| {
         let id = cluster_of(&object.metadata)?;
         let owner = owners.get(id.name.as_str())?;
         let cloud = clouds.get(cloud_name(object)).copied().cloned();
         let resolved_cloud = ResolvedCloud::new(object, Location::of(object, cloud.map(Arc::new)));
         let known = InCloud {
+            object,
             spec: cluster::spec(object, owner, id.clone(), &resolved_cloud),
             resolved_cloud,
         };
         Some((id.name, known))
-    };
-    objects.clusters.iter().filter_map(resolved).collect()
+    });
+    resolved.collect()
 }
 
 fn by_name<K: Resource<DynamicType = ()>>(objects: &[K]) -> BTreeMap<&str, &K> {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug};
 
-use kube::{Resource, core::NamespaceResourceScope};
+use kube::{Resource, ResourceExt as _, core::NamespaceResourceScope};
 use nephele_api::{
     cloud::v1alpha1::{Fault, FaultSpec, SimulatedCloud},
     core::{Cluster, Machine},
@@ -24,7 +24,11 @@ use crate::world::World;
 /// How many Faults are drawn.
 const FAULTS: usize = 200;
 
-/// Two clusters, in one region each and in two; three zones, two racks and two markets.
+/// The finalizer of a controller that does not run here.
+const HELD: &str = "example.com/held";
+
+/// Two clusters, in one region each and in two; three zones, two racks and two markets. A third cluster and a machine
+/// are being deleted: the cloud has released both.
 async fn world() -> World {
     let world = World::start(51_600);
     let cloud = json!({
@@ -72,7 +76,36 @@ async fn world() -> World {
             world.ready(&object).await;
         }
     }
+    let cluster = world.api.create(&objects::cluster("green")).await;
+    world.api.create(&objects::in_memory_cluster(&cluster)).await;
+    world.provisioned("green").await;
+    release::<InMemoryCluster>(&world, "green").await;
+    let machine = world.api.create(&objects::worker("blue", "blue-3")).await;
+    let object = world.api.create(&objects::in_memory_machine(&machine)).await;
+    world.ready(&object).await;
+    release::<InMemoryMachine>(&world, "blue-3").await;
     world
+}
+
+/// Deletes an object, until only a foreign finalizer holds it.
+async fn release<K>(world: &World, name: &str)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+        + 'static,
+{
+    let held = world.api.get::<K>(name).await.finalizers().to_vec();
+    let held = [held, vec![HELD.to_owned()]].concat();
+    let held = json!({ "metadata": { "finalizers": held } });
+    world.api.patch::<K>(name, &held).await;
+    world.api.delete::<K>(name).await;
+    let is_released = |object: &K| object.finalizers() == [HELD];
+    world.api.eventually(name, "to be released", is_released).await;
 }
 
 /// All effects that show on what is there, and harm nothing that they leave.
@@ -110,7 +143,9 @@ fn matches() -> impl proptest::strategy::Strategy<Value = Value> {
         prop::option::weighted(0.3, drawn)
     };
     (
-        some(&["blue", "blue-0", "blue-1", "red", "red-2", "none"]),
+        some(&[
+            "blue", "blue-0", "blue-1", "blue-3", "red", "red-2", "green", "none",
+        ]),
         some(&["n1", "n2", "s1"]),
         some(&["north", "south"]),
         some(&["OnDemand", "Spot"]),
