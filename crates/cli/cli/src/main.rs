@@ -89,7 +89,7 @@ enum Command {
     Connect(ConnectArgs),
     /// Show clusters, machines, pools, faults and more of a management cluster.
     Get(inspect::GetArgs),
-    /// Show one cluster, machine, pool, cloud or fault with its conditions and events.
+    /// Show one of these objects with its conditions and events.
     Describe(inspect::DescribeArgs),
     /// Show the live page of a management cluster in a browser.
     Page(page::PageArgs),

@@ -25,11 +25,8 @@ fn nephele(arguments: &[&str]) -> Output {
 
 /// Compares an output with a snapshot.
 fn expect(snapshot: &str, output: &str) {
-    // Read at run time: with a shared target folder this program may have been built in another checkout.
-    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder");
-    let path = Path::new(&package)
-        .join("tests/commands/snapshots")
-        .join(snapshot);
+    // Relative to the package: with a shared target folder this program may have been built in another checkout.
+    let path = Path::new("tests/commands/snapshots").join(snapshot);
     assert_data_eq!(output, Data::read_from(&path, None).raw());
 }
 
