@@ -4,7 +4,7 @@
 //! `DeserializeGuard` of kube does the same, but makes two trees of each object, and leaves nothing of an object of which one
 //! field cannot be read.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Debug};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, sync::OnceLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -50,90 +50,102 @@ pub fn unreadable(metadata: &ObjectMeta) -> Option<&str> {
 }
 
 /// An object of the kind `K`, without the parts that cannot be read. Never fails to deserialise from JSON text.
+///
+/// The object is made of its text when it is first asked for. A list of hundreds is deserialised at once, and whoever takes its
+/// objects one by one lets others run between them.
 #[derive(Clone, Debug)]
 pub struct Readable<K> {
+    text: Box<RawValue>,
+    made: OnceLock<Made<K>>,
+}
+
+/// What a text was made into.
+#[derive(Clone, Debug)]
+struct Made<K> {
     object: K,
     /// The first part that could not be read, and why.
     mistake: Option<String>,
-    /// The length of its text.
-    bytes: usize,
 }
 
 impl<K: Kind> Readable<K> {
     /// The object, and what is wrong with it: `spec.zones[0]: invalid type: integer `3`, expected a string`. An object that
     /// has no name is none.
     pub(crate) fn into_parts(self) -> (Option<K>, Option<String>) {
-        let has_name = self
-            .object
-            .meta()
-            .name
-            .as_ref()
-            .is_some_and(|name| !name.is_empty());
-        (Some(self.object).filter(|_| has_name), self.mistake)
+        let Made { object, mistake } = self.into_made();
+        let name = object.meta().name.as_ref();
+        let has_name = name.is_some_and(|name| !name.is_empty());
+        (Some(object).filter(|_| has_name), mistake)
     }
 
-    /// The length of the text that it was made of.
+    /// The length of the text that it is made of.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.text.get().len()
     }
 
     /// The object.
     pub fn object(&self) -> &K {
-        &self.object
+        &self.made.get_or_init(|| Made::of(self.text.get())).object
     }
 
     /// The object.
     pub fn into_object(self) -> K {
-        self.object
+        self.into_made().object
     }
 
-    fn read(text: &str) -> Self {
+    fn into_made(self) -> Made<K> {
+        let Self { text, made } = self;
+        made.into_inner().unwrap_or_else(|| Made::of(text.get()))
+    }
+}
+
+impl<K: Kind> Made<K> {
+    fn of(text: &str) -> Self {
         let (mut object, mistake, is_marked) = match serde_json::from_str(text) {
             Ok(object) => (object, None, false),
             Err(_) => in_parts(text),
         };
         mark(&mut object, mistake.as_deref().filter(|_| is_marked));
-        Self {
-            object,
-            mistake,
-            bytes: text.len(),
-        }
+        Self { object, mistake }
     }
 }
 
 impl<'de, K: Kind> Deserialize<'de> for Readable<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self::read(text.get()))
+        Ok(Self {
+            text: Box::<RawValue>::deserialize(deserializer)?,
+            made: OnceLock::new(),
+        })
     }
 }
 
-impl<K: Resource> Resource for Readable<K> {
-    type DynamicType = K::DynamicType;
+impl<K: Kind> Resource for Readable<K> {
+    type DynamicType = ();
     type Scope = K::Scope;
 
-    fn kind(dynamic: &K::DynamicType) -> Cow<'_, str> {
+    fn kind(dynamic: &()) -> Cow<'_, str> {
         K::kind(dynamic)
     }
 
-    fn group(dynamic: &K::DynamicType) -> Cow<'_, str> {
+    fn group(dynamic: &()) -> Cow<'_, str> {
         K::group(dynamic)
     }
 
-    fn version(dynamic: &K::DynamicType) -> Cow<'_, str> {
+    fn version(dynamic: &()) -> Cow<'_, str> {
         K::version(dynamic)
     }
 
-    fn plural(dynamic: &K::DynamicType) -> Cow<'_, str> {
+    fn plural(dynamic: &()) -> Cow<'_, str> {
         K::plural(dynamic)
     }
 
     fn meta(&self) -> &ObjectMeta {
-        self.object.meta()
+        self.object().meta()
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.object.meta_mut()
+        self.object();
+        let made = self.made.get_mut().expect("it is made above");
+        made.object.meta_mut()
     }
 }
 

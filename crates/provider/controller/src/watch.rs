@@ -195,8 +195,6 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
 const BYTES_AT_ONCE_MAX: usize = 16 * 1024;
 /// What a change costs at least, in bytes of text.
 const SMALL_CHANGE_BYTES: usize = 1024;
-/// The most objects of a list that are told before others run: a page, which is made of text at once.
-const LISTED_AT_ONCE_MAX: u32 = 500;
 
 /// The trimmed objects of a watch, each read by itself. The one place of a manager that opens watches.
 ///
@@ -211,17 +209,13 @@ pub fn watched<K: Kind>(
     let services = services.clone();
     let mut known = BTreeSet::new();
     let mut listing = BTreeSet::new();
-    let page = config
-        .page_size
-        .unwrap_or(LISTED_AT_ONCE_MAX)
-        .clamp(1, LISTED_AT_ONCE_MAX);
-    let of_a_page = BYTES_AT_ONCE_MAX.div_ceil(page as usize);
     let events = watcher(api, config).default_backoff();
     let events = paced(events, BYTES_AT_ONCE_MAX, move |event| match event {
-        Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
-            object.bytes().max(SMALL_CHANGE_BYTES)
-        }
-        Ok(watcher::Event::InitApply(_)) => of_a_page,
+        Ok(
+            watcher::Event::Apply(object)
+            | watcher::Event::Delete(object)
+            | watcher::Event::InitApply(object),
+        ) => object.bytes().max(SMALL_CHANGE_BYTES),
         _ => 0,
     });
     events.filter_map(move |event| {

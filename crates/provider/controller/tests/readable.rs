@@ -1,9 +1,13 @@
 //! Objects that do not have the shape of their kind.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, cell::Cell, collections::BTreeMap};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Resource, ResourceExt as _, core::ObjectList};
+use kube::{
+    Resource, ResourceExt as _,
+    api::ObjectMeta,
+    core::{NamespaceResourceScope, ObjectList},
+};
 use nephele_api::{
     cloud::v1alpha1::{
         CloudExtensionConfig, ClusterFault, Fault, Scenario, SimulatedCloud, SimulatedCloudSpec,
@@ -19,6 +23,7 @@ use nephele_api::{
     },
 };
 use nephele_controller::{Kind, Readable, unreadable};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 /// The schema of each kind of ours in the version that is watched, by kind.
@@ -265,4 +270,65 @@ fn no_other_client_can_set_the_mark() {
 fn a_message_never_has_a_part_of_a_secret() {
     let secret: Secret = read(&object::<Secret>(json!({ "data": "c2VjcmV0" })));
     assert_eq!(unreadable(&secret.metadata), Some("data: cannot be read"));
+}
+
+thread_local! {
+    static MADE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A ConfigMap that counts how many were made of text.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Counted {
+    metadata: ObjectMeta,
+}
+
+impl Resource for Counted {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl<'de> Deserialize<'de> for Counted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        MADE.set(MADE.get() + 1);
+        let ConfigMap { metadata, .. } = ConfigMap::deserialize(deserializer)?;
+        Ok(Self { metadata })
+    }
+}
+
+#[test]
+fn the_objects_of_a_list_are_made_one_by_one() {
+    let items: Vec<_> = (0..3).map(|_| object::<ConfigMap>(json!({}))).collect();
+    let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items });
+    let list: ObjectList<Readable<Counted>> =
+        serde_json::from_str(&list.to_string()).expect("it never fails");
+    assert_eq!(MADE.get(), 0);
+    for (index, read) in list.items.into_iter().enumerate() {
+        assert_eq!(read.meta().name.as_deref(), Some("a"));
+        assert_eq!(read.into_object().metadata.name.as_deref(), Some("a"));
+        assert_eq!(MADE.get(), index + 1, "once each");
+    }
 }
