@@ -13,9 +13,8 @@ use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
 
 /// Polls `future` only after it was woken.
 ///
-/// A join polls all of its parts whenever one of them was woken, and so does a controller of kube-runtime with its
-/// reconciles in flight. A provider is a join of some twenty watches and controllers: without this, every event of a
-/// watch would poll all of them.
+/// A join polls all of its parts whenever one of them was woken. A provider is a join of some twenty watches and controllers:
+/// without this, every event of a watch would poll all of them.
 pub fn poll_on_wake<'a, F>(future: F) -> PollOnWake<'a, F::Output>
 where
     F: Future + Send + 'a,

@@ -1,5 +1,10 @@
 use std::{
-    any::Any, convert::Infallible, fmt::Debug, num::NonZeroU16, panic::AssertUnwindSafe, sync::Arc,
+    any::Any,
+    convert::Infallible,
+    fmt::Debug,
+    num::NonZeroU16,
+    panic::{AssertUnwindSafe, resume_unwind},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,7 +21,7 @@ use kube::{
 use nephele_error_chain::chain;
 use nephele_poll_time::timed;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use crate::{
@@ -29,7 +34,7 @@ use crate::{
     listed::Listed,
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
-    paced::{TOLD_AT_ONCE_MAX, paced},
+    paced::{TOLD_AT_ONCE_MAX, in_stretches, paced},
     poll_on_wake::poll_on_wake,
     readable::{Kind, Readable},
     readiness::Gate,
@@ -107,8 +112,8 @@ impl<K: Kind> Runner<K> {
         Self::of(name, services, api, filter.watch_config(), concurrency)
     }
 
-    /// As [`Runner::new`], for objects that may each be as large as an object can be: reads so many at a time, because they
-    /// are made of an answer all at once.
+    /// As [`Runner::new`], for objects that may each be as large as an object can be: reads so many at a time, because the
+    /// text of an answer is taken apart all at once.
     #[must_use]
     pub fn of_large(
         name: &'static str,
@@ -332,12 +337,14 @@ impl<K: Kind> Runner<K> {
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(
                 move |object, round: Arc<Round<K, F>>| {
-                    timed(name, poll_on_wake(round.visit(object))).map(Ok::<_, Infallible>)
+                    on_its_own(timed(name, round.visit(object))).map(Ok::<_, Infallible>)
                 },
                 |_, never: &Infallible, _| match *never {},
                 round,
             );
-        let work = results.for_each(|result| {
+        // Each costs kube-runtime a look at all objects that wait or are reconciled: with hundreds of them, hundreds of reconciles
+        // that ended together kept the thread for 100 ms.
+        let work = in_stretches(results).for_each(|result| {
             if let Err(controller::Error::ObjectNotFound(object)) = result {
                 // Deleted while it was in the queue.
                 let key = ObjectKey {
@@ -371,6 +378,19 @@ impl<K: Kind> Runner<K> {
         } else {
             Err(RunError::Ended(name))
         }
+    }
+}
+
+/// Runs a reconcile as a task, which ends when this is dropped. In the task of the controller, one poll would have the work of
+/// all reconciles that are in flight, and the others of its thread would wait for their sum.
+async fn on_its_own<R: Send + 'static>(reconcile: impl Future<Output = R> + Send + 'static) -> R {
+    match AbortOnDropHandle::new(tokio::spawn(reconcile)).await {
+        Ok(done) => done,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime stops.
+            Err(_) => future::pending().await,
+        },
     }
 }
 
