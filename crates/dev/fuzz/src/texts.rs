@@ -36,7 +36,7 @@ pub(crate) fn specs(data: &[u8]) {
         0 => fault(text),
         1 => {
             if let Ok(spec) = serde_json::from_str::<ScenarioSpec>(text) {
-                let _ = nephele_scenario::claims(&spec);
+                let _ = nephele_scenario::actions(&spec);
             }
         }
         2 => {

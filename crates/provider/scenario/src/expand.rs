@@ -315,15 +315,45 @@ fn of_round(field: &str, round: Round<'_>, step: &InnerStep) -> Valid<InnerStep>
     serde_json::from_value(value).map_err(unreadable)
 }
 
-/// Whether each step of the status looks for what the scenario checks, by the index of the step. Empty when the spec is
-/// invalid.
+/// The action of each step of the status, such as `wait`, by the index of the step. Empty when the spec is invalid.
 #[must_use]
-pub fn claims(spec: &ScenarioSpec) -> Vec<bool> {
+pub fn actions(spec: &ScenarioSpec) -> Vec<&'static str> {
     let steps = expanded(spec).unwrap_or_default();
-    steps
-        .iter()
-        .map(|step| step.action.expect.is_some() || step.action.never.is_some())
-        .collect()
+    steps.iter().map(|step| word(&step.action)).collect()
+}
+
+/// The field of an action that is set. Empty if none is.
+fn word(action: &StepAction) -> &'static str {
+    let StepAction {
+        wait,
+        expect,
+        never,
+        fault,
+        heal,
+        clock,
+        scale,
+        upgrade,
+        apply,
+        delete,
+        pause,
+        say,
+    } = action;
+    let words = [
+        ("wait", wait.is_some()),
+        ("expect", expect.is_some()),
+        ("never", never.is_some()),
+        ("fault", fault.is_some()),
+        ("heal", heal.is_some()),
+        ("clock", clock.is_some()),
+        ("scale", scale.is_some()),
+        ("upgrade", upgrade.is_some()),
+        ("apply", apply.is_some()),
+        ("delete", delete.is_some()),
+        ("pause", !pause.is_empty()),
+        ("say", !say.is_empty()),
+    ];
+    let set = words.into_iter().find(|(_, is_set)| *is_set);
+    set.map(|(word, _)| word).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod act;
+mod again;
 pub mod clock;
 mod expand;
 mod look;
@@ -34,6 +35,7 @@ mod script;
 mod validate;
 mod variables;
 
-pub use expand::claims;
+pub use again::again;
+pub use expand::actions;
 pub use run::{Settings, run};
 pub use validate::GROUPS;

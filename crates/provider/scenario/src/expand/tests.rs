@@ -177,15 +177,18 @@ fn a_wrong_structure_names_its_field() {
 }
 
 #[test]
-fn what_is_expected_is_a_claim_wherever_it_is() {
+fn the_action_of_each_step_is_known_wherever_it_is() {
     let sight = json!({ "cluster": "demo", "condition": "Available", "within": "1s", "during": "1s" });
     let spec = read(&json!([
         { "wait": sight },
         { "repeat": 2, "steps": [say("a"), { "expect": sight }] },
         { "parallel": [{ "steps": [{ "never": sight }] }, { "steps": [say("a")] }] },
     ]));
-    assert_eq!(claims(&spec), [false, false, true, false, true, true, false]);
-    assert_eq!(claims(&read(&json!([]))), [false; 0]);
+    assert_eq!(
+        actions(&spec),
+        ["wait", "say", "expect", "say", "expect", "never", "say"]
+    );
+    assert_eq!(actions(&read(&json!([]))), [""; 0]);
 }
 
 /// A round has all its texts again.
