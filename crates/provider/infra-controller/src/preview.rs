@@ -26,13 +26,13 @@ use crate::{
 /// The objects of a namespace that decide what a Fault there hits.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    pub clusters: Vec<InMemoryCluster>,
-    pub machines: Vec<InMemoryMachine>,
+    pub clusters: Vec<Arc<InMemoryCluster>>,
+    pub machines: Vec<Arc<InMemoryMachine>>,
     /// The owners of `clusters`, whose labels Faults select by.
-    pub owning_clusters: Vec<Cluster>,
+    pub owning_clusters: Vec<Arc<Cluster>>,
     /// The owners of `machines`, whose labels Faults select by.
-    pub owning_machines: Vec<Machine>,
-    pub simulated_clouds: Vec<SimulatedCloud>,
+    pub owning_machines: Vec<Arc<Machine>>,
+    pub simulated_clouds: Vec<Arc<SimulatedCloud>>,
 }
 
 /// What a Fault selects, by name and in order. Its budget decides later which of them it hits.
@@ -105,7 +105,7 @@ fn clusters(objects: &Objects) -> BTreeMap<String, InCloud<'_>> {
         let id = cluster_of(&object.metadata)?;
         let owner = owners.get(id.name.as_str())?;
         let cloud = clouds.get(cloud_name(object)).copied().cloned();
-        let resolved_cloud = ResolvedCloud::new(object, Location::of(object, cloud.map(Arc::new)));
+        let resolved_cloud = ResolvedCloud::new(object, Location::of(object, cloud));
         let known = InCloud {
             object,
             spec: cluster::spec(object, owner, id.clone(), &resolved_cloud),
@@ -116,7 +116,7 @@ fn clusters(objects: &Objects) -> BTreeMap<String, InCloud<'_>> {
     resolved.collect()
 }
 
-fn by_name<K: Resource<DynamicType = ()>>(objects: &[K]) -> BTreeMap<&str, &K> {
+fn by_name<K: Resource<DynamicType = ()>>(objects: &[Arc<K>]) -> BTreeMap<&str, &Arc<K>> {
     let named = objects
         .iter()
         .filter_map(|object| Some((object.meta().name.as_deref()?, object)));

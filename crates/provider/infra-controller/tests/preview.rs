@@ -1,6 +1,6 @@
 //! What is told of a Fault before it begins is what it hits.
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use kube::{Resource, ResourceExt as _, core::NamespaceResourceScope};
 use nephele_api::{
@@ -166,7 +166,7 @@ fn matches() -> impl proptest::strategy::Strategy<Value = Value> {
         })
 }
 
-async fn list<K>(world: &World) -> Vec<K>
+async fn list<K>(world: &World) -> Vec<Arc<K>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -175,7 +175,7 @@ where
         + Serialize,
 {
     let listed = world.api.api::<K>().list(&Default::default()).await;
-    listed.expect("a list").items
+    listed.expect("a list").items.into_iter().map(Arc::new).collect()
 }
 
 async fn objects(world: &World) -> Objects {

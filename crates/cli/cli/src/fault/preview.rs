@@ -1,9 +1,13 @@
 //! `nephele fault preview`: what a Fault would hit, by the matcher of the cloud itself. It reads objects and writes nothing.
 
-use std::{fmt::Debug, process::ExitCode};
+use std::{fmt::Debug, process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, ObjectList},
+    core::NamespaceResourceScope,
+};
 use nephele_api::cloud::v1alpha1::{FaultBudget, FaultSpec};
 use nephele_infra_controller::{Objects, Preview, preview};
 use nephele_model::FaultEffect;
@@ -57,7 +61,7 @@ async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects> {
     })
 }
 
-async fn list<K>(client: &Client, namespace: &str) -> Result<Vec<K>, Problem>
+async fn list<K>(client: &Client, namespace: &str) -> Result<Vec<Arc<K>>, Problem>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
@@ -65,7 +69,8 @@ where
     let listed = api.list(&ListParams::default()).await;
     let plural = K::plural(&());
     let group = K::group(&());
-    listed.map(|listed| listed.items).map_err(|error| {
+    let shared = |listed: ObjectList<K>| listed.items.into_iter().map(Arc::new).collect();
+    listed.map(shared).map_err(|error| {
         let what = format!("list the {}s in namespace {namespace}", K::kind(&()));
         Problem::request(&what, &format!("list {plural}.{group}"), error)
     })
