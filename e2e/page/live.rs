@@ -250,3 +250,127 @@ async fn the_clock_of_a_cloud_stands_still_and_runs_again_on_a_click() {
         .await
         .expect("it runs");
 }
+
+/// The ids of the cells that a script selects, in their order.
+async fn cells(browser: &Browser, selector: &str) -> Value {
+    let ids = format!("return [...document.querySelectorAll('#main {selector}')].map((one) => one.id)");
+    browser.run(&ids).await.expect("it runs")
+}
+
+#[tokio::test]
+async fn the_palette_marks_what_a_fault_would_hit_and_the_fault_hits_that() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    browser.console().await.expect("a console");
+    // From a cell, by a key.
+    let focus = "document.querySelector('#main a.m').focus()";
+    browser.run(focus).await.expect("it runs");
+    let cell = browser.client.active_element().await.expect("a focus");
+    cell.send_keys("f").await.expect("it takes keys");
+    browser.drawer().await.expect("it opens");
+    let all = "return document.getElementById('preview').textContent.startsWith('Hits 6 of 6 machines')";
+    browser.until("the preview", all).await.expect("it is there");
+    assert_eq!(
+        cells(&browser, ".m[data-aimed]").await.as_array().map(Vec::len),
+        Some(6)
+    );
+    let choose = |field: &str, value: &str| {
+        format!(
+            "const field = document.getElementById('palette-{field}'); field.value = '{value}';
+             field.dispatchEvent(new Event('input', {{ bubbles: true }}))"
+        )
+    };
+    let zone =
+        "return document.querySelector('#main .m[data-role=control-plane]').closest('td').dataset.zone";
+    let zone = browser.run(zone).await.expect("it runs");
+    let zone = zone.as_str().expect("a zone");
+    browser.run(&choose("zone", zone)).await.expect("it runs");
+    browser
+        .run(&choose("machines", "control-plane"))
+        .await
+        .expect("it runs");
+    let some = "return /^Hits [1-5] of 6 machines/.test(document.getElementById('preview').textContent)";
+    browser.until("the preview", some).await.expect("it changes");
+    let aimed = cells(&browser, ".m[data-aimed]").await;
+    let there = format!("td[data-zone=\"{zone}\"] .m[data-role=\"control-plane\"]");
+    let there = cells(&browser, &there).await;
+    assert_eq!(aimed, there);
+    // A link says the same.
+    let address = browser.client.current_url().await.expect("an address");
+    let query = format!("effect=notReady&cluster=&machines=control-plane&zone={zone}&names=&for=60s&count=");
+    assert_eq!(
+        (address.path(), address.query()),
+        ("/palette/-/new", Some(query.as_str()))
+    );
+    browser.click("palette-break").await.expect("it is there");
+    let hit = ".m:not(.sample):not([data-fault=\"\"])";
+    let broken = format!(
+        "return document.querySelectorAll('#main {hit}').length === document.querySelectorAll('[data-aimed]').length"
+    );
+    browser.until("broken machines", &broken).await.expect("they are");
+    assert_eq!(cells(&browser, hit).await, aimed);
+    browser.click("outcome-undo").await.expect("it is there");
+    browser
+        .until("all machines", &running("demo", 6))
+        .await
+        .expect("they run again");
+    // A Fault that hits nothing says which field is to blame.
+    browser.run(&choose("names", "absent")).await.expect("it runs");
+    let blamed =
+        "return document.getElementById('preview').textContent.includes('Without the names it would hit ')";
+    browser.until("the reason", blamed).await.expect("it is there");
+    assert_eq!(cells(&browser, "[data-aimed]").await, json!([]));
+    let console = browser.console().await.expect("a console");
+    assert!(console.is_empty(), "{console:?}");
+}
+
+#[tokio::test]
+async fn a_scenario_tells_its_story_and_runs_again_on_a_click() {
+    let up = Up::start(CLUSTERS).await.expect("it starts");
+    let browser = Browser::start().await.expect("it starts");
+    browser.open(&up.page).await.expect("it opens");
+    browser.console().await.expect("a console");
+    let steps = json!([{ "say": "the workers rest" }, { "pause": "2s" }, { "say": "the end" }]);
+    up.create("Scenario", "rest", json!({ "steps": steps }))
+        .await
+        .expect("it is created");
+    let told = "return document.getElementById('captions').textContent === 'rest the workers rest'";
+    browser.until("the story", told).await.expect("it is told");
+    let phase = |phase: &str| {
+        format!(
+            "const line = document.getElementById('scenario:default/rest'); return line?.dataset.phase === '{phase}'
+                && (document.querySelector('#drawer .badge')?.textContent ?? '{phase}') === '{phase}'"
+        )
+    };
+    browser
+        .until("the verdict", &phase("Passed"))
+        .await
+        .expect("it passes");
+    let silent = "return document.getElementById('captions').textContent";
+    assert_eq!(browser.run(silent).await.expect("it runs"), json!(""));
+    browser.open_drawer("#scenarios a").await.expect("it opens");
+    let rows = "return [...document.querySelectorAll('#drawer .scroll tbody tr')].map((row) => row.children[1].textContent + ' ' + row.children[2].textContent)";
+    assert_eq!(
+        browser.run(rows).await.expect("it runs"),
+        json!(["say Passed", "pause Passed", "say Passed"])
+    );
+    browser.click("act-again").await.expect("it is there");
+    browser
+        .until("another run", &phase("Running"))
+        .await
+        .expect("it runs");
+    browser
+        .until("its verdict", &phase("Passed"))
+        .await
+        .expect("it passes");
+    // The library says what an entry lacks here: the cluster is another one.
+    browser.click("library").await.expect("it is there");
+    browser.click("drawer-title").await.expect("it is there");
+    let entry = "const link = document.querySelector('.library a[href=\"/library/default/quota\"]'); link?.click(); return !!link";
+    browser.until("the library", entry).await.expect("it is there");
+    let lacks = "return document.querySelectorAll('#drawer .lacks li').length > 0 && document.getElementById('library-run').disabled";
+    browser.until("what is missing", lacks).await.expect("it is told");
+    let console = browser.console().await.expect("a console");
+    assert!(console.is_empty(), "{console:?}");
+}

@@ -153,18 +153,15 @@ async fn texts_have_contrast_in_both_themes_and_a_phone_needs_no_sideways_scroll
         .await
         .expect("it is there");
     let narrow = "return document.scrollingElement.scrollWidth <= innerWidth";
-    for is_open in [false, true] {
-        if is_open {
-            browser
-                .open_drawer(".m[data-fault=silent]")
-                .await
-                .expect("it opens");
+    for opener in [None, Some(".m[data-fault=silent]"), Some("#palette")] {
+        if let Some(opener) = opener {
+            browser.open_drawer(opener).await.expect("it opens");
         }
         for theme in ["light", "dark"] {
             browser.theme(theme).await.expect("it has themes");
             let found = browser.run(CONTRAST).await.expect("it runs");
             assert!(found[0].as_u64() > Some(30), "{found}");
-            assert_eq!(found[1], json!([]), "{theme}");
+            assert_eq!(found[1], json!([]), "{opener:?} {theme}");
         }
         browser.resize(390, 844, true).await.expect("a size");
         browser.until("a narrow page", narrow).await.expect("it is");
@@ -218,6 +215,26 @@ async fn without_scripts_the_page_is_complete() {
         .await
         .expect("rows");
     assert_eq!(rows.len(), 6);
+    let palette = format!("{}/palette/-/new?effect=freeze&machines=worker", up.origin());
+    browser.client.goto(&palette).await.expect("it opens");
+    let button = browser
+        .client
+        .find(Locator::Id("palette-preview"))
+        .await
+        .expect("a button");
+    button.click().await.expect("it is clicked");
+    let address = browser.client.current_url().await.expect("an address");
+    assert_eq!(
+        (address.path(), address.query()),
+        ("/palette/default/new", Some("effect=freeze&machines=worker"))
+    );
+    let preview = browser
+        .client
+        .find(Locator::Id("preview"))
+        .await
+        .expect("a preview");
+    let told = preview.text().await.expect("text");
+    assert!(told.starts_with("Hits 3 of 6 machines."), "{told}");
 }
 
 #[tokio::test]

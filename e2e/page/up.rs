@@ -83,7 +83,7 @@ impl Up {
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
-            "Fault" | "SimulatedCloud" => ("cloud.nephele.dev", "v1alpha1"),
+            "Fault" | "Scenario" | "SimulatedCloud" => ("cloud.nephele.dev", "v1alpha1"),
             "InMemoryMachine" | "InMemoryCluster" => ("infrastructure.cluster.x-k8s.io", "v1beta2"),
             _ => ("cluster.x-k8s.io", "v1beta2"),
         };

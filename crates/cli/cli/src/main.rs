@@ -41,6 +41,7 @@ mod loopback;
 mod manager;
 mod manager_socket;
 mod manifests;
+mod matcher;
 mod output;
 mod page;
 mod process;

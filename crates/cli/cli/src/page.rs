@@ -13,7 +13,7 @@ use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
 use kube::{Api, Client, Resource, api::ListParams, core::NamespaceResourceScope};
 use nephele_api::{
-    cloud::v1alpha1::{Fault, SimulatedCloud},
+    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
@@ -29,8 +29,10 @@ use crate::{
     exit::Problem,
     journal,
     loopback::loopback,
+    matcher::matcher,
     output::print,
     provider::ProviderArgs,
+    scenario::page_library,
 };
 
 /// How long the page waits for a manager that does not answer: each question costs the API server a port-forward.
@@ -78,9 +80,11 @@ pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::
             ..JournalFilter::default()
         };
         let source = Source {
+            library: page_library(client.clone())?,
             client,
             namespace,
             journal: routes(manager.clone(), journal::path(&filter, true)?),
+            matcher,
         };
         page.serve(source, wall_clock(), shutdown).await?;
         anyhow::Ok(())
@@ -101,7 +105,8 @@ async fn may_read(client: &Client, namespace: Option<&str>) -> anyhow::Result<()
     may_list::<InMemoryCluster>(client, namespace).await?;
     may_list::<InMemoryMachine>(client, namespace).await?;
     may_list::<SimulatedCloud>(client, namespace).await?;
-    may_list::<Fault>(client, namespace).await
+    may_list::<Fault>(client, namespace).await?;
+    may_list::<Scenario>(client, namespace).await
 }
 
 async fn may_list<K>(client: &Client, namespace: Option<&str>) -> anyhow::Result<()>

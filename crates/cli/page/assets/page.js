@@ -13,6 +13,8 @@
 /** How long to wait before a broken connection is opened again, and between two loads of the Drawer, in milliseconds. */
 const RETRY = 1000;
 const REFRESH = 500;
+/** How long after a change what no single object is behind is loaded again: a change of the cloud, and one of a field. */
+const PREVIEW = { cloud: 2000, field: 250 };
 /** How long it is said what came of an act, in milliseconds. */
 const SAID = 20_000;
 
@@ -22,8 +24,10 @@ const SAID = 20_000;
  */
 const BAR = { "data-used": "value", "data-limit": "max" };
 
-/** The paths that the Drawer shows. */
-const SHOWN = /^\/(machine|cluster|cloud|fault)\/[^/]+\/[^/]+$/;
+/** The paths that the Drawer shows, and those of them that no single object is behind. */
+const SHOWN = /^\/(machine|cluster|cloud|fault|scenario|palette|library|recording)\/[^/]+\/[^/]+$/;
+const BROAD = /^\/(palette|library|recording)\//;
+const PALETTE = "/palette/";
 
 /** @param {string} id */
 function must(id) {
@@ -46,7 +50,7 @@ let source = null;
 /** @type {number | undefined} */
 let again;
 /** The path of what the Drawer shows, or nothing. */
-let selected = SHOWN.test(location.pathname) ? location.pathname : "";
+let selected = SHOWN.test(location.pathname) ? here() : "";
 /** @type {number | undefined} */
 let refresh;
 /** @type {number | undefined} */
@@ -61,6 +65,11 @@ let current = null;
  * @type {HTMLElement | null}
  */
 let entry = null;
+
+/** The path of the page, with what it says about a Fault. */
+function here() {
+  return location.pathname + location.search;
+}
 
 // The stream
 
@@ -117,6 +126,7 @@ function receive(event, moves, change) {
   const at = id ? cells().findIndex((cell) => cell === focused) : -1;
   change();
   main.dataset.since = event.lastEventId;
+  if (BROAD.test(selected)) later(PREVIEW.cloud);
   if (!moves) return;
   mark();
   tick();
@@ -134,7 +144,7 @@ function apply(change) {
       element?.setAttribute(change[2], change[3]);
       const ofBar = BAR[change[2]];
       if (ofBar) element?.querySelector("progress")?.setAttribute(ofBar, change[3]);
-      if (element && element.id === shown()) later();
+      if (element && element.id === shown()) later(REFRESH);
       break;
     }
     case "say": {
@@ -153,7 +163,7 @@ function apply(change) {
     case "delete": {
       const element = document.getElementById(change[1]);
       if (element) box(element).remove();
-      if (change[1] === shown()) later();
+      if (change[1] === shown()) later(REFRESH);
       break;
     }
   }
@@ -204,6 +214,16 @@ function leaveOut(part) {
   for (const cell of /** @type {NodeListOf<HTMLElement>} */ (part.querySelectorAll("a.m"))) cell.tabIndex = -1;
 }
 
+/** Marks what the Fault of the palette would hit. */
+function aim() {
+  const hits = document.getElementById("preview")?.dataset.hits ?? "";
+  const ids = new Set(hits.split(" "));
+  for (const element of main.querySelectorAll("[data-aimed]")) {
+    if (!ids.has(element.id)) element.removeAttribute("data-aimed");
+  }
+  for (const id of ids) document.getElementById(id)?.setAttribute("data-aimed", "true");
+}
+
 /** Begins with the elements that the page has now. */
 function fresh() {
   current = entry = null;
@@ -231,11 +251,12 @@ async function show(path, focus) {
   const html = await answer.text();
   if (selected !== path) return;
   const inside = drawer.contains(document.activeElement) ? document.activeElement?.id : undefined;
-  const open = [...drawer.querySelectorAll("details[open]")].map((one) => one.id);
+  const unfolded = [...drawer.querySelectorAll("details[open]")].map((one) => one.id);
   fill(html);
   drawer.hidden = false;
-  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
   mark();
+  aim();
   if (focus) must("drawer-title").focus();
   else if (inside) document.getElementById(inside)?.focus({ preventScroll: true });
 }
@@ -289,24 +310,50 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement) || !form.matches(".act")) return;
   event.preventDefault();
-  act(form, event.submitter);
+  if (event.submitter?.id === "palette-preview") preview(form, 0);
+  else act(form, event.submitter);
 });
 
-function later() {
+/**
+ * Loads the Drawer again after some milliseconds, unless it will be loaded anyway.
+ * @param {number} wait
+ */
+function later(wait) {
   refresh ??= setTimeout(() => {
     refresh = undefined;
     if (selected) show(selected, false);
-  }, REFRESH);
+  }, wait);
 }
 
+/**
+ * Keeps in the address what the palette says, and shows after some milliseconds what it would hit.
+ * @param {HTMLFormElement} form
+ * @param {number} wait
+ */
+function preview(form, wait) {
+  const query = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (name !== "token") query.append(name, String(value));
+  selected = `${location.pathname}?${query}`;
+  history.replaceState(null, "", selected);
+  clearTimeout(refresh);
+  refresh = undefined;
+  later(wait);
+}
+
+document.addEventListener("input", (event) => {
+  const form = event.target instanceof Element ? event.target.closest("form") : null;
+  if (form && selected.startsWith(PALETTE) && drawer.contains(form)) preview(form, PREVIEW.field);
+});
+
 function close() {
-  const id = shown();
+  const broad = BROAD.exec(selected);
+  const opener = document.getElementById(broad?.[1] ?? shown());
   selected = "";
   drawer.hidden = true;
   drawer.replaceChildren();
   mark();
-  const element = document.getElementById(id);
-  const link = element?.matches("a") ? element : element?.querySelector("a");
+  aim();
+  const link = opener?.matches("a") ? opener : opener?.querySelector("a");
   (link ?? cells()[0])?.focus();
 }
 
@@ -329,13 +376,21 @@ document.addEventListener("click", (event) => {
     close();
   } else if (SHOWN.test(link.pathname) && link.origin === location.origin) {
     event.preventDefault();
-    if (link.pathname !== location.pathname) history.pushState(null, "", link.pathname);
-    show(link.pathname, true);
+    open(link.pathname + link.search);
   }
 });
 
+/**
+ * Shows an object, or a palette, and adds it to the history.
+ * @param {string} path
+ */
+function open(path) {
+  if (path !== here()) history.pushState(null, "", path);
+  show(path, true);
+}
+
 addEventListener("popstate", () => {
-  if (SHOWN.test(location.pathname)) show(location.pathname, true);
+  if (SHOWN.test(location.pathname)) show(here(), true);
   else if (selected) close();
 });
 
@@ -353,6 +408,7 @@ document.addEventListener("keydown", (event) => {
   }
   const from = event.target;
   if (!(from instanceof HTMLElement) || !from.matches("a.m") || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.key === "f") document.getElementById("palette")?.click();
   const to = neighbour(from, event.key);
   if (to === null) return;
   event.preventDefault();

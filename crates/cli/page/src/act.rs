@@ -2,18 +2,17 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use kube::{Resource, api::ObjectMeta};
-use nephele_api::cloud::v1alpha1::{Fault, FaultBudget, FaultMatch, FaultSpec, SimulatedCloud};
-use nephele_model::GoDuration;
+use kube::Resource;
+use nephele_api::cloud::v1alpha1::{Fault, FaultBudget, FaultMatch, Scenario, SimulatedCloud};
 use nephele_scenario::clock::ClockChange;
 
 use crate::{
+    act_error::ActError,
+    draft::{fault, lasts},
     objects::Key,
-    palette::{Offer, Target},
+    palette::Target,
 };
 
-/// How long a Fault lasts that the page creates, if the viewer says nothing else.
-pub(crate) const LASTS: &str = "60s";
 /// How far the clock jumps.
 const JUMP: Duration = Duration::from_secs(60);
 
@@ -29,6 +28,8 @@ pub(crate) enum Doable {
     Heal,
     /// It has a clock.
     SetClock { is_paused: bool },
+    /// It is a Scenario, which can be deleted and, when it has ended, run again.
+    Direct { has_ended: bool },
 }
 
 /// A permission: a verb and the kind that it is for.
@@ -64,6 +65,7 @@ impl Doable {
             Self::Break { .. } => Some(Permission::of::<Fault>("create")),
             Self::Heal => Some(Permission::of::<Fault>("delete")),
             Self::SetClock { .. } => Some(Permission::of::<SimulatedCloud>("patch")),
+            Self::Direct { .. } => Some(Permission::of::<Scenario>("delete")),
         }
     }
 }
@@ -73,18 +75,18 @@ impl Doable {
 pub(crate) enum Act {
     Create(Box<Fault>),
     Delete(Key),
-    SetClock { namespace: String, change: ClockChange },
-}
-
-/// What a viewer wants is not offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ActError {
-    /// There is no such effect, or no such change of a clock.
-    #[error("the page does not offer this here")]
-    NotOffered,
-    /// The time of the Fault.
-    #[error("a Fault lasts for a time such as 60s or 5m, or without one until it is deleted")]
-    Time,
+    SetClock {
+        namespace: String,
+        change: ClockChange,
+    },
+    /// Creates a Scenario.
+    Run(Box<Scenario>),
+    /// Creates what a scenario of the library needs.
+    Make(Key),
+    /// Deletes a Scenario, and with it its Faults.
+    Stop(Key),
+    /// Deletes a Scenario, and creates it again as it was.
+    RunAgain(Key),
 }
 
 /// The act that the fields of a form describe, for an object to which so much can be done.
@@ -101,19 +103,23 @@ pub(crate) fn wanted(doable: &Doable, key: &Key, fields: &[(String, String)]) ->
         Doable::Break { target, matched } => {
             let offer = target.offers().find(|offer| offer.name == field("effect"));
             let offer = offer.ok_or(ActError::NotOffered)?;
-            let lasts = match field("for").trim() {
-                "" => None,
-                lasts => {
-                    let lasts = GoDuration::parse(lasts)
-                        .ok()
-                        .filter(|lasts| !lasts.get().is_zero());
-                    Some(lasts.ok_or(ActError::Time)?)
-                }
+            let matches = FaultMatch {
+                names: vec![matched.to_owned()],
+                ..FaultMatch::default()
             };
-            let fault = fault(offer, &key.namespace, matched, lasts)?;
+            let budget = FaultBudget {
+                lasts: lasts(field("for"))?,
+                ..FaultBudget::default()
+            };
+            let fault = fault(offer, &key.namespace, matches, budget)?;
             Ok(Act::Create(Box::new(fault)))
         }
         Doable::Heal => Ok(Act::Delete(key.clone())),
+        Doable::Direct { has_ended } => match field("act") {
+            "stop" => Ok(Act::Stop(key.clone())),
+            "again" if *has_ended => Ok(Act::RunAgain(key.clone())),
+            _ => Err(ActError::NotOffered),
+        },
         Doable::SetClock { .. } => {
             let mut change = ClockChange {
                 cloud: key.name.clone(),
@@ -135,35 +141,6 @@ pub(crate) fn wanted(doable: &Doable, key: &Key, fields: &[(String, String)]) ->
             })
         }
     }
-}
-
-/// A Fault that matches one object by its name.
-fn fault(
-    offer: &Offer,
-    namespace: &str,
-    matched: &str,
-    lasts: Option<GoDuration>,
-) -> Result<Fault, ActError> {
-    let word = offer.name.replace('.', "-").to_lowercase();
-    Ok(Fault {
-        metadata: ObjectMeta {
-            namespace: Some(namespace.to_owned()),
-            generate_name: Some(format!("{word}-")),
-            ..ObjectMeta::default()
-        },
-        spec: FaultSpec {
-            matches: FaultMatch {
-                names: vec![matched.to_owned()],
-                ..FaultMatch::default()
-            },
-            effect: Some(offer.effect().map_err(|_| ActError::NotOffered)?),
-            budget: FaultBudget {
-                lasts,
-                ..FaultBudget::default()
-            },
-        },
-        status: None,
-    })
 }
 
 #[cfg(test)]

@@ -10,18 +10,24 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::Status,
+    runtime::wait::{self, await_condition, conditions::is_deleted},
 };
-use nephele_api::cloud::v1alpha1::{CloudClock, Fault, SimulatedCloud};
+use nephele_api::cloud::v1alpha1::{CloudClock, Fault, Scenario, SimulatedCloud};
 use nephele_controller::Readable;
-use nephele_scenario::clock::{self, ClockChange};
+use nephele_scenario::{
+    again,
+    clock::{self, ClockChange},
+};
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{sync::Semaphore, task::JoinError, time::timeout};
 
 use crate::{
     act::{Act, Permission},
+    library::SharedLibrary,
     objects::Key,
+    outcome::Outcome,
 };
 
 /// Acts that are carried out at a time, of all viewers of a page.
@@ -57,6 +63,15 @@ pub(crate) enum RefusedAct {
     Refused(Box<Status>),
     #[error("failed to reach the management API")]
     Request(#[source] kube::Error),
+    #[error("the recording is not so far, or another viewer has changed it")]
+    Recording,
+    /// What the library says.
+    #[error("{0}")]
+    Library(String),
+    #[error("failed to see the deletion of the Scenario")]
+    Deletion(#[from] wait::Error),
+    #[error("failed to run the Scenario again")]
+    Task(#[from] JoinError),
 }
 
 impl RefusedAct {
@@ -65,8 +80,9 @@ impl RefusedAct {
         match self {
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Late => StatusCode::GATEWAY_TIMEOUT,
-            Self::Request(_) => StatusCode::BAD_GATEWAY,
-            Self::NoClock | Self::Conflict => StatusCode::CONFLICT,
+            Self::Request(_) | Self::Deletion(_) | Self::Library(_) => StatusCode::BAD_GATEWAY,
+            Self::Task(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NoClock | Self::Conflict | Self::Recording => StatusCode::CONFLICT,
             Self::Refused(status) => StatusCode::from_u16(status.code).unwrap_or(StatusCode::BAD_GATEWAY),
         }
     }
@@ -81,25 +97,19 @@ impl From<kube::Error> for RefusedAct {
     }
 }
 
-/// What an act has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Created(Key),
-    Deleted(Key),
-    Set(Key),
-}
-
 /// Acts for the viewers of a page.
 pub(crate) struct Actor {
     client: Client,
+    library: SharedLibrary,
     acts: Semaphore,
     answers: Mutex<BTreeMap<(Permission, String), (Timestamp, bool)>>,
 }
 
 impl Actor {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, library: SharedLibrary) -> Self {
         Self {
             client,
+            library,
             acts: Semaphore::new(ACTS_MAX),
             answers: Mutex::default(),
         }
@@ -170,7 +180,58 @@ impl Actor {
                 Ok(Outcome::Deleted(key))
             }
             Act::SetClock { namespace, change } => self.set_clock(&namespace, &change).await,
+            Act::Stop(key) => {
+                let api: Api<Scenario> = Api::namespaced(self.client.clone(), &key.namespace);
+                api.delete(&key.name, &DeleteParams::default()).await?;
+                Ok(Outcome::Stopped(key))
+            }
+            Act::Run(scenario) => {
+                let namespace = scenario.namespace().unwrap_or_default();
+                let api: Api<Scenario> = Api::namespaced(self.client.clone(), &namespace);
+                let params = PostParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..PostParams::default()
+                };
+                let created = api.create(&params, &scenario).await?;
+                Ok(Outcome::Runs(Key::of(&created.metadata)))
+            }
+            Act::Make(key) => match self.library.make(&key.namespace, &key.name).await {
+                Ok(()) => Ok(Outcome::Made(key)),
+                Err(why) => Err(RefusedAct::Library(why)),
+            },
+            Act::RunAgain(key) => self.run_again(key).await,
         }
+    }
+
+    /// Deletes a Scenario, and creates it again as it was.
+    async fn run_again(&self, key: Key) -> Result<Outcome, RefusedAct> {
+        let api: Api<Scenario> = Api::namespaced(self.client.clone(), &key.namespace);
+        let former = api.get(&key.name).await?;
+        let wanted = again(&former);
+        // Nothing else has it once it is deleted, so the API server says first whether it may be created.
+        let mut trial = wanted.clone();
+        trial.metadata.generate_name = trial.metadata.name.take().map(|name| format!("{name}-"));
+        let params = |dry_run| PostParams {
+            dry_run,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
+        api.create(&params(true), &trial).await?;
+        // A viewer who leaves ends the act, but not between these two requests.
+        let replacing = async move {
+            let uid = former.uid().unwrap_or_default();
+            let only = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: former.uid(),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            };
+            api.delete(&key.name, &only).await?;
+            await_condition(api.clone(), &key.name, is_deleted(&uid)).await?;
+            api.create(&params(false), &wanted).await?;
+            Ok(Outcome::Runs(key))
+        };
+        tokio::spawn(replacing).await?
     }
 
     async fn set_clock(&self, namespace: &str, change: &ClockChange) -> Result<Outcome, RefusedAct> {
@@ -207,6 +268,11 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::library::tests::Two;
+
+    fn actor(client: Client) -> Actor {
+        Actor::new(client, Two::shared())
+    }
 
     fn fault(name: &str) -> Box<Fault> {
         let object = json!({
@@ -219,7 +285,7 @@ mod tests {
     #[tokio::test]
     async fn a_fault_is_created_and_deleted_again() {
         let management = ManagementApi::start();
-        let actor = Actor::new(management.client());
+        let actor = actor(management.client());
         let created = actor
             .carry_out(Act::Create(fault("freeze-")))
             .await
@@ -250,7 +316,7 @@ mod tests {
         let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
             std::future::pending::<Result<http::Response<axum::body::Body>, std::convert::Infallible>>()
         });
-        let actor = Actor::new(Client::new(silent, "default"));
+        let actor = actor(Client::new(silent, "default"));
         let permission = Permission::of::<Fault>("create");
         let started = Instant::now();
         for second in [0, 29] {
@@ -266,7 +332,7 @@ mod tests {
     #[tokio::test]
     async fn a_clock_is_paused_and_counts_its_steps() {
         let management = ManagementApi::start();
-        let actor = Actor::new(management.client());
+        let actor = actor(management.client());
         let cloud = json!({ "metadata": { "name": "one", "namespace": "default" }, "spec": { "clock": { "steps": 3 } } });
         let cloud: SimulatedCloud = serde_json::from_value(cloud).expect("a SimulatedCloud");
         management.create(&cloud).await;
@@ -297,9 +363,43 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_scenario_is_created_again_as_it_was_and_is_not_lost_when_that_is_refused() {
+        let management = ManagementApi::start();
+        let object = json!({
+            "metadata": { "name": "s", "namespace": "default", "labels": { "a": "b" } }, "spec": { "steps": [{ "say": "hello" }] },
+        });
+        let scenario: Scenario = serde_json::from_value(object).expect("a Scenario");
+        let former = management.create(&scenario).await;
+        let key = Key::new("default", "s");
+        let refusing =
+            actor(management.forbidding(|method, path| method == "POST" && path.ends_with("/scenarios")));
+        let refused = refusing.carry_out(Act::RunAgain(key.clone())).await;
+        assert!(matches!(refused, Err(RefusedAct::Refused(_))), "{refused:?}");
+        assert_eq!(management.get::<Scenario>("s").await.uid(), former.uid());
+        let actor = actor(management.client());
+        let outcome = actor
+            .carry_out(Act::RunAgain(key.clone()))
+            .await
+            .expect("it is taken");
+        assert_eq!(outcome, Outcome::Runs(key.clone()));
+        let there = management.get::<Scenario>("s").await;
+        assert_ne!(there.uid(), former.uid());
+        assert_eq!(
+            (&there.spec, &there.metadata.labels),
+            (&former.spec, &former.metadata.labels)
+        );
+        let outcome = actor
+            .carry_out(Act::Stop(key.clone()))
+            .await
+            .expect("it is there");
+        assert_eq!(outcome, Outcome::Stopped(key));
+        management.eventually_gone::<Scenario>("s").await;
+    }
+
+    #[tokio::test]
     async fn no_more_acts_than_the_bound_are_carried_out_at_a_time() {
         let management = ManagementApi::start();
-        let actor = Actor::new(management.client());
+        let actor = actor(management.client());
         let all = actor
             .acts
             .acquire_many(u32::try_from(ACTS_MAX).expect("few"))

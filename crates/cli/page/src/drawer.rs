@@ -1,7 +1,7 @@
 //! What the Drawer shows of a selected object, as plain values. Pure.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta};
 use kube::Resource;
 use nephele_api::{
     cloud::v1alpha1::{ClusterFault, Fault},
@@ -21,6 +21,7 @@ use crate::{
     machine_view::{self, MachineView, Role, STAGES, Seen, stage_word},
     objects::{Key, Objects},
     palette::Target,
+    scenario_view::{self, ScenarioView},
     stages::Stage,
     surroundings::Surroundings,
 };
@@ -346,6 +347,48 @@ impl Drawer {
             ..Self::default()
         })
     }
+
+    /// A Scenario. None if it is gone.
+    pub(crate) fn scenario(objects: &Objects, key: &Key) -> Option<Self> {
+        let scenario = objects
+            .scenarios
+            .iter()
+            .find(|scenario| Key::of(&scenario.metadata) == *key)?;
+        let view = ScenarioView::new(scenario);
+        let status = scenario.status.clone().unwrap_or_default();
+        let time = |at: Option<MicroTime>| at.map(|at| clock_time(at.0)).unwrap_or_default();
+        let prefix = format!("{}-", key.name);
+        let is_here = |line: &JournalLine| {
+            let fault = line.faults.last();
+            line.namespace == key.namespace && fault.is_some_and(|fault| fault.starts_with(&prefix))
+        };
+        let conditions = vec![("Scenario".to_owned(), status.conditions)];
+        Some(Self {
+            kind: "Scenario".to_owned(),
+            name: key.name.clone(),
+            state: view.phase.clone(),
+            message: message(&conditions),
+            element: format!("scenario:{key}"),
+            facts: stated(vec![
+                ("Namespace", key.namespace.clone()),
+                ("Progress", view.progress()),
+                ("Began", time(status.start_time)),
+                ("Ended", time(status.finish_time)),
+            ]),
+            conditions,
+            tables: vec![(
+                "Steps",
+                vec!["Step", "Action", "Phase", "Took", "Seen"],
+                scenario_view::rows(scenario),
+            )],
+            journal: records(objects, is_here),
+            copies: copies("scenario", "scenario", key, Some(yaml(scenario.as_ref()))),
+            doable: Doable::Direct {
+                has_ended: scenario_view::has_ended(scenario),
+            },
+            ..Self::default()
+        })
+    }
 }
 
 /// A time of day, to the millisecond, as in the journal.
@@ -583,7 +626,7 @@ fn copies(resource: &str, ours: &str, key: &Key, yaml: Option<String>) -> Vec<(&
 }
 
 /// What a user would apply to get such an object: without its status and without what others have written.
-fn yaml<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> String {
+pub(crate) fn yaml<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> String {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
         object.remove("status");

@@ -4,11 +4,12 @@ use maud::{Markup, html};
 use nephele_cloud::JournalLine;
 
 use crate::{
-    act::{Doable, LASTS},
-    actor::Outcome,
+    act::Doable,
+    draft::LASTS,
     drawer::{Drawer, Link, StageBar, clock_time},
     elements::path,
     objects::Key,
+    outcome::{Change, Outcome},
 };
 
 /// The width of the picture of the stages, in its own units.
@@ -31,14 +32,7 @@ pub(crate) struct Forms {
 pub(crate) fn drawer(drawer: &Drawer, forms: &Forms) -> Markup {
     html! {
         div .drawer data-element=(drawer.element) {
-            div .head {
-                div {
-                    p .kind { (drawer.kind) }
-                    h2 #drawer-title tabindex="-1" { (drawer.name) }
-                }
-                span .badge data-state=(drawer.state) { (drawer.state) }
-                a #drawer-close href="/" { "Close" }
-            }
+            (head(&drawer.kind, &drawer.name, &drawer.state))
             @if !drawer.message.is_empty() { p .message { (drawer.message) } }
             (acts(&drawer.doable, forms))
             @if !drawer.faults.is_empty() { (faults(drawer)) }
@@ -64,7 +58,7 @@ pub(crate) fn drawer(drawer: &Drawer, forms: &Forms) -> Markup {
                     }
                 }
             }
-            (copies(drawer))
+            (copies(&drawer.copies))
             (journal(&drawer.journal))
         }
     }
@@ -74,11 +68,22 @@ pub(crate) fn drawer(drawer: &Drawer, forms: &Forms) -> Markup {
 pub(crate) fn gone(name: &str) -> Markup {
     html! {
         div .drawer {
-            div .head {
-                div { p .kind { "gone" } h2 #drawer-title tabindex="-1" { (name) } }
-                a #drawer-close href="/" { "Close" }
-            }
+            (head("gone", name, ""))
             p .message { "It does not exist any more." }
+        }
+    }
+}
+
+/// What the Drawer is for: its kind, its name and, if it has one, its state.
+pub(crate) fn head(kind: &str, name: &str, state: &str) -> Markup {
+    html! {
+        div .head {
+            div {
+                p .kind { (kind) }
+                h2 #drawer-title tabindex="-1" { (name) }
+            }
+            @if !state.is_empty() { span .badge data-state=(state) { (state) } }
+            a #drawer-close href="/" { "Close" }
         }
     }
 }
@@ -120,17 +125,32 @@ fn acts(doable: &Doable, forms: &Forms) -> Markup {
             }
             (button("act-jump", "change", "jump", "Jump 1m ahead"))
         }),
+        Doable::Direct { has_ended } => form(html! {
+            @if *has_ended {
+                (button("act-again", "act", "again", "Run it again"))
+                (button("act-stop", "act", "stop", "Delete it"))
+            } @else {
+                (button("act-stop", "act", "stop", "Stop it"))
+            }
+        }),
     };
     html! {
         section #act data-key=(key) aria-label="Act" {
             (content)
-            @if let Some(lacks) = lacks { p #act-lacks .none { "You may not " (lacks) "." } }
+            (lacking(lacks))
         }
     }
 }
 
+/// The permission without which the forms are grey.
+pub(crate) fn lacking(lacks: Option<&str>) -> Markup {
+    html! {
+        @if let Some(lacks) = lacks { p #act-lacks .none { "You may not " (lacks) "." } }
+    }
+}
+
 /// A form for the object at a path.
-fn form(path: &str, token: &str, content: &Markup) -> Markup {
+pub(crate) fn form(path: &str, token: &str, content: &Markup) -> Markup {
     html! {
         form .act method="post" action={ "/act" (path) } {
             input type="hidden" name="token" value=(token);
@@ -150,6 +170,14 @@ pub(crate) fn outcome(outcome: &Outcome, token: &str) -> Markup {
             }
         }
         Outcome::Deleted(key) => html! { "Fault " (key.name) " is gone: what it broke heals." },
+        Outcome::Stopped(key) => html! { "Scenario " (key.name) " is deleted, and its Faults end." },
+        Outcome::Runs(key) => html! { "Scenario " a href=(path("scenario", key)) { (key.name) } " runs." },
+        Outcome::Made(key) => html! {
+            "The cluster of the scenario " (key.name) " is created. It can run when the cluster is available."
+        },
+        Outcome::Recorded(Change::Begin) => html! { "The recording has begun." },
+        Outcome::Recorded(Change::End) => html! { "The recording has ended." },
+        Outcome::Recorded(Change::Forget) => html! { "The recording is forgotten." },
         Outcome::Set(key) => html! { "The clock of " (key.name) " is set." },
     }
 }
@@ -257,12 +285,13 @@ fn chain(chain: &[Link]) -> Markup {
     }
 }
 
-fn copies(drawer: &Drawer) -> Markup {
+/// Texts that can be copied, each with a name.
+pub(crate) fn copies(copies: &[(&'static str, String)]) -> Markup {
     html! {
         section {
             h3 { "Copy as" }
             div .copies {
-                @for (name, text) in &drawer.copies {
+                @for (name, text) in copies {
                     details id={ "copy-" (name) } {
                         summary { (name) }
                         button type="button" data-copy { "Copy" }

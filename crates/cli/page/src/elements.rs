@@ -12,6 +12,7 @@ use crate::{
     model::Model,
     objects::Key,
     reports::{CloudView, FaultView, Leak, Limit, Wait},
+    scenario_view::ScenarioView,
 };
 
 /// The lists in which elements stand, by their ids. Those of zones and quotas follow from their owners.
@@ -26,6 +27,14 @@ pub(crate) const WAITS: &str = "waits";
 pub(crate) const LEAKS: &str = "leaks";
 /// The Faults.
 pub(crate) const FAULTS: &str = "faults";
+
+/// The Scenarios.
+pub(crate) const SCENARIOS: &str = "scenarios";
+/// What Scenarios said last.
+pub(crate) const CAPTIONS: &str = "captions";
+
+/// The namespace of a path that is for the first namespace with a cluster.
+pub(crate) const ANY: &str = "-";
 
 /// What bounds a page, and what a browser draws in a frame.
 pub(crate) const LIMITS: Limits = Limits {
@@ -64,6 +73,8 @@ pub(crate) enum Form {
     Wait,
     Leak,
     Fault,
+    Scenario,
+    Caption,
 }
 
 /// An element of the screen.
@@ -139,10 +150,17 @@ impl Elements {
         for (key, fault) in model.faults.iter().take(listed) {
             add(format!("fault:{key}"), of_fault(key, fault));
         }
+        for (key, scenario) in model.scenarios.iter().take(listed) {
+            add(format!("scenario:{key}"), of_scenario(key, scenario));
+            if !scenario.said.is_empty() {
+                add(format!("caption:{key}"), of_caption(key, scenario));
+            }
+        }
         let lists = [
             (WAITS, model.waits.len()),
             (LEAKS, model.leaks.len()),
             (FAULTS, model.faults.len()),
+            (SCENARIOS, model.scenarios.len()),
         ];
         for (list, number) in lists {
             if let Some(more) = number.checked_sub(listed).filter(|more| *more > 0) {
@@ -384,6 +402,36 @@ fn of_density(cluster: &Key, column: usize, states: &BTreeMap<State, usize>) -> 
         element.texts.insert(state.word(), text);
     }
     element
+}
+
+fn of_scenario(key: &Key, scenario: &ScenarioView) -> Element {
+    element(
+        Form::Scenario,
+        SCENARIOS,
+        key.to_string(),
+        [
+            ("data-phase", scenario.phase.clone()),
+            ("data-rev", scenario.revision.clone()),
+            ("href", path("scenario", key)),
+        ],
+        [
+            ("name", key.name.clone()),
+            ("phase", scenario.phase.clone()),
+            ("progress", scenario.progress()),
+            ("step", scenario.step.clone()),
+            ("message", scenario.message.clone()),
+        ],
+    )
+}
+
+fn of_caption(key: &Key, scenario: &ScenarioView) -> Element {
+    element(
+        Form::Caption,
+        CAPTIONS,
+        key.to_string(),
+        [],
+        [("name", key.name.clone()), ("said", scenario.said.clone())],
+    )
 }
 
 fn of_more(list: &str, number: usize) -> Element {

@@ -18,7 +18,7 @@ use kube::{
     },
 };
 use nephele_api::{
-    cloud::v1alpha1::{Fault, SimulatedCloud},
+    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
@@ -30,7 +30,7 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::objects::Objects;
+use crate::{library::Library, objects::Objects, preview::Matcher};
 
 /// How long a change waits at least, because a change seldom comes alone.
 const GATHERED: Duration = Duration::from_millis(50);
@@ -55,6 +55,10 @@ pub struct Source {
     pub namespace: Option<String>,
     /// `/journal` of the manager, for a caller who may read it.
     pub journal: Router,
+    /// It says what a Fault would select.
+    pub matcher: Matcher,
+    /// The scenarios that can be run.
+    pub library: Arc<dyn Library>,
 }
 
 /// What came.
@@ -81,6 +85,7 @@ struct Following {
     in_memory_machines: Store<InMemoryMachine>,
     clouds: Store<SimulatedCloud>,
     faults: Store<Fault>,
+    scenarios: Store<Scenario>,
     records: Records,
 }
 
@@ -111,7 +116,7 @@ impl Records {
 }
 
 /// How many kinds are followed.
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// Publishes the objects until `is_over`, which is asked whenever there is no reader.
 pub(crate) async fn follow(
@@ -177,6 +182,7 @@ impl Following {
         let (in_memory_machines, of_in_memory_machines) = watched::<InMemoryMachine>(source);
         let (clouds, of_clouds) = watched::<SimulatedCloud>(source);
         let (faults, of_faults) = watched::<Fault>(source);
+        let (scenarios, of_scenarios) = watched::<Scenario>(source);
         let all = [
             of_clusters,
             of_machines,
@@ -184,6 +190,7 @@ impl Following {
             of_in_memory_machines,
             of_clouds,
             of_faults,
+            of_scenarios,
         ];
         let following = Self {
             clusters,
@@ -192,6 +199,7 @@ impl Following {
             in_memory_machines,
             clouds,
             faults,
+            scenarios,
             records: Records::default(),
         };
         (following, stream::select_all(all).boxed())
@@ -205,6 +213,7 @@ impl Following {
             in_memory_machines: self.in_memory_machines.state(),
             clouds: self.clouds.state(),
             faults: self.faults.state(),
+            scenarios: self.scenarios.state(),
             journal: self.records.kept.iter().cloned().collect(),
         }
     }

@@ -5,8 +5,14 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 use maud::{DOCTYPE, Escaper, Markup, PreEscaped, html};
 
 use crate::{
-    elements::{self, BAR, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, LIMITS, WAITS},
+    elements::{
+        self, ANY, BAR, CAPTIONS, CLOUDS, CLUSTERS, Element, Elements, FAULTS, Form, LEAKS, LIMITS,
+        SCENARIOS, WAITS,
+    },
+    library_html,
     machine_view::State,
+    objects::Key,
+    palette_html, recording_html,
 };
 
 /// Elements by the list that they stand in, each list in its order.
@@ -35,11 +41,12 @@ pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Marku
     };
     // Someone may be filling in a form.
     let again = if drawer.is_some() { 30 } else { 5 };
-    shell("Nephele", &content, Some(again))
+    shell("Nephele", &content, Some((again, frame.namespace.as_deref())))
 }
 
-/// A document around some content. One that is live loads the module or, without scripts, itself again after so many seconds.
-pub(crate) fn shell(title: &str, content: &Markup, again: Option<u8>) -> Markup {
+/// A document around some content. One that is live, for a namespace or for all, loads the module or, without scripts, itself
+/// again after so many seconds.
+pub(crate) fn shell(title: &str, content: &Markup, live: Option<(u8, Option<&str>)>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -50,7 +57,7 @@ pub(crate) fn shell(title: &str, content: &Markup, again: Option<u8>) -> Markup 
                 title { (title) }
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href="/page.css";
-                @if let Some(again) = again {
+                @if let Some((again, _)) = live {
                     script type="module" src="/page.js" {}
                     noscript { meta http-equiv="refresh" content=(again); }
                 }
@@ -58,11 +65,15 @@ pub(crate) fn shell(title: &str, content: &Markup, again: Option<u8>) -> Markup 
             body {
                 header .top {
                     a .brand href="/" { "Nephele" }
-                    @if again.is_some() {
+                    @if let Some((_, namespace)) = live {
+                        @let path = |kind: &str, name: &str| elements::path(kind, &Key::new(namespace.unwrap_or(ANY), name));
                         span #live role="status" data-state="still" { "Not live" }
                         nav aria-label="Views" {
                             a href="/" { "Cloud" }
                             a href="/table" { "Table" }
+                            a #library href=(path(library_html::KIND, library_html::ALL)) { "Scenarios" }
+                            a #recording href=(path(recording_html::KIND, recording_html::NAME)) { "Record" }
+                            a #palette href=(palette_html::path_of(namespace)) { "Break something" }
                         }
                     }
                 }
@@ -88,10 +99,13 @@ pub(crate) fn screen(elements: &Elements) -> Markup {
             div #(CLOUDS) { (items(&lists, CLOUDS, &elements.zones)) }
             p .none { "Built-in cloud: no zones, no quotas, no prices. A SimulatedCloud has them." }
         }
+        // Read out when they change: they tell the story.
+        div #(CAPTIONS) aria-live="polite" { (items(&lists, CAPTIONS, &elements.zones)) }
         div .columns {
             (grid(&lists, elements))
             div .side {
                 (panel("Faults", FAULTS, "No Faults. Everything works as it should.", &lists, &elements.zones))
+                (panel("Scenarios", SCENARIOS, "No Scenario runs.", &lists, &elements.zones))
                 (panel("Waiting for room", WAITS, "Nothing waits.", &lists, &elements.zones))
                 (panel("Lost property", LEAKS, "Nothing leaked.", &lists, &elements.zones))
             }
@@ -170,7 +184,7 @@ fn legend() -> Markup {
             span { (sample("worker", "deleting")) "deleting" }
             span { b { "$" } "spot" }
             span { b .bolt {} "Fault" }
-            span .keys { kbd { "←↑↓→" } " move, " kbd { "Enter" } " open, " kbd { "Esc" } " close" }
+            span .keys { kbd { "←↑↓→" } " move, " kbd { "Enter" } " open, " kbd { "f" } " break, " kbd { "Esc" } " close" }
         }
     }
 }
@@ -224,6 +238,13 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
         Form::Fault => html! {
             li { (open("a", "line fault", "")) b { (text("name")) } (text("effect")) (text("phase")) span .left {}
                 (text("doings")) (text("message")) (close("a")) }
+        },
+        Form::Scenario => html! {
+            li { (open("a", "line", "")) b { (text("name")) } (text("phase")) (text("progress")) (text("step"))
+                (text("message")) (close("a")) }
+        },
+        Form::Caption => html! {
+            (open("p", "caption", "")) b { (text("name")) } " " (text("said")) (close("p"))
         },
     }
 }
@@ -283,7 +304,7 @@ fn cluster(
 /// The path of an object whose key is `namespace/name`.
 fn named(key: &str, kind: &str) -> String {
     let (namespace, name) = key.split_once('/').unwrap_or_default();
-    elements::path(kind, &crate::objects::Key::new(namespace, name))
+    elements::path(kind, &Key::new(namespace, name))
 }
 
 /// The opening tag of an element, with its id and all its attributes.

@@ -13,16 +13,19 @@
 //!
 //! ```text
 //!  POST /act/… ─▶ guard ─▶ Act ─▶ Actor ─▶ API server ─▶ watches, as above
-//!                          pure
+//!                          pure     └─▶ Recorder ─▶ Scenario
 //! ```
 //!
-//! The crate knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal.
+//! The crate knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal. What a Fault
+//! would hit ([`Matcher`]) and which scenarios there are ([`Library`]) it learns from whoever starts it ([`Source`]).
 
 mod act;
+mod act_error;
 mod actor;
 mod cluster_view;
 mod density;
 mod diff;
+mod draft;
 mod drawer;
 mod drawer_html;
 mod effect;
@@ -32,11 +35,19 @@ mod follow;
 mod guard;
 mod html;
 mod hub;
+mod library;
+mod library_html;
 mod machine_view;
 mod model;
 mod objects;
+mod outcome;
 mod palette;
+mod palette_html;
+mod preview;
+mod recording;
+mod recording_html;
 mod reports;
+mod scenario_view;
 mod serve;
 mod stages;
 mod surroundings;
@@ -44,5 +55,7 @@ mod table;
 
 pub use effect::effect_name;
 pub use follow::Source;
+pub use library::{Lacks, Library, LibraryEntry};
+pub use preview::{Candidates, Matcher, Selected};
 pub use serve::{Page, PageError};
 pub use stages::Stage;

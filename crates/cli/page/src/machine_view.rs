@@ -206,6 +206,11 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// The name of its InMemoryMachine, by which Faults know it.
+    pub(crate) fn instance(&self) -> Option<&'a str> {
+        self.behind?.metadata.name.as_deref()
+    }
+
     /// Whether the view would be the same as this one of the same key: the API server gives each state of an object a
     /// version of its own.
     pub(crate) fn is_shown_by(&self, view: &MachineView) -> bool {

@@ -14,6 +14,7 @@ use crate::{
     machine_view::{MachineView, Seen, State},
     objects::{Key, Objects},
     reports::{CloudView, FaultView, Leak, Wait},
+    scenario_view::ScenarioView,
     surroundings::Surroundings,
 };
 
@@ -30,6 +31,7 @@ pub(crate) struct Model {
     pub(crate) waits: BTreeMap<Key, Wait>,
     pub(crate) leaks: BTreeMap<String, Leak>,
     pub(crate) faults: BTreeMap<Key, FaultView>,
+    pub(crate) scenarios: BTreeMap<Key, ScenarioView>,
 }
 
 impl Model {
@@ -66,6 +68,12 @@ impl Model {
             if wanted(&key) {
                 model.leaks.extend(Leak::of_fault(fault));
                 model.faults.insert(key, FaultView::new(fault));
+            }
+        }
+        for scenario in &objects.scenarios {
+            let key = Key::of(&scenario.metadata);
+            if wanted(&key) {
+                model.scenarios.insert(key, ScenarioView::new(scenario));
             }
         }
         model.zones = model.columns();

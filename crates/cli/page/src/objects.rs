@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nephele_api::{
-    cloud::v1alpha1::{Fault, SimulatedCloud},
+    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
 };
@@ -18,6 +18,7 @@ pub(crate) struct Objects {
     pub(crate) in_memory_machines: Vec<Arc<InMemoryMachine>>,
     pub(crate) clouds: Vec<Arc<SimulatedCloud>>,
     pub(crate) faults: Vec<Arc<Fault>>,
+    pub(crate) scenarios: Vec<Arc<Scenario>>,
     /// The oldest record is the first.
     pub(crate) journal: Vec<Arc<JournalLine>>,
 }

@@ -2,13 +2,13 @@
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes};
 use futures::{Stream, stream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Limited};
 use maud::Markup;
-use nephele_controller::{Clock, chain};
+use nephele_controller::Clock;
 use nephele_listen::{Limits, RequestBody, session_of};
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -17,30 +17,34 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    act,
     actor::Actor,
     drawer::Drawer,
-    drawer_html::{self, Forms},
+    drawer_html,
     elements::path,
     feed::{Feed, Shown},
     follow::Source,
     guard::{Guard, NoRandomness, Verdict},
     html::{self, Frame},
     hub::Hub,
+    library::SharedLibrary,
+    library_html,
     objects::Key,
+    palette_html,
+    preview::Matcher,
+    recording::Recorder,
+    recording_html,
     table::table,
 };
+
+mod forms;
 
 /// Viewers at a time. Each holds a connection, of which a server has 256, and one message. Differences have 256 KiB at most,
 /// 16 MiB for all viewers. A whole page grows with the machines, and viewers that are sent the same version share it.
 const VIEWERS_MAX: usize = 64;
 /// How long a page may wait for the first lists of the objects.
 const READ_WITHIN: Duration = Duration::from_secs(10);
-/// The bytes of a form, and its fields.
-const FORM_MAX: usize = 4 * 1024;
-const FIELDS_MAX: usize = 8;
-/// The header by which the module of the page asks for what came of an act alone.
-const FRAGMENT: &str = "nephele-fragment";
+/// Previews that are made at a time, each on a thread of its own: with ten thousand machines one takes some 100 ms.
+const PREVIEWS_MAX: usize = 2;
 /// How often a stream without changes says that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -67,7 +71,7 @@ pub enum PageError {
 /// A page that listens.
 pub struct Page {
     listener: std::net::TcpListener,
-    guard: Arc<Guard>,
+    guard: Guard,
     url: String,
 }
 
@@ -77,6 +81,12 @@ struct Server {
     actor: Arc<Actor>,
     guard: Arc<Guard>,
     viewers: Arc<Semaphore>,
+    previews: Arc<Semaphore>,
+    matcher: Matcher,
+    library: SharedLibrary,
+    recorder: Arc<Mutex<Recorder>>,
+    /// The namespace that is meant where there is no cluster yet.
+    home: String,
     clock: Clock,
 }
 
@@ -91,11 +101,7 @@ impl Page {
         let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(address).map_err(PageError::Key)?;
         let url = format!("http://{address}{}", guard.entrance());
-        Ok(Self {
-            listener,
-            guard: Arc::new(guard),
-            url,
-        })
+        Ok(Self { listener, guard, url })
     }
 
     /// The address that lets one browser in.
@@ -109,13 +115,7 @@ impl Page {
     /// # Errors
     /// When the listener cannot be used.
     pub async fn serve(self, source: Source, clock: Clock, stop: CancellationToken) -> Result<(), PageError> {
-        let server = Server {
-            actor: Arc::new(Actor::new(source.client.clone())),
-            hub: Hub::new(source, Arc::clone(&clock), stop.clone()),
-            guard: self.guard,
-            viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
-            clock,
-        };
+        let server = Server::new(source, self.guard, clock, stop.clone());
         let limits = Limits {
             // Streams do not end by themselves, and the end of the process waits for this time.
             drain: Duration::from_millis(200),
@@ -135,6 +135,21 @@ impl Page {
 }
 
 impl Server {
+    fn new(source: Source, guard: Guard, clock: Clock, stop: CancellationToken) -> Self {
+        Self {
+            actor: Arc::new(Actor::new(source.client.clone(), Arc::clone(&source.library))),
+            library: Arc::clone(&source.library),
+            recorder: Arc::default(),
+            matcher: source.matcher,
+            home: source.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+            hub: Hub::new(source, Arc::clone(&clock), stop),
+            guard: Arc::new(guard),
+            viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            previews: Arc::new(Semaphore::new(PREVIEWS_MAX)),
+            clock,
+        }
+    }
+
     async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut response = match self
             .guard
@@ -166,16 +181,22 @@ impl Server {
             return not_found();
         };
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let query = request.uri().query().unwrap_or_default();
         match parts[..] {
             ["page.js"] => text(StatusCode::OK, "text/javascript; charset=utf-8", MODULE),
             ["page.css"] => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
             ["stream"] => self.stream(request),
-            [""] => self.document(None, None).await,
-            ["ns", namespace] => self.document(Some(namespace), None).await,
+            [""] => self.document(None, None, query).await,
+            ["ns", namespace] => self.document(Some(namespace), None, query).await,
             ["table"] => self.table(&Key::default()).await,
             ["table", namespace, name] => self.table(&Key::new(namespace, name)).await,
-            ["fragment", kind, namespace, name] => self.fragment(kind, &Key::new(namespace, name)).await,
-            [kind, namespace, name] => self.document(None, Some((kind, Key::new(namespace, name)))).await,
+            ["fragment", kind, namespace, name] => {
+                self.fragment(kind, &Key::new(namespace, name), query).await
+            }
+            [kind, namespace, name] => {
+                let selected = Some((kind, Key::new(namespace, name)));
+                self.document(None, selected, query).await
+            }
             _ => not_found(),
         }
     }
@@ -189,7 +210,12 @@ impl Server {
     }
 
     /// The whole page, with what is selected.
-    async fn document(&self, namespace: Option<&str>, selected: Option<(&str, Key)>) -> Response<Body> {
+    async fn document(
+        &self,
+        namespace: Option<&str>,
+        selected: Option<(&str, Key)>,
+        query: &str,
+    ) -> Response<Body> {
         let (shown, version) = match self.shown(namespace).await {
             Ok(found) => found,
             Err(refusal) => return refusal,
@@ -200,7 +226,7 @@ impl Server {
         };
         let drawer = match &selected {
             None => None,
-            Some((kind, key)) => match self.drawer(&shown, kind, key).await {
+            Some((kind, key)) => match self.drawer(&shown, kind, key, query).await {
                 Some((_, drawer)) => Some(drawer),
                 None => return not_found(),
             },
@@ -212,9 +238,9 @@ impl Server {
     }
 
     /// What the Drawer shows of an object.
-    async fn fragment(&self, kind: &str, key: &Key) -> Response<Body> {
+    async fn fragment(&self, kind: &str, key: &Key, query: &str) -> Response<Body> {
         match self.shown(None).await {
-            Ok((shown, _)) => match self.drawer(&shown, kind, key).await {
+            Ok((shown, _)) => match self.drawer(&shown, kind, key, query).await {
                 Some((status, drawer)) => markup(status, drawer),
                 None => not_found(),
             },
@@ -223,77 +249,26 @@ impl Server {
     }
 
     /// What the Drawer shows of an object, or that it is gone. None for a kind that has no Drawer.
-    async fn drawer(&self, shown: &Shown, kind: &str, key: &Key) -> Option<(StatusCode, Markup)> {
+    async fn drawer(
+        &self,
+        shown: &Arc<Shown>,
+        kind: &str,
+        key: &Key,
+        query: &str,
+    ) -> Option<(StatusCode, Markup)> {
+        match kind {
+            palette_html::KIND => return self.palette(shown, key, query).await,
+            library_html::KIND => return self.library(shown, key).await,
+            recording_html::KIND => return self.recording(shown, key).await,
+            _ => {}
+        }
         let Some(drawer) = selected(shown, kind, key)? else {
             return Some((StatusCode::NOT_FOUND, drawer_html::gone(&key.name)));
         };
-        let lacks = match drawer.doable.permission() {
-            Some(needed) if !self.actor.may(&needed, &key.namespace, (self.clock)()).await => {
-                Some(format!("{needed} in namespace {}", key.namespace))
-            }
-            _ => None,
-        };
-        let forms = Forms {
-            token: self.guard.token().to_owned(),
-            path: path(kind, key),
-            lacks,
-        };
+        let forms = self
+            .forms(path(kind, key), drawer.doable.permission(), &key.namespace)
+            .await;
         Some((StatusCode::OK, drawer_html::drawer(&drawer, &forms)))
-    }
-
-    /// Does what a form says. The module of the page asks for what came of it; without scripts, the page of the object says so.
-    async fn act<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: HttpBody<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
-    {
-        let is_fragment = request.headers().contains_key(FRAGMENT);
-        let Some(parts) = parts(request.uri().path()) else {
-            return not_found();
-        };
-        let ["act", kind, namespace, name] = &parts.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
-            return not_found();
-        };
-        let key = Key::new(namespace, name);
-        let refused = |status, why: &dyn std::fmt::Display| {
-            let said = drawer_html::refusal(&why.to_string());
-            markup(status, if is_fragment { said } else { html::said(&said) })
-        };
-        let Ok(form) = Limited::new(request.into_body(), FORM_MAX).collect().await else {
-            return refused(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                &"the form is too long, or did not arrive",
-            );
-        };
-        let form = form.to_bytes();
-        let fields: Vec<_> = form_urlencoded::parse(&form)
-            .into_owned()
-            .take(FIELDS_MAX)
-            .collect();
-        let token = fields.iter().find(|(name, _)| name == "token");
-        if !token.is_some_and(|(_, token)| self.guard.is_token(token)) {
-            return refused(
-                StatusCode::FORBIDDEN,
-                &"the page is older than this process; load it again",
-            );
-        }
-        let shown = match self.shown(None).await {
-            Ok((shown, _)) => shown,
-            Err(refusal) => return refusal,
-        };
-        let Some(Some(selected)) = selected(&shown, kind, &key) else {
-            return refused(StatusCode::NOT_FOUND, &"it does not exist any more");
-        };
-        let act = match act::wanted(&selected.doable, &key, &fields) {
-            Ok(act) => act,
-            Err(error) => return refused(StatusCode::BAD_REQUEST, &error),
-        };
-        match self.actor.carry_out(act).await {
-            Ok(outcome) if is_fragment => {
-                markup(StatusCode::OK, drawer_html::outcome(&outcome, self.guard.token()))
-            }
-            Ok(_) => seen(&path(kind, &key)),
-            Err(error) => refused(error.code(), &chain(&error)),
-        }
     }
 
     /// What is shown now, and the name of its version.
@@ -400,6 +375,7 @@ fn selected(shown: &Shown, kind: &str, key: &Key) -> Option<Option<Drawer>> {
         "cluster" => Drawer::cluster(&shown.objects, key),
         "cloud" => Drawer::cloud(&shown.objects, key),
         "fault" => Drawer::fault(&shown.objects, key),
+        "scenario" => Drawer::scenario(&shown.objects, key),
         _ => return None,
     })
 }

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     embedded::{self, Folder, Management, ManagerSettings, Tasks},
     published::Published,
+    scenario::page_library,
 };
 
 /// The demo's flags.
@@ -76,7 +77,8 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     management.serve_cloud(routes.clone());
     // A demo that ends at once has no viewers.
     if !args.no_page && !args.once {
-        let page = tasks.add_page(management.client.clone(), routes)?;
+        let library = page_library(management.client.clone())?;
+        let page = tasks.add_page(management.client.clone(), routes, library)?;
         screen.say(&format!("Page  {page}\n"));
     }
     let plan = clusters::plan();

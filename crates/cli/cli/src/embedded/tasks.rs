@@ -4,6 +4,7 @@ use std::{
     future::poll_fn,
     path::{Path, PathBuf},
     pin::Pin,
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -14,11 +15,11 @@ use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
 use nephele_manager::{Config, Manager, Options};
-use nephele_page::{Page, Source};
+use nephele_page::{Library, Page, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{loopback::loopback, manager_socket};
+use crate::{loopback::loopback, manager_socket, matcher::matcher};
 
 /// How long all tasks may take to stop. The manager takes eight seconds at most.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -127,13 +128,20 @@ impl Tasks {
     }
 
     /// Starts the page, which shows what this management API and this cloud do. Returns its address, which lets one browser in.
-    pub(crate) fn add_page(&mut self, client: Client, routes: Router) -> anyhow::Result<String> {
+    pub(crate) fn add_page(
+        &mut self,
+        client: Client,
+        routes: Router,
+        library: Arc<dyn Library>,
+    ) -> anyhow::Result<String> {
         let page = Page::listen(loopback()).context("failed to start the page; --no-page leaves it out")?;
         let url = page.url().to_owned();
         let source = Source {
             client,
             namespace: None,
             journal: routes,
+            matcher,
+            library,
         };
         let stop = self.stop.clone();
         self.add(

@@ -17,12 +17,15 @@ mod follow;
 mod library;
 mod list;
 mod needs;
+mod page_library;
 mod report;
 mod rerun;
 mod run;
 mod setting;
 mod show;
 mod stop;
+
+pub(crate) use page_library::page_library;
 
 use std::process::ExitCode;
 

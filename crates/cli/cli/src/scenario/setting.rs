@@ -88,6 +88,23 @@ impl Setting {
 
     /// Creates what is missing of the cluster of an entry, and waits until the cluster is available.
     pub(super) async fn make(&self, entry: &Entry, seen: &Seen) -> anyhow::Result<()> {
+        self.create_missing(entry, seen, print).await?;
+        for object in &entry.cluster {
+            // A paused cluster waits for the scenario.
+            if object["kind"] == "Cluster" && object["spec"]["paused"] != true {
+                self.available(object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates what is missing of the cluster of an entry, and tells of each object.
+    pub(super) async fn create_missing(
+        &self,
+        entry: &Entry,
+        seen: &Seen,
+        tell: fn(&str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         for object in class_of(entry)? {
             self.create(&object, true).await?;
         }
@@ -95,17 +112,11 @@ impl Setting {
             let (kind, name) = named(object);
             let place = &self.namespace;
             match found {
-                Found::Object(_) => print(&format!("{kind} {place}/{name} is there\n"))?,
+                Found::Object(_) => tell(&format!("{kind} {place}/{name} is there\n"))?,
                 Found::NoObject | Found::NoKind => {
                     self.create(object, false).await?;
-                    print(&format!("{kind} {place}/{name} is created\n"))?;
+                    tell(&format!("{kind} {place}/{name} is created\n"))?;
                 }
-            }
-        }
-        for object in &entry.cluster {
-            // A paused cluster waits for the scenario.
-            if object["kind"] == "Cluster" && object["spec"]["paused"] != true {
-                self.available(object).await?;
             }
         }
         Ok(())

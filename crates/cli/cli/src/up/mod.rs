@@ -43,7 +43,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workloads::Workloads;
 
-use crate::embedded::{self, Folder, ManagerSettings, Tasks};
+use crate::{
+    embedded::{self, Folder, ManagerSettings, Tasks},
+    scenario::page_library,
+};
 
 /// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
 const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
@@ -209,7 +212,7 @@ async fn serve_on(
     }
     let page = match args.no_page {
         true => None,
-        false => Some(tasks.add_page(client.clone(), routes.clone())?),
+        false => Some(tasks.add_page(client.clone(), routes.clone(), page_library(client.clone())?)?),
     };
     report::announce(page.as_deref(), args.json)?;
     let processes = cluster_api.as_ref().map(|running| running.processes());

@@ -8,6 +8,7 @@ use crate::{
     model::Model,
     objects::Key,
     reports::{CloudView, FaultView, Leak, Limit, Wait},
+    scenario_view::ScenarioView,
     stages::Stage,
 };
 
@@ -178,9 +179,23 @@ fn model() -> impl Strategy<Value = Model> {
             btree_map(key(), "[a-z]{0,2}", 0..3),
             btree_map(key(), "[a-z]{0,2}", 0..3),
             btree_map("[a-c]", "[a-z]{0,2}", 0..3),
+            btree_map(key(), ("[a-z]{0,2}", "[a-z]{0,2}"), 0..3),
         )
             .prop_map(
-                |(clusters, zones, machines, clouds, faults, waits, leaks)| Model {
+                |(clusters, zones, machines, clouds, faults, waits, leaks, scenarios)| Model {
+                    scenarios: scenarios
+                        .into_iter()
+                        .map(|(key, (phase, said))| {
+                            (
+                                key,
+                                ScenarioView {
+                                    phase,
+                                    said,
+                                    ..ScenarioView::default()
+                                },
+                            )
+                        })
+                        .collect(),
                     zones: zones.into_iter().map(str::to_owned).collect(),
                     clusters: clusters
                         .into_iter()

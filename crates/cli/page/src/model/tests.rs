@@ -86,6 +86,11 @@ pub(crate) fn objects() -> Objects {
             "metadata": metadata("silent", ""), "spec": {"effect": {"notReady": {}}},
             "status": {"phase": "Active", "hits": 1, "affected": [{"cluster": "a", "machine": "a-1"}]},
         }))],
+        scenarios: vec![read(json!({
+            "metadata": metadata("story", ""), "spec": {"steps": [{"say": "it begins"}, {"pause": "1m"}]},
+            "status": {"phase": "Running", "steps": [
+                {"name": "step-1", "phase": "Passed", "message": "it begins"}, {"name": "step-2", "phase": "Running"}]},
+        }))],
         journal: Vec::new(),
     }
 }
