@@ -94,10 +94,7 @@ pub(crate) enum Act {
 /// # Errors
 /// When it is not offered there, or a field cannot be read.
 pub(crate) fn wanted(doable: &Doable, key: &Key, fields: &[(String, String)]) -> Result<Act, ActError> {
-    let field = |name: &str| {
-        let found = fields.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str()).unwrap_or_default()
-    };
+    let field = |name: &str| field(fields, name);
     match doable {
         Doable::Nothing => Err(ActError::NotOffered),
         Doable::Break { target, matched } => {
@@ -141,6 +138,12 @@ pub(crate) fn wanted(doable: &Doable, key: &Key, fields: &[(String, String)]) ->
             })
         }
     }
+}
+
+/// The value of a field; empty if it is not there.
+pub(crate) fn field<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
+    let found = fields.iter().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.as_str()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    core::Status,
+    core::{NamespaceResourceScope, Status},
     runtime::wait::{self, await_condition, conditions::is_deleted},
 };
 use nephele_api::cloud::v1alpha1::{CloudClock, Fault, Scenario, SimulatedCloud};
-use nephele_controller::Readable;
+use nephele_controller::{Kind, Readable};
 use nephele_scenario::{
     again,
     clock::{self, ClockChange},
@@ -34,6 +34,8 @@ use crate::{
 const ACTS_MAX: usize = 4;
 /// How long an act may take.
 const ACT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the deletion of a Scenario that runs again may take: without a manager it would never end.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
 /// How often a change of a clock is tried when another client changes the SimulatedCloud at the same moment.
 const TRIES: usize = 3;
 /// The code of a conflict.
@@ -164,43 +166,42 @@ impl Actor {
 
     async fn send(&self, act: Act) -> Result<Outcome, RefusedAct> {
         match act {
-            Act::Create(fault) => {
-                let namespace = fault.namespace().unwrap_or_default();
-                let api: Api<Fault> = Api::namespaced(self.client.clone(), &namespace);
-                let params = PostParams {
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
-                    ..PostParams::default()
-                };
-                let created = api.create(&params, &fault).await?;
-                Ok(Outcome::Created(Key::of(&created.metadata)))
-            }
+            Act::Create(fault) => Ok(Outcome::Created(self.create(&*fault).await?)),
             Act::Delete(key) => {
-                let api: Api<Fault> = Api::namespaced(self.client.clone(), &key.namespace);
-                api.delete(&key.name, &DeleteParams::default()).await?;
+                self.delete::<Fault>(&key).await?;
                 Ok(Outcome::Deleted(key))
             }
             Act::SetClock { namespace, change } => self.set_clock(&namespace, &change).await,
             Act::Stop(key) => {
-                let api: Api<Scenario> = Api::namespaced(self.client.clone(), &key.namespace);
-                api.delete(&key.name, &DeleteParams::default()).await?;
+                self.delete::<Scenario>(&key).await?;
                 Ok(Outcome::Stopped(key))
             }
-            Act::Run(scenario) => {
-                let namespace = scenario.namespace().unwrap_or_default();
-                let api: Api<Scenario> = Api::namespaced(self.client.clone(), &namespace);
-                let params = PostParams {
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
-                    ..PostParams::default()
-                };
-                let created = api.create(&params, &scenario).await?;
-                Ok(Outcome::Runs(Key::of(&created.metadata)))
-            }
+            Act::Run(scenario) => Ok(Outcome::Runs(self.create(&*scenario).await?)),
             Act::Make(key) => match self.library.make(&key.namespace, &key.name).await {
                 Ok(()) => Ok(Outcome::Made(key)),
                 Err(why) => Err(RefusedAct::Library(why)),
             },
             Act::RunAgain(key) => self.run_again(key).await,
         }
+    }
+
+    async fn create<K>(&self, object: &K) -> Result<Key, RefusedAct>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope>,
+    {
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+        let created = api.create(&post_params(false), object).await?;
+        Ok(Key::of(created.meta()))
+    }
+
+    async fn delete<K>(&self, key: &Key) -> Result<(), RefusedAct>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope>,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
+        api.delete(&key.name, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// Deletes a Scenario, and creates it again as it was.
@@ -211,11 +212,7 @@ impl Actor {
         // Nothing else has it once it is deleted, so the API server says first whether it may be created.
         let mut trial = wanted.clone();
         trial.metadata.generate_name = trial.metadata.name.take().map(|name| format!("{name}-"));
-        let params = |dry_run| PostParams {
-            dry_run,
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-        };
-        api.create(&params(true), &trial).await?;
+        api.create(&post_params(true), &trial).await?;
         // A viewer who leaves ends the act, but not between these two requests.
         let replacing = async move {
             let uid = former.uid().unwrap_or_default();
@@ -227,8 +224,9 @@ impl Actor {
                 ..DeleteParams::default()
             };
             api.delete(&key.name, &only).await?;
-            await_condition(api.clone(), &key.name, is_deleted(&uid)).await?;
-            api.create(&params(false), &wanted).await?;
+            let gone = await_condition(api.clone(), &key.name, is_deleted(&uid));
+            timeout(GONE_WITHIN, gone).await.map_err(|_| RefusedAct::Late)??;
+            api.create(&post_params(false), &wanted).await?;
             Ok(Outcome::Runs(key))
         };
         tokio::spawn(replacing).await?
@@ -258,6 +256,13 @@ impl Actor {
             }
         }
         Err(RefusedAct::Conflict)
+    }
+}
+
+fn post_params(dry_run: bool) -> PostParams {
+    PostParams {
+        dry_run,
+        field_manager: Some(FIELD_MANAGER.to_owned()),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{Server, markup, not_found, parts, seen, selected};
 use crate::{
-    act::{self, Act, Permission},
+    act::{self, Act, Permission, field},
     act_error::ActError,
     actor::RefusedAct,
     draft::Draft,
@@ -206,9 +206,7 @@ impl Server {
             Err(error) => refused(error.code(), &chain(&error)),
         }
     }
-}
 
-impl Server {
     /// What a form wants. None if there is nothing that it could be for.
     async fn wanted(
         &self,
@@ -307,12 +305,6 @@ fn drafted(namespace: &str, fields: &[(String, String)]) -> Result<Wanted, ActEr
     }
     let fault = draft.fault(namespace)?;
     Ok(Wanted::Act(Box::new(Act::Create(Box::new(fault)))))
-}
-
-/// The value of a field; empty if it is not there.
-fn field<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
-    let found = fields.iter().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.as_str()).unwrap_or_default()
 }
 
 /// The first fields of a form or a query.
