@@ -26,8 +26,8 @@ use nephele_api::{
     },
 };
 use nephele_controller::{
-    Cache, Listed, Listing, PollOnWake, Readable, RunError, Runner, Services, WatchFilter, chain, paused,
-    poll_on_wake, scoped,
+    Cache, Listed, Listing, Readable, RunError, Runner, Services, WatchFilter, chain, own_task, paused,
+    scoped,
 };
 use thiserror::Error;
 use tokio::time::sleep;
@@ -164,17 +164,20 @@ pub fn run(
             first_list,
             shutdown.clone(),
         );
-        let run_faults = poll_on_wake(run_faults).map(|result| result.map_err(Error::Fault));
+        let run_faults = own_task("address faults", run_faults).map(|result| result.map_err(Error::Fault));
         gate.open();
 
         let run_claims = reconcile_claims(runner, &context, listed, &shutdown);
         let rest = join(
-            join(follow_clusters, poll_on_wake(serve_lists)),
+            join(follow_clusters, own_task("lists of addresses", serve_lists)),
             join(
                 join_all(follows),
                 join(
                     note_listed(&context, listed_claims, &shutdown),
-                    poll_on_wake(wake_by_clusters(&context, clusters.clone(), &shutdown)),
+                    own_task(
+                        "claims of clusters",
+                        wake_by_clusters(Arc::clone(&context), clusters.clone(), shutdown.clone()),
+                    ),
                 ),
             ),
         );
@@ -213,13 +216,13 @@ async fn note_listed(context: &Context, claims: Listed, shutdown: &CancellationT
 }
 
 /// Follows addresses and all kinds of pools. The second result tells when each has been listed.
-fn follow_all<'a>(
+fn follow_all(
     client: &Client,
-    services: &'a Services,
+    services: &Services,
     context: &Arc<Context>,
     namespace: Option<&str>,
     shutdown: &CancellationToken,
-) -> (Vec<PollOnWake<'a, ()>>, Vec<Listed>) {
+) -> (Vec<BoxFuture<'static, ()>>, Vec<Listed>) {
     let mut listed = Vec::new();
     let mut follows = Vec::new();
     {
@@ -230,7 +233,7 @@ fn follow_all<'a>(
         let shutdown = shutdown.clone();
         let api = Api::<Readable<IPAddress>>::all(client.clone());
         let services = services.clone();
-        follows.push(poll_on_wake(async move {
+        let follow = async move {
             address::follow(
                 &services,
                 api,
@@ -241,7 +244,8 @@ fn follow_all<'a>(
                 shutdown,
             )
             .await;
-        }));
+        };
+        follows.push(own_task("addresses", follow).boxed());
     }
     macro_rules! follow_pools {
         ($($kind:ty),*) => {$({
@@ -249,8 +253,9 @@ fn follow_all<'a>(
             listed.push(told);
             let gate = services.readiness.gate(format!("cache {}", <$kind>::kind(&())));
             let api = <$kind as PoolObject>::readable(client.clone(), namespace);
-            let follow = pool::follow(Arc::clone(context), services, api, gate, first_list, shutdown.clone());
-            follows.push(poll_on_wake(follow));
+            let follow =
+                pool::follow(Arc::clone(context), services.clone(), api, gate, first_list, shutdown.clone());
+            follows.push(own_task("pools", follow).boxed());
         })*};
     }
     follow_pools!(
@@ -273,7 +278,7 @@ async fn all(listed: Vec<Listed>) -> bool {
 }
 
 /// Wakes claims when their Cluster is created, deleted, paused or resumed.
-async fn wake_by_clusters(context: &Context, clusters: Cache<Cluster>, shutdown: &CancellationToken) {
+async fn wake_by_clusters(context: Arc<Context>, clusters: Cache<Cluster>, shutdown: CancellationToken) {
     let mut touched = std::pin::pin!(clusters.touched());
     // Whether each Cluster is paused. Bounded by the Clusters that exist.
     let mut known: HashMap<(String, String), bool> = HashMap::new();

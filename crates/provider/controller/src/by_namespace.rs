@@ -15,8 +15,12 @@ use parking_lot::Mutex;
 /// It has the names, and the store has the objects. Whoever learns of a change finds it here.
 pub struct ByNamespace<K: Resource<DynamicType = ()> + 'static> {
     store: Store<K>,
-    names: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>,
+    names: Arc<Mutex<Names>>,
 }
+
+/// The names of objects by their namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeMap<String, BTreeSet<String>>);
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for ByNamespace<K> {
     fn clone(&self) -> Self {
@@ -49,7 +53,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> ByNamespace<K> {
     #[must_use]
     pub fn of(&self, namespace: &str) -> Vec<Arc<K>> {
         let names = self.names.lock();
-        let names = names.get(namespace).into_iter().flatten();
+        let names = names.0.get(namespace).into_iter().flatten();
         names.filter_map(|name| self.get(namespace, name)).collect()
     }
 
@@ -57,42 +61,40 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> ByNamespace<K> {
     #[must_use]
     pub fn refs_of(&self, namespace: &str) -> Vec<ObjectRef<K>> {
         let names = self.names.lock();
-        let names = names.get(namespace).into_iter().flatten();
+        let names = names.0.get(namespace).into_iter().flatten();
         names.map(|name| ObjectRef::new(name).within(namespace)).collect()
     }
 
     /// Takes an object that the store has now.
     pub(crate) fn applied(&self, object: &K) {
-        add(&mut self.names.lock(), object);
+        self.names.lock().add(object);
     }
 
     /// Drops an object that the store does not have any more.
     pub(crate) fn deleted(&self, object: &K) {
-        remove(&mut self.names.lock(), object);
+        self.names.lock().remove(object);
     }
 
-    /// Takes the objects of a list that the store has now.
-    pub(crate) fn listed(&self) {
-        let mut names = BTreeMap::new();
-        for object in self.store.state() {
-            add(&mut names, &*object);
-        }
+    /// Takes the names of a list that the store has now.
+    pub(crate) fn listed(&self, names: Names) {
         *self.names.lock() = names;
     }
 }
 
-fn add<K: Resource>(names: &mut BTreeMap<String, BTreeSet<String>>, object: &K) {
-    let namespace = object.namespace().unwrap_or_default();
-    names.entry(namespace).or_default().insert(object.name_any());
-}
+impl Names {
+    pub(crate) fn add<K: Resource>(&mut self, object: &K) {
+        let namespace = object.namespace().unwrap_or_default();
+        self.0.entry(namespace).or_default().insert(object.name_any());
+    }
 
-/// Leaves nothing behind of a namespace without objects: namespaces come and go.
-fn remove<K: Resource>(names: &mut BTreeMap<String, BTreeSet<String>>, object: &K) {
-    let namespace = object.namespace().unwrap_or_default();
-    if let Some(present) = names.get_mut(&namespace) {
-        present.remove(&object.name_any());
-        if present.is_empty() {
-            names.remove(&namespace);
+    /// Leaves nothing behind of a namespace without objects: namespaces come and go.
+    fn remove<K: Resource>(&mut self, object: &K) {
+        let namespace = object.namespace().unwrap_or_default();
+        if let Some(present) = self.0.get_mut(&namespace) {
+            present.remove(&object.name_any());
+            if present.is_empty() {
+                self.0.remove(&namespace);
+            }
         }
     }
 }
@@ -152,11 +154,14 @@ mod tests {
                     }
                     Step::List(keys) => {
                         writer.apply_watcher_event(&watcher::Event::Init);
+                        let mut names = Names::default();
                         for key in keys {
-                            writer.apply_watcher_event(&watcher::Event::InitApply(config_map(key)));
+                            let object = config_map(key);
+                            names.add(&object);
+                            writer.apply_watcher_event(&watcher::Event::InitApply(object));
                         }
                         writer.apply_watcher_event(&watcher::Event::InitDone);
-                        by_namespace.listed();
+                        by_namespace.listed(names);
                     }
                 }
                 for namespace in ["0", "1", "2"] {
@@ -168,7 +173,7 @@ mod tests {
                     prop_assert_eq!(by_namespace.refs_of(namespace), refs);
                 }
                 let namespaces: BTreeSet<_> = store.state().iter().filter_map(|object| object.namespace()).collect();
-                let kept: BTreeSet<_> = by_namespace.names.lock().keys().cloned().collect();
+                let kept: BTreeSet<_> = by_namespace.names.lock().0.keys().cloned().collect();
                 prop_assert_eq!(kept, namespaces);
             }
         }

@@ -77,11 +77,6 @@ impl<K: Kind> Readable<K> {
         (Some(object).filter(|_| has_name), mistake)
     }
 
-    /// The length of the text that it is made of.
-    pub(crate) fn bytes(&self) -> usize {
-        self.text.get().len()
-    }
-
     /// The object.
     pub fn object(&self) -> &K {
         &self.made.get_or_init(|| Made::of(self.text.get())).object

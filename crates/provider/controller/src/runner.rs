@@ -1,10 +1,5 @@
 use std::{
-    any::Any,
-    convert::Infallible,
-    fmt::Debug,
-    num::NonZeroU16,
-    panic::{AssertUnwindSafe, resume_unwind},
-    sync::Arc,
+    any::Any, convert::Infallible, fmt::Debug, num::NonZeroU16, panic::AssertUnwindSafe, sync::Arc,
     time::Duration,
 };
 
@@ -21,7 +16,7 @@ use kube::{
 use nephele_error_chain::chain;
 use nephele_poll_time::timed;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use crate::{
@@ -34,11 +29,11 @@ use crate::{
     listed::Listed,
     metrics::ControllerMetrics,
     outcome::{Outcome, ReconcileError, Retry},
-    paced::{TOLD_AT_ONCE_MAX, in_stretches, paced},
-    poll_on_wake::poll_on_wake,
+    own_task::own_task,
     readable::{Kind, Readable},
     readiness::Gate,
     services::Services,
+    stretch::Stretch,
     watch::{Cache, Change, followed, key_of, reference},
     work_queue::WorkQueue,
 };
@@ -94,6 +89,9 @@ where
     caches: Vec<future::BoxFuture<'static, bool>>,
     gate: Gate,
     deletions: Arc<Deletions<K>>,
+    /// The work of the task since others ran. kube-runtime takes all that the streams name whenever it begins a reconcile: one poll
+    /// of a controller with thousands of objects kept its thread for 100 ms.
+    stretch: Stretch,
 }
 
 impl<K: Kind> Runner<K> {
@@ -172,8 +170,10 @@ impl<K: Kind> Runner<K> {
                 }
             })
         });
-        let applied = paced(applied, TOLD_AT_ONCE_MAX, |_| 1);
-        let applied = applied.inspect(move |object| added.add(key(&**object)));
+        let stretch = Stretch::default();
+        let applied = stretch
+            .within(applied)
+            .inspect(move |object| added.add(key(&**object)));
         let runner = Self {
             name,
             controller: Controller::for_shared_stream(applied, store.clone()),
@@ -187,6 +187,7 @@ impl<K: Kind> Runner<K> {
             caches: Vec::new(),
             gate: services.readiness.gate(name),
             deletions,
+            stretch,
         };
         match services.resync {
             Some(period) => runner.reconcile_all_on(ticks(period)),
@@ -258,8 +259,10 @@ impl<K: Kind> Runner<K> {
     #[must_use]
     pub fn reconcile_on(mut self, refs: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         let queue = Arc::clone(&self.queue);
-        let refs = paced(refs, TOLD_AT_ONCE_MAX, |_| 1);
-        let refs = refs.inspect(move |object| queue.add(key_of(object)));
+        let refs = self
+            .stretch
+            .within(refs)
+            .inspect(move |object| queue.add(key_of(object)));
         self.controller = self.controller.reconcile_on(refs);
         self
     }
@@ -290,7 +293,7 @@ impl<K: Kind> Runner<K> {
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: ReconcileError,
     {
-        poll_on_wake(self.run_parts(reconcile, shutdown))
+        own_task(self.name, self.run_parts(reconcile, shutdown))
     }
 
     async fn run_parts<F, Fut, E>(self, reconcile: F, shutdown: CancellationToken) -> Result<(), RunError>
@@ -312,6 +315,7 @@ impl<K: Kind> Runner<K> {
             caches,
             gate,
             deletions,
+            stretch,
         } = self;
         let Some(ready) = shutdown.run_until_cancelled(future::join_all(caches)).await else {
             return Ok(());
@@ -337,14 +341,15 @@ impl<K: Kind> Runner<K> {
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(
                 move |object, round: Arc<Round<K, F>>| {
-                    on_its_own(timed(name, round.visit(object))).map(Ok::<_, Infallible>)
+                    // kube-runtime makes a task of it.
+                    timed(name, round.visit(object)).map(Ok::<_, Infallible>)
                 },
                 |_, never: &Infallible, _| match *never {},
                 round,
             );
         // Each costs kube-runtime a look at all objects that wait or are reconciled: with hundreds of them, hundreds of reconciles
         // that ended together kept the thread for 100 ms.
-        let work = in_stretches(results).for_each(|result| {
+        let work = stretch.read(results).for_each(|result| {
             if let Err(controller::Error::ObjectNotFound(object)) = result {
                 // Deleted while it was in the queue.
                 let key = ObjectKey {
@@ -378,19 +383,6 @@ impl<K: Kind> Runner<K> {
         } else {
             Err(RunError::Ended(name))
         }
-    }
-}
-
-/// Runs a reconcile as a task, which ends when this is dropped. In the task of the controller, one poll would have the work of
-/// all reconciles that are in flight, and the others of its thread would wait for their sum.
-async fn on_its_own<R: Send + 'static>(reconcile: impl Future<Output = R> + Send + 'static) -> R {
-    match AbortOnDropHandle::new(tokio::spawn(reconcile)).await {
-        Ok(done) => done,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The runtime stops.
-            Err(_) => future::pending().await,
-        },
     }
 }
 

@@ -6,7 +6,7 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
-        reflector::{self, ObjectRef, Store, reflector},
+        reflector::{self, ObjectRef, Store},
         watcher,
     },
 };
@@ -20,10 +20,11 @@ use crate::{
     events::{Event, Severity},
     failures::ObjectKey,
     listed::{Listed, Listing},
-    paced::{TOLD_AT_ONCE_MAX, paced},
-    poll_on_wake::poll_on_wake,
+    lists::{Lists, Step},
+    own_task::own_task,
     readable::{Kind, Readable},
     services::Services,
+    stretch::in_stretches,
     watch_failure::watch_failed,
 };
 
@@ -128,7 +129,7 @@ impl<K: Kind> Cache<K> {
                 }
             }
         };
-        (cache, poll_on_wake(follow))
+        (cache, own_task("cache", follow))
     }
 
     /// The object of this name, if it exists.
@@ -162,7 +163,7 @@ impl<K: Kind> Cache<K> {
             Ok(object) => stream::iter(vec![object]),
             Err(_lagged) => stream::iter(store.state()),
         });
-        paced(touched, TOLD_AT_ONCE_MAX, |_| 1)
+        in_stretches(touched)
     }
 }
 
@@ -190,12 +191,6 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Change<K> {
     }
 }
 
-/// The text of changes that is made into objects before others run. Where it is all short strings, as in a large selector,
-/// 128 KiB took 20 ms of a slow processor.
-const BYTES_AT_ONCE_MAX: usize = 16 * 1024;
-/// What a change costs at least, in bytes of text.
-const SMALL_CHANGE_BYTES: usize = 1024;
-
 /// The trimmed objects of a watch, each read by itself. The one place of a manager that opens watches.
 ///
 /// An object that cannot be read in whole does not end the watch, and comes without the parts that cannot be read
@@ -210,15 +205,7 @@ pub fn watched<K: Kind>(
     let mut known = BTreeSet::new();
     let mut listing = BTreeSet::new();
     let events = watcher(api, config).default_backoff();
-    let events = paced(events, BYTES_AT_ONCE_MAX, move |event| match event {
-        Ok(
-            watcher::Event::Apply(object)
-            | watcher::Event::Delete(object)
-            | watcher::Event::InitApply(object),
-        ) => object.bytes().max(SMALL_CHANGE_BYTES),
-        _ => 0,
-    });
-    events.filter_map(move |event| {
+    in_stretches(events.filter_map(move |event| {
         let event = match event {
             Ok(watcher::Event::Apply(object)) => {
                 taken(object, &services, &mut known).map(|object| Ok(watcher::Event::Apply(object)))
@@ -244,7 +231,7 @@ pub fn watched<K: Kind>(
             Err(error) => Some(Err(error)),
         };
         std::future::ready(event)
-    })
+    }))
 }
 
 /// The trimmed object, after people were told what of it cannot be read. None without a name.
@@ -322,8 +309,10 @@ fn note<K: Kind>(
 /// store is updated only while the stream is read.
 ///
 /// Objects of a list are announced after the store has the whole list. `kube`'s own stream announces them as they
-/// arrive, while the store still has the earlier state. A controller would then read the old state and not be woken
-/// again.
+/// arrive. A controller would then read an old state of others, and not be woken again.
+///
+/// The store takes the objects of each list but the first one by one. `kube`'s reflector gathers them in a second store, and
+/// puts that in the place of the first: with thousands of objects, this kept the thread for 100 ms.
 pub(crate) fn followed<K: Kind>(
     api: Api<Readable<K>>,
     config: watcher::Config,
@@ -334,47 +323,72 @@ pub(crate) fn followed<K: Kind>(
     Listed,
     impl Stream<Item = Change<K>> + Send + 'static,
 ) {
-    let (store, writer) = reflector::store::<K>();
+    let (store, mut writer) = reflector::store::<K>();
     let (listing, listed) = Listing::start();
     let errors = services.metrics.watch_errors(&K::kind(&()));
-    let reader = store.clone();
-    let events = reflector(writer, watched(services, api, config));
-    let mut before = Vec::new();
-    let changes = events.filter_map(move |event| {
-        let change = match event {
-            Ok(watcher::Event::Apply(object)) => {
-                reader.get(&ObjectRef::from_obj(&object)).map(Change::Applied)
-            }
-            Ok(watcher::Event::Delete(object)) => Some(Change::Deleted(Arc::new(object))),
-            Ok(watcher::Event::InitDone) => {
-                debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
-                listing.finished();
-                let mut gone = std::mem::take(&mut before);
-                gone.retain(|object: &Arc<K>| {
-                    let there = reader.get(&reference(&**object));
-                    there.is_none_or(|there| there.meta().uid != object.meta().uid)
-                });
-                Some(Change::Listed { gone })
-            }
-            Ok(watcher::Event::Init) => {
-                before = reader.state();
-                None
-            }
-            Ok(watcher::Event::InitApply(_)) => None,
+    let mut lists = Lists::new(store.clone());
+    let steps = watched(services, api, config).flat_map(move |event| {
+        stream::iter(match event {
+            Ok(event) => lists.steps(event),
             Err(error) => {
                 errors.inc();
                 watch_failed(&K::kind(&()), &error);
+                Vec::new()
+            }
+        })
+    });
+    let reader = store.clone();
+    let by_namespace = ByNamespace::new(store.clone());
+    let names_of = by_namespace.clone();
+    let mut is_first = true;
+    let changes = in_stretches(steps).filter_map(move |step| {
+        let change = match step {
+            Step::Apply(object) => {
+                let key = ObjectRef::from_obj(&object);
+                writer.apply_watcher_event(&watcher::Event::Apply(object));
+                let change = reader.get(&key).map(Change::Applied);
+                if let Some(Change::Applied(object)) = &change {
+                    names_of.applied(object);
+                }
+                change
+            }
+            Step::Delete(object) => {
+                names_of.deleted(&object);
+                let event = watcher::Event::Delete(object);
+                writer.apply_watcher_event(&event);
+                match event {
+                    watcher::Event::Delete(object) => Some(Change::Deleted(Arc::new(object))),
+                    _ => None,
+                }
+            }
+            Step::Begin => {
+                if is_first {
+                    writer.apply_watcher_event(&watcher::Event::Init);
+                }
                 None
+            }
+            Step::Listed(object) => {
+                writer.apply_watcher_event(&match is_first {
+                    true => watcher::Event::InitApply(object),
+                    false => watcher::Event::Apply(object),
+                });
+                None
+            }
+            Step::Missing(object) => {
+                writer.apply_watcher_event(&watcher::Event::Delete((*object).clone()));
+                None
+            }
+            Step::End { gone, names } => {
+                if std::mem::take(&mut is_first) {
+                    writer.apply_watcher_event(&watcher::Event::InitDone);
+                }
+                debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
+                names_of.listed(names);
+                listing.finished();
+                Some(Change::Listed { gone })
             }
         };
         std::future::ready(change)
-    });
-    let by_namespace = ByNamespace::new(store.clone());
-    let noted = by_namespace.clone();
-    let changes = changes.inspect(move |change| match change {
-        Change::Applied(object) => noted.applied(object),
-        Change::Deleted(object) => noted.deleted(object),
-        Change::Listed { .. } => noted.listed(),
     });
     (store, by_namespace, listed, changes)
 }

@@ -26,10 +26,9 @@ use nephele_api::{
 use nephele_cloud::Cloud;
 use nephele_controller::{
     Cache, Gone, Kind, Outcome, Readiness, ReconcileError, RunError, Runner, Services, StatusThrottle,
-    WatchFilter, poll_on_wake, scoped,
+    WatchFilter, own_task, scoped,
 };
 use nephele_fault::is_of_addresses;
-use nephele_poll_time::timed;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -429,15 +428,17 @@ impl Manager {
         let of_machines =
             garbage_collection::machines(context(), scope, machines.by_namespace(), machines.gone());
         let of_faults = forget_faults(context(), faults.store(), faults.gone());
+        let until_shutdown = |task, sweep: BoxFuture<'static, ()>| {
+            let shutdown = self.shutdown.clone();
+            own_task(task, shutdown.run_until_cancelled_owned(sweep).map(drop))
+        };
         let sweeps = [
-            timed("sweep of clusters without Cluster", without_cluster).boxed(),
-            timed("sweep of clusters", of_clusters).boxed(),
-            timed("sweep of machines", of_machines).boxed(),
-            timed("sweep of faults", of_faults).boxed(),
+            until_shutdown("sweep of clusters without Cluster", without_cluster.boxed()),
+            until_shutdown("sweep of clusters", of_clusters.boxed()),
+            until_shutdown("sweep of machines", of_machines.boxed()),
+            until_shutdown("sweep of faults", of_faults.boxed()),
         ];
-        let until_shutdown = sweeps
-            .map(|sweep| poll_on_wake(self.shutdown.clone().run_until_cancelled_owned(sweep).map(drop)));
-        future::join_all(until_shutdown).map(drop).boxed()
+        future::join_all(sweeps).map(drop).boxed()
     }
 
     fn start_up(&self, runners: &Runners) -> Arc<StartUp> {

@@ -644,7 +644,14 @@ async fn an_instance_that_was_terminated_is_told_by_conditions_and_stays_gone() 
     let id = World::machine_id("demo", "cp");
     let asked = |value: Value| json!({ "metadata": { "annotations": { TERMINATE_ANNOTATION: value } } });
     world.api.patch::<InMemoryMachine>("cp", &asked(json!(""))).await;
-    let gone = world.waits(&machine, "InstanceTerminated").await;
+    world.waits(&machine, "InstanceTerminated").await;
+    // The end of the instance is written down after the condition.
+    let is_told = |machine: &InMemoryMachine| {
+        let told = machine.status.iter().flat_map(|status| &status.conditions);
+        let generation = machine.metadata.generation;
+        machine.termination().is_some() && told.map(|one| one.observed_generation).all(|of| of == generation)
+    };
+    let gone = world.api.eventually("cp", "to be told in whole", is_told).await;
     assert_eq!(world.cloud.observe_machine(&id), None);
     let before = up.status.clone().unwrap_or_default();
     let after = gone.status.clone().unwrap_or_default();

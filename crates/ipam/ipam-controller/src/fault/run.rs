@@ -16,7 +16,7 @@ use nephele_api::{
     conditions::{self, types},
     ipam::{conditions as reasons, v1beta2::IPAddressClaim},
 };
-use nephele_controller::{Cache, Listing, RunError, Runner, Services, chain, poll_on_wake, scoped};
+use nephele_controller::{Cache, Listing, RunError, Runner, Services, chain, own_task, scoped};
 use nephele_fault::{FaultController, Target as _, cluster, reference_to};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -118,7 +118,12 @@ pub(crate) async fn follow(
     if !await_kind::<Fault>(&context.client, told, &shutdown).await {
         return Ok(());
     }
-    let run_cluster_faults = run_cluster_faults(&context, &services, concurrency, shutdown.clone());
+    let run_cluster_faults = run_cluster_faults(
+        Arc::clone(&context),
+        services.clone(),
+        concurrency,
+        shutdown.clone(),
+    );
     let api = scoped(context.client.clone(), context.watch_namespace.as_deref());
     let runner = Runner::<Fault>::new("addressfault", &services, api, &context.filter, concurrency);
     let store = runner.store();
@@ -138,7 +143,12 @@ pub(crate) async fn follow(
         }
     };
     let forget = controller.forget(store.clone(), gone);
-    let wake = poll_on_wake(context.wake_due(&shutdown));
+    let due = {
+        let context = Arc::clone(&context);
+        let shutdown = shutdown.clone();
+        async move { context.wake_due(&shutdown).await }
+    };
+    let wake = own_task("claims of Faults", due);
     let rest = shutdown.run_until_cancelled(future::join3(put_all, forget, wake));
     let for_faults = Arc::clone(&controller);
     let run = runner.reconcile_on(listen(Arc::clone(&context))).run(
@@ -148,15 +158,15 @@ pub(crate) async fn follow(
         },
         shutdown.clone(),
     );
-    let run = future::try_join(run, poll_on_wake(run_cluster_faults));
+    let run = future::try_join(run, own_task("ClusterFaults of addresses", run_cluster_faults));
     future::join(run, rest).await.0.map(drop)
 }
 
 /// Makes the Faults of ClusterFaults of addresses, once the kind is installed. Not in a manager of one namespace, which sees no
 /// others.
 async fn run_cluster_faults(
-    context: &Context,
-    services: &Services,
+    context: Arc<Context>,
+    services: Services,
     concurrency: NonZeroU16,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
@@ -168,14 +178,14 @@ async fn run_cluster_faults(
     // A ClusterFault has to see who has the name of its Fault.
     let everything = watcher::Config::default();
     let api = Api::all(context.client.clone());
-    let (faults, follow_faults) = Cache::<Fault>::start(services, api, everything, shutdown.clone());
+    let (faults, follow_faults) = Cache::<Fault>::start(&services, api, everything, shutdown.clone());
     let settings = cluster::Settings {
         name: "addressclusterfault",
         watch_filter: context.filter.clone(),
         carries_out: Addresses::is_for,
         concurrency,
     };
-    let run = cluster::run(context.client.clone(), services, &faults, settings, shutdown);
+    let run = cluster::run(context.client.clone(), &services, &faults, settings, shutdown);
     future::join(run, follow_faults).await.0
 }
 

@@ -24,13 +24,13 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 /// Watches the pools of one kind until `shutdown`; tells the readers of `first_list` when it is complete.
 pub(crate) async fn follow<K: PoolObject>(
     context: Arc<Context>,
-    services: &Services,
+    services: Services,
     api: Api<Readable<K>>,
     gate: Gate,
     first_list: Listing,
     shutdown: CancellationToken,
 ) {
-    let events = watched(services, api, watcher::Config::default());
+    let events = watched(&services, api, watcher::Config::default());
     let mut events = std::pin::pin!(events);
     let mut followed = Followed::<K> {
         context,
