@@ -13,4 +13,5 @@ mod line;
 mod live;
 mod people;
 mod pictures;
+mod timeline;
 mod up;

@@ -152,24 +152,35 @@ async fn texts_have_contrast_in_both_themes_and_a_phone_needs_no_sideways_scroll
         )
         .await
         .expect("it is there");
-    let narrow = "return document.scrollingElement.scrollWidth <= innerWidth";
     for opener in [None, Some(".m[data-fault=silent]"), Some("#palette")] {
         if let Some(opener) = opener {
             browser.open_drawer(opener).await.expect("it opens");
         }
-        for theme in ["light", "dark"] {
-            browser.theme(theme).await.expect("it has themes");
-            let found = browser.run(CONTRAST).await.expect("it runs");
-            assert!(found[0].as_u64() > Some(30), "{found}");
-            assert_eq!(found[1], json!([]), "{opener:?} {theme}");
-        }
-        browser.resize(390, 844, true).await.expect("a size");
-        browser.until("a narrow page", narrow).await.expect("it is");
-        let small = "return [...document.querySelectorAll('main a, #drawer a, summary, button')]
-            .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 24).map((one) => one.outerHTML)";
-        assert_eq!(browser.run(small).await.expect("it runs"), json!([]));
-        browser.resize(1440, 900, false).await.expect("a size");
+        is_readable(&browser, opener.unwrap_or("the cloud"))
+            .await
+            .expect("it is");
     }
+    browser.click("timeline-link").await.expect("it is there");
+    let band = "return !!document.querySelector('.lanes .band')";
+    browser.until("the timeline", band).await.expect("it is there");
+    is_readable(&browser, "the timeline").await.expect("it is");
+}
+
+/// Whether what is shown has contrast in both themes, and fits on a phone.
+async fn is_readable(browser: &Browser, what: &str) -> anyhow::Result<()> {
+    for theme in ["light", "dark"] {
+        browser.theme(theme).await?;
+        let found = browser.run(CONTRAST).await?;
+        assert!(found[0].as_u64() > Some(30), "{found}");
+        assert_eq!(found[1], json!([]), "{what} {theme}");
+    }
+    browser.resize(390, 844, true).await?;
+    let narrow = "return document.scrollingElement.scrollWidth <= innerWidth";
+    browser.until("a narrow page", narrow).await?;
+    let small = "return [...document.querySelectorAll('main a, #drawer a, summary, button')]
+        .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 24).map((one) => one.outerHTML)";
+    assert_eq!(browser.run(small).await?, json!([]), "{what}");
+    browser.resize(1440, 900, false).await
 }
 
 #[tokio::test]

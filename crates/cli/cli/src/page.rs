@@ -19,7 +19,7 @@ use nephele_api::{
 };
 use nephele_cloud::JournalFilter;
 use nephele_controller::{Kind, chain, scoped, wall_clock};
-use nephele_page::{Page, Source};
+use nephele_page::{Means, Page, Source};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -79,14 +79,16 @@ pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::
             namespace: namespace.clone(),
             ..JournalFilter::default()
         };
-        let source = Source {
+        let means = Means {
+            matcher,
             library: page_library(client.clone())?,
+        };
+        let source = Source {
             client,
             namespace,
             journal: routes(manager.clone(), journal::path(&filter, true)?),
-            matcher,
         };
-        page.serve(source, wall_clock(), shutdown).await?;
+        page.serve(source, means, wall_clock(), shutdown).await?;
         anyhow::Ok(())
     };
     let served = served.await;
@@ -99,7 +101,7 @@ pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::
 }
 
 /// Whether the caller may read what the page shows. A watch that is refused would only leave the page empty.
-async fn may_read(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn may_read(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
     may_list::<Cluster>(client, namespace).await?;
     may_list::<Machine>(client, namespace).await?;
     may_list::<InMemoryCluster>(client, namespace).await?;
@@ -131,7 +133,7 @@ where
 }
 
 /// `/journal` of the manager, if there is one to ask.
-fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
+pub(crate) fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
     let ask = Ask {
         about: "the journal",
         method: Method::GET,

@@ -9,23 +9,23 @@ pub(crate) const AVAILABLE: &str = "Available";
 
 /// A cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClusterView {
-    pub(crate) phase: String,
-    pub(crate) is_available: bool,
+pub struct ClusterView {
+    pub phase: String,
+    pub is_available: bool,
     /// The Kubernetes versions of its control plane; two during an upgrade.
-    pub(crate) version: String,
-    pub(crate) endpoint: String,
+    pub version: String,
+    pub endpoint: String,
     /// How many backends of its load balancer get connections, and how many there are.
-    pub(crate) in_service: usize,
-    pub(crate) backends: usize,
+    pub in_service: usize,
+    pub backends: usize,
     /// The zones that it may use.
-    pub(crate) zones: Vec<String>,
-    pub(crate) machines: usize,
-    pub(crate) running: usize,
+    pub zones: Vec<String>,
+    pub machines: usize,
+    pub running: usize,
     /// The names of the Faults that affect it now.
-    pub(crate) faults: Vec<String>,
+    pub faults: Vec<String>,
     /// It changes when a detail changes that the row does not show.
-    pub(crate) revision: String,
+    pub revision: String,
 }
 
 impl ClusterView {
@@ -81,7 +81,8 @@ impl ClusterView {
     }
 
     /// What Cluster API says of it, in one word.
-    pub(crate) fn state(&self) -> &str {
+    #[must_use]
+    pub fn state(&self) -> &str {
         match (self.is_available, self.phase.as_str()) {
             (true, "Provisioned" | "") => AVAILABLE,
             (false, "Provisioned") => "Not available",

@@ -24,6 +24,8 @@ use crate::{
     scenario_view::{self, ScenarioView},
     stages::Stage,
     surroundings::Surroundings,
+    time_of_day::clock_time,
+    timeline::lane::{LaneId, LaneKind},
 };
 
 /// How many records of the journal are shown: a screen full.
@@ -52,6 +54,8 @@ pub(crate) struct Drawer {
     pub(crate) tables: Vec<Table>,
     /// The newest record is the first.
     pub(crate) journal: Vec<JournalLine>,
+    /// Its lane of the timeline.
+    pub(crate) lane: Option<LaneId>,
     /// The commands and the YAML that can be copied, each with a name.
     pub(crate) copies: Vec<(&'static str, String)>,
     /// What a viewer can do to it.
@@ -133,6 +137,11 @@ impl Drawer {
             faults: faults(objects, &key.namespace, &view.cluster, &instance),
             conditions,
             journal: records(objects, is_here),
+            lane: behind.map(|_| LaneId {
+                cluster: view.cluster.clone(),
+                name: instance.clone(),
+                ..LaneId::alone(key, LaneKind::Machine)
+            }),
             copies: copies("machine", "machine", key, behind.map(yaml).or(machine.map(yaml))),
             doable: match behind {
                 // A Fault matches instances by the names of their InMemoryMachines.
@@ -208,6 +217,7 @@ impl Drawer {
             )],
             conditions,
             journal: records(objects, is_here),
+            lane: Some(LaneId::of_cluster(key)),
             copies: copies("cluster", "cluster", key, Some(yaml(cluster.as_ref()))),
             doable: match behind {
                 Some(_) => Doable::Break {
@@ -269,6 +279,7 @@ impl Drawer {
                 ("Cost", vec!["Cluster", "Per hour", "So far"], costs.collect()),
             ],
             journal: records(objects, is_here),
+            lane: Some(LaneId::alone(key, LaneKind::Cloud)),
             copies: copies("simulatedcloud", "cloud", key, Some(yaml(cloud.as_ref()))),
             doable: Doable::SetClock {
                 is_paused: view.is_paused,
@@ -338,6 +349,7 @@ impl Drawer {
                 ("Last hits", vec!["Time", "Operation", "What"], hits.collect()),
             ],
             journal: records(objects, is_here),
+            lane: Some(LaneId::alone(key, LaneKind::Fault)),
             copies: copies("fault", "fault", key, Some(yaml(fault.as_ref()))),
             // A ClusterFault would make its Fault again.
             doable: match owner {
@@ -389,11 +401,6 @@ impl Drawer {
             ..Self::default()
         })
     }
-}
-
-/// A time of day, to the millisecond, as in the journal.
-pub(crate) fn clock_time(at: Timestamp) -> String {
-    at.strftime("%H:%M:%S%.3f").to_string()
 }
 
 fn facts(

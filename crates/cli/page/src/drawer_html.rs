@@ -6,10 +6,12 @@ use nephele_cloud::JournalLine;
 use crate::{
     act::Doable,
     draft::LASTS,
-    drawer::{Drawer, Link, StageBar, clock_time},
+    drawer::{Drawer, Link, StageBar},
     elements::path,
     objects::Key,
     outcome::{Change, Outcome},
+    time_of_day::clock_time,
+    timeline::window::Asked,
 };
 
 /// The width of the picture of the stages, in its own units.
@@ -59,7 +61,7 @@ pub(crate) fn drawer(drawer: &Drawer, forms: &Forms) -> Markup {
                 }
             }
             (copies(&drawer.copies))
-            (journal(&drawer.journal))
+            (journal(drawer))
         }
     }
 }
@@ -303,22 +305,33 @@ pub(crate) fn copies(copies: &[(&'static str, String)]) -> Markup {
     }
 }
 
-fn journal(lines: &[JournalLine]) -> Markup {
+fn journal(drawer: &Drawer) -> Markup {
     html! {
         section {
             h3 { "Journal" }
-            @if lines.is_empty() { p .none { "No records among the last 4,096." } }
-            ol .journal {
-                @for line in lines {
-                    li {
-                        time { (clock_time(line.time)) }
-                        @if line.operation.is_empty() { b { (line.event) } } @else {
-                            b { (line.operation) }
-                            @if line.outcome != "Accepted" { span .outcome { (line.outcome) } }
-                        }
-                        @if line.hit { span .outcome { "Fault " (line.faults.last().map_or("", String::as_str)) } }
-                        span { (line.message) }
+            @if let Some(lane) = &drawer.lane {
+                p .none { a #drawer-timeline href=(Asked::of_lane(lane).path()) { "On the timeline" } }
+            }
+            @if drawer.journal.is_empty() { p .none { "No records among the last 4,096." } }
+            (records(drawer.journal.iter(), false))
+        }
+    }
+}
+
+/// Records of the journal, one below the other, with the names of what they are of or without.
+pub(crate) fn records<'a>(lines: impl Iterator<Item = &'a JournalLine>, with_names: bool) -> Markup {
+    html! {
+        ol .journal {
+            @for line in lines {
+                li {
+                    time { (clock_time(line.time)) }
+                    @if line.operation.is_empty() { b { (line.event) } } @else {
+                        b { (line.operation) }
+                        @if line.outcome != "Accepted" { span .outcome { (line.outcome) } }
                     }
+                    @if with_names { span .of { (if line.name.is_empty() { &line.cluster } else { &line.name }) } }
+                    @if line.hit { span .outcome { "Fault " (line.faults.last().map_or("", String::as_str)) } }
+                    span { (line.message) }
                 }
             }
         }

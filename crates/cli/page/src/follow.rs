@@ -30,7 +30,7 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::{library::Library, objects::Objects, preview::Matcher};
+use crate::objects::Objects;
 
 /// How long a change waits at least, because a change seldom comes alone.
 const GATHERED: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ const RECORDS_MAX: usize = 4096;
 /// The longest line of the journal. The manager's are far shorter.
 const LINE_MAX: usize = 64 * 1024;
 
-/// From where the page reads.
+/// From where objects and records are read.
 #[derive(Clone)]
 pub struct Source {
     /// A client of the management API that may list what the page shows.
@@ -55,10 +55,6 @@ pub struct Source {
     pub namespace: Option<String>,
     /// `/journal` of the manager, for a caller who may read it.
     pub journal: Router,
-    /// It says what a Fault would select.
-    pub matcher: Matcher,
-    /// The scenarios that can be run.
-    pub library: Arc<dyn Library>,
 }
 
 /// What came.

@@ -13,6 +13,7 @@ use crate::{
     machine_view::State,
     objects::Key,
     palette_html, recording_html,
+    timeline::window::Asked,
 };
 
 /// Elements by the list that they stand in, each list in its order.
@@ -39,14 +40,28 @@ pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Marku
         p #hint aria-hidden="true" {}
         div #outcome role="status" {}
     };
-    // Someone may be filling in a form.
-    let again = if drawer.is_some() { 30 } else { 5 };
-    shell("Nephele", &content, Some((again, frame.namespace.as_deref())))
+    let live = Live {
+        module: "/page.js",
+        // Someone may be filling in a form.
+        again: if drawer.is_some() { 30 } else { 5 },
+        namespace: frame.namespace.as_deref(),
+    };
+    shell("Nephele", &content, Some(&live))
 }
 
-/// A document around some content. One that is live, for a namespace or for all, loads the module or, without scripts, itself
-/// again after so many seconds.
-pub(crate) fn shell(title: &str, content: &Markup, live: Option<(u8, Option<&str>)>) -> Markup {
+/// How a document changes with the cloud.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live<'a> {
+    /// The path of its module.
+    pub(crate) module: &'static str,
+    /// Without scripts, it loads itself again after so many seconds.
+    pub(crate) again: u8,
+    /// If there is none, it shows all namespaces.
+    pub(crate) namespace: Option<&'a str>,
+}
+
+/// A document around some content.
+pub(crate) fn shell(title: &str, content: &Markup, live: Option<&Live<'_>>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -57,23 +72,24 @@ pub(crate) fn shell(title: &str, content: &Markup, live: Option<(u8, Option<&str
                 title { (title) }
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href="/page.css";
-                @if let Some((again, _)) = live {
-                    script type="module" src="/page.js" {}
-                    noscript { meta http-equiv="refresh" content=(again); }
+                @if let Some(live) = live {
+                    script type="module" src=(live.module) {}
+                    noscript { meta http-equiv="refresh" content=(live.again); }
                 }
             }
             body {
                 header .top {
                     a .brand href="/" { "Nephele" }
-                    @if let Some((_, namespace)) = live {
+                    @if let Some(Live { namespace, .. }) = live {
                         @let path = |kind: &str, name: &str| elements::path(kind, &Key::new(namespace.unwrap_or(ANY), name));
                         span #live role="status" data-state="still" { "Not live" }
                         nav aria-label="Views" {
                             a href="/" { "Cloud" }
                             a href="/table" { "Table" }
+                            a #timeline-link href=(Asked::of_namespace(*namespace).path()) { "Timeline" }
                             a #library href=(path(library_html::KIND, library_html::ALL)) { "Scenarios" }
                             a #recording href=(path(recording_html::KIND, recording_html::NAME)) { "Record" }
-                            a #palette href=(palette_html::path_of(namespace)) { "Break something" }
+                            a #palette href=(palette_html::path_of(*namespace)) { "Break something" }
                         }
                     }
                 }

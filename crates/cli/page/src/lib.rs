@@ -16,8 +16,9 @@
 //!                          pure     └─▶ Recorder ─▶ Scenario
 //! ```
 //!
-//! The crate knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal. What a Fault
-//! would hit ([`Matcher`]) and which scenarios there are ([`Library`]) it learns from whoever starts it ([`Source`]).
+//! The crate knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal ([`Source`]). What
+//! a Fault would hit ([`Matcher`]) and which scenarios there are ([`Library`]) it learns from whoever starts it ([`Means`]). Others
+//! can show the same [`Model`] ([`sights`]).
 
 mod act;
 mod act_error;
@@ -39,6 +40,7 @@ mod library;
 mod library_html;
 mod machine_view;
 mod model;
+mod models;
 mod objects;
 mod outcome;
 mod palette;
@@ -52,10 +54,20 @@ mod serve;
 mod stages;
 mod surroundings;
 mod table;
+mod time_of_day;
+mod timeline;
+mod timeline_html;
 
+pub use cluster_view::ClusterView;
 pub use effect::effect_name;
 pub use follow::Source;
 pub use library::{Lacks, Library, LibraryEntry};
+pub use machine_view::{MachineView, Role, State};
+pub use model::Model;
+pub use models::{Sight, sights};
+pub use objects::Key;
 pub use preview::{Candidates, Matcher, Selected};
-pub use serve::{Page, PageError};
+pub use reports::{CloudView, FaultView, Leak, Limit, Wait};
+pub use scenario_view::ScenarioView;
+pub use serve::{Means, Page, PageError};
 pub use stages::Stage;

@@ -23,7 +23,7 @@ const NODE_READY: &str = "NodeReady";
 
 /// What a machine is for. It decides the shape of its cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
+pub enum Role {
     /// A hexagon.
     ControlPlane,
     /// A square.
@@ -35,7 +35,8 @@ pub(crate) enum Role {
 
 impl Role {
     /// The role in words.
-    pub(crate) fn words(self) -> &'static str {
+    #[must_use]
+    pub fn words(self) -> &'static str {
         match self {
             Self::ControlPlane => "control plane",
             Self::Worker => "worker",
@@ -55,7 +56,7 @@ impl Role {
 
 /// How far a machine is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum State {
+pub enum State {
     /// It has no instance yet.
     #[default]
     Waiting,
@@ -83,7 +84,8 @@ impl State {
     ];
 
     /// The state in one word.
-    pub(crate) fn word(self) -> &'static str {
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Starting => "starting",
@@ -117,23 +119,23 @@ pub(crate) fn stage_word(stage: Option<Stage>) -> &'static str {
 
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MachineView {
+pub struct MachineView {
     /// The key of its Machine, or of its InMemoryMachine if it has no Machine.
-    pub(crate) key: Key,
+    pub key: Key,
     /// The name of its Cluster.
-    pub(crate) cluster: String,
-    pub(crate) role: Role,
-    pub(crate) state: State,
-    pub(crate) zone: String,
-    pub(crate) stages: [Option<Stage>; 4],
-    pub(crate) is_spot: bool,
+    pub cluster: String,
+    pub role: Role,
+    pub state: State,
+    pub zone: String,
+    pub stages: [Option<Stage>; 4],
+    pub is_spot: bool,
     /// The names of the Faults that affect it now.
-    pub(crate) faults: Vec<String>,
+    pub faults: Vec<String>,
     /// The reason why it has no virtual machine yet, and more words.
-    pub(crate) reason: String,
-    pub(crate) message: String,
+    pub reason: String,
+    pub message: String,
     /// It changes when a detail changes that the cell does not show.
-    pub(crate) revision: String,
+    pub revision: String,
 }
 
 /// What the view of a machine is made of.
@@ -211,6 +213,11 @@ impl<'a> Seen<'a> {
         self.behind?.metadata.name.as_deref()
     }
 
+    /// What its Machine says of itself, or its InMemoryMachine if it has no Machine.
+    pub(crate) fn metadata(&self) -> &'a ObjectMeta {
+        self.metadata
+    }
+
     /// Whether the view would be the same as this one of the same key: the API server gives each state of an object a
     /// version of its own.
     pub(crate) fn is_shown_by(&self, view: &MachineView) -> bool {
@@ -249,7 +256,8 @@ impl<'a> Seen<'a> {
 
 impl MachineView {
     /// The machine in words, for people who do not see its cell.
-    pub(crate) fn label(&self) -> String {
+    #[must_use]
+    pub fn label(&self) -> String {
         let mut label = format!("{} {}", self.role.words(), self.key.name);
         if !self.zone.is_empty() {
             label += &format!(", zone {}", self.zone);

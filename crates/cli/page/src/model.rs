@@ -20,18 +20,18 @@ use crate::{
 
 /// Everything on the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Model {
+pub struct Model {
     /// The columns. The empty name is for machines without a zone.
-    pub(crate) zones: Vec<String>,
-    pub(crate) clouds: BTreeMap<Key, CloudView>,
-    pub(crate) clusters: BTreeMap<Key, ClusterView>,
+    pub zones: Vec<String>,
+    pub clouds: BTreeMap<Key, CloudView>,
+    pub clusters: BTreeMap<Key, ClusterView>,
     /// Shared with the models before and after it while nothing about a machine changes.
-    pub(crate) machines: BTreeMap<Key, Arc<MachineView>>,
+    pub machines: BTreeMap<Key, Arc<MachineView>>,
     /// The machines that wait for a quota, a stock, an address or an extension.
-    pub(crate) waits: BTreeMap<Key, Wait>,
-    pub(crate) leaks: BTreeMap<String, Leak>,
-    pub(crate) faults: BTreeMap<Key, FaultView>,
-    pub(crate) scenarios: BTreeMap<Key, ScenarioView>,
+    pub waits: BTreeMap<Key, Wait>,
+    pub leaks: BTreeMap<String, Leak>,
+    pub faults: BTreeMap<Key, FaultView>,
+    pub scenarios: BTreeMap<Key, ScenarioView>,
 }
 
 impl Model {
@@ -113,7 +113,8 @@ impl Model {
     }
 
     /// How many machines are up.
-    pub(crate) fn running(&self) -> usize {
+    #[must_use]
+    pub fn running(&self) -> usize {
         self.clusters.values().map(|cluster| cluster.running).sum()
     }
 }

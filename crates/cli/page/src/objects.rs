@@ -25,14 +25,15 @@ pub(crate) struct Objects {
 
 /// The namespace of an object, and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+pub struct Key {
+    pub namespace: String,
+    pub name: String,
 }
 
 impl Key {
     /// The key of this name in this namespace.
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

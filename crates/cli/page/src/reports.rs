@@ -14,30 +14,30 @@ use crate::{
 
 /// A `SimulatedCloud`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CloudView {
+pub struct CloudView {
     /// How much time passes in the cloud for each second.
-    pub(crate) rate: String,
-    pub(crate) is_paused: bool,
+    pub rate: String,
+    pub is_paused: bool,
     /// In milliseconds since 1970: when the clock last changed, and the time of the cloud then.
-    pub(crate) since: i64,
-    pub(crate) time: i64,
+    pub since: i64,
+    pub time: i64,
     /// What its machines cost in an hour of its time, and in all.
-    pub(crate) per_hour: String,
-    pub(crate) total: String,
-    pub(crate) limits: Vec<Limit>,
-    pub(crate) waiting: i64,
-    pub(crate) leaked: i64,
+    pub per_hour: String,
+    pub total: String,
+    pub limits: Vec<Limit>,
+    pub waiting: i64,
+    pub leaked: i64,
     /// It changes when a detail changes that the card does not show.
-    pub(crate) revision: String,
+    pub revision: String,
 }
 
 /// A quota or a stock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limit {
-    pub(crate) name: String,
-    pub(crate) used: i64,
-    pub(crate) limit: i64,
-    pub(crate) waiting: i64,
+pub struct Limit {
+    pub name: String,
+    pub used: i64,
+    pub limit: i64,
+    pub waiting: i64,
 }
 
 impl CloudView {
@@ -76,7 +76,8 @@ impl CloudView {
     }
 
     /// How fast the clock runs, in words.
-    pub(crate) fn clock(&self) -> String {
+    #[must_use]
+    pub fn clock(&self) -> String {
         match (self.is_paused, self.rate.as_str()) {
             (true, _) => "paused".to_owned(),
             (false, "1") => "real time".to_owned(),
@@ -87,10 +88,10 @@ impl CloudView {
 
 /// A machine that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub struct Wait {
     /// Quota, stock, address, rate or hook.
-    pub(crate) what_for: &'static str,
-    pub(crate) message: String,
+    pub what_for: &'static str,
+    pub message: String,
 }
 
 impl Wait {
@@ -109,13 +110,13 @@ impl Wait {
 
 /// What exists and has no owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leak {
+pub struct Leak {
     /// What it is, with its name.
-    pub(crate) what: String,
+    pub what: String,
     /// Of which cluster it was, and where it is.
-    pub(crate) place: String,
+    pub place: String,
     /// The Fault that made it leak.
-    pub(crate) fault: String,
+    pub fault: String,
 }
 
 impl Leak {
@@ -181,18 +182,18 @@ impl Leak {
 
 /// A Fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FaultView {
-    pub(crate) effect: String,
-    pub(crate) phase: String,
-    pub(crate) hits: i64,
+pub struct FaultView {
+    pub effect: String,
+    pub phase: String,
+    pub hits: i64,
     /// When it ends by itself, in milliseconds since 1970, if it is in force.
-    pub(crate) ends: Option<i64>,
+    pub ends: Option<i64>,
     /// How many machines and clusters it affects now.
-    pub(crate) affected: usize,
+    pub affected: usize,
     /// Why it cannot be used, if so.
-    pub(crate) message: String,
+    pub message: String,
     /// It changes when a detail changes that the line does not show.
-    pub(crate) revision: String,
+    pub revision: String,
 }
 
 impl FaultView {
@@ -221,7 +222,8 @@ impl FaultView {
     }
 
     /// What it has done, in words.
-    pub(crate) fn doings(&self) -> String {
+    #[must_use]
+    pub fn doings(&self) -> String {
         let hits = if self.hits == 1 { "hit" } else { "hits" };
         match self.affected {
             0 => format!("{} {hits}", self.hits),

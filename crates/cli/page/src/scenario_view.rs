@@ -9,18 +9,18 @@ const SAY: &str = "say";
 
 /// A Scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ScenarioView {
-    pub(crate) phase: String,
+pub struct ScenarioView {
+    pub phase: String,
     /// How many of its steps are over, and how many it has.
-    pub(crate) over: usize,
-    pub(crate) steps: usize,
+    pub over: usize,
+    pub steps: usize,
     /// The step that runs or has failed, and what it saw.
-    pub(crate) step: String,
-    pub(crate) message: String,
+    pub step: String,
+    pub message: String,
     /// What it said last, while it runs.
-    pub(crate) said: String,
+    pub said: String,
     /// It changes when a detail changes that the line does not show.
-    pub(crate) revision: String,
+    pub revision: String,
 }
 
 impl ScenarioView {
@@ -50,7 +50,8 @@ impl ScenarioView {
     }
 
     /// How far it is, in words.
-    pub(crate) fn progress(&self) -> String {
+    #[must_use]
+    pub fn progress(&self) -> String {
         match self.steps {
             0 => String::new(),
             steps => format!("{} of {steps} steps", self.over),

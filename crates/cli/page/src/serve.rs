@@ -37,6 +37,7 @@ use crate::{
 };
 
 mod forms;
+mod timeline;
 
 /// Viewers at a time. Each holds a connection, of which a server has 256, and one message. Differences have 256 KiB at most,
 /// 16 MiB for all viewers. A whole page grows with the machines, and viewers that are sent the same version share it.
@@ -49,6 +50,8 @@ const PREVIEWS_MAX: usize = 2;
 const ALIVE: Duration = Duration::from_secs(15);
 
 const MODULE: &str = include_str!("../assets/page.js");
+const TIMELINE_MODULE: &str = include_str!("../assets/timeline.js");
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = include_str!("../assets/page.css");
 /// Nothing but what this server sends, and no code in the HTML.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -73,6 +76,14 @@ pub struct Page {
     listener: std::net::TcpListener,
     guard: Guard,
     url: String,
+}
+
+/// What the page learns of Faults and scenarios from whoever starts it.
+pub struct Means {
+    /// It says what a Fault would select.
+    pub matcher: Matcher,
+    /// The scenarios that can be run.
+    pub library: SharedLibrary,
 }
 
 #[derive(Clone)]
@@ -114,8 +125,14 @@ impl Page {
     ///
     /// # Errors
     /// When the listener cannot be used.
-    pub async fn serve(self, source: Source, clock: Clock, stop: CancellationToken) -> Result<(), PageError> {
-        let server = Server::new(source, self.guard, clock, stop.clone());
+    pub async fn serve(
+        self,
+        source: Source,
+        means: Means,
+        clock: Clock,
+        stop: CancellationToken,
+    ) -> Result<(), PageError> {
+        let server = Server::new(source, means, self.guard, clock, stop.clone());
         let limits = Limits {
             // Streams do not end by themselves, and the end of the process waits for this time.
             drain: Duration::from_millis(200),
@@ -135,12 +152,13 @@ impl Page {
 }
 
 impl Server {
-    fn new(source: Source, guard: Guard, clock: Clock, stop: CancellationToken) -> Self {
+    fn new(source: Source, means: Means, guard: Guard, clock: Clock, stop: CancellationToken) -> Self {
+        let Means { matcher, library } = means;
         Self {
-            actor: Arc::new(Actor::new(source.client.clone(), Arc::clone(&source.library))),
-            library: Arc::clone(&source.library),
+            actor: Arc::new(Actor::new(source.client.clone(), Arc::clone(&library))),
+            library,
             recorder: Arc::default(),
-            matcher: source.matcher,
+            matcher,
             home: source.namespace.clone().unwrap_or_else(|| "default".to_owned()),
             hub: Hub::new(source, Arc::clone(&clock), stop),
             guard: Arc::new(guard),
@@ -183,11 +201,16 @@ impl Server {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let query = request.uri().query().unwrap_or_default();
         match parts[..] {
-            ["page.js"] => text(StatusCode::OK, "text/javascript; charset=utf-8", MODULE),
+            ["page.js"] => text(StatusCode::OK, SCRIPT, MODULE),
+            ["timeline.js"] => text(StatusCode::OK, SCRIPT, TIMELINE_MODULE),
             ["page.css"] => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
             ["stream"] => self.stream(request),
             [""] => self.document(None, None, query).await,
             ["ns", namespace] => self.document(Some(namespace), None, query).await,
+            ["timeline"] => self.timeline(query).await,
+            ["timeline.svg"] => self.timeline_picture(query).await,
+            ["timeline.jsonl"] => self.timeline_records(query).await,
+            ["fragment", "timeline"] => self.timeline_lanes(query).await,
             ["table"] => self.table(&Key::default()).await,
             ["table", namespace, name] => self.table(&Key::new(namespace, name)).await,
             ["fragment", kind, namespace, name] => {

@@ -15,7 +15,7 @@ use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
 use nephele_manager::{Config, Manager, Options};
-use nephele_page::{Library, Page, Source};
+use nephele_page::{Library, Means, Page, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -140,13 +140,12 @@ impl Tasks {
             client,
             namespace: None,
             journal: routes,
-            matcher,
-            library,
         };
+        let means = Means { matcher, library };
         let stop = self.stop.clone();
         self.add(
             "page",
-            tokio::spawn(async move { Ok(page.serve(source, wall_clock(), stop).await?) }),
+            tokio::spawn(async move { Ok(page.serve(source, means, wall_clock(), stop).await?) }),
         );
         Ok(url)
     }

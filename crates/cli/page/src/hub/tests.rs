@@ -7,7 +7,6 @@ use kube::Client;
 use tokio::time::Instant;
 
 use super::*;
-use crate::{library::tests::Two, preview::Selected};
 
 /// A hub on a management API that knows no kinds, on paused time.
 fn hub() -> Hub {
@@ -20,8 +19,6 @@ fn hub() -> Hub {
         namespace: None,
         client: Client::new(tower::service_fn(answer), "default"),
         journal: Router::new(),
-        matcher: |_, _| Ok(Selected::default()),
-        library: Two::shared(),
     };
     let started = Instant::now();
     let clock: Clock = Arc::new(move || {

@@ -29,11 +29,13 @@ fn server(management: &ManagementApi) -> Server {
         client: management.client(),
         namespace: None,
         journal: Router::new(),
+    };
+    let means = Means {
         matcher: |_, _| Ok(Selected::default()),
         library: Two::shared(),
     };
     let guard = Guard::new(([127, 0, 0, 1], 4123).into()).expect("randomness");
-    Server::new(source, guard, wall_clock(), CancellationToken::new())
+    Server::new(source, means, guard, wall_clock(), CancellationToken::new())
 }
 
 /// The status of the answer to a form, where it leads, and what it says.

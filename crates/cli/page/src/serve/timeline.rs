@@ -1,0 +1,90 @@
+//! The timeline: the screen, the part of it that changes, and its files.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{HeaderValue, Response, StatusCode, header};
+use tokio::task::spawn_blocking;
+
+use super::{Server, markup, text, unavailable};
+use crate::{
+    timeline::{Timeline, window::Asked},
+    timeline_html,
+};
+
+/// What is sent of a timeline.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Page,
+    Lanes,
+    Picture,
+    Records,
+}
+
+impl Server {
+    /// The screen that a query asks for.
+    pub(super) async fn timeline(&self, query: &str) -> Response<Body> {
+        self.part(Part::Page, query).await
+    }
+
+    /// What the module puts in the place of what it was sent before.
+    pub(super) async fn timeline_lanes(&self, query: &str) -> Response<Body> {
+        self.part(Part::Lanes, query).await
+    }
+
+    /// The lanes as a file.
+    pub(super) async fn timeline_picture(&self, query: &str) -> Response<Body> {
+        self.part(Part::Picture, query).await
+    }
+
+    /// The records as JSON lines.
+    pub(super) async fn timeline_records(&self, query: &str) -> Response<Body> {
+        self.part(Part::Records, query).await
+    }
+
+    async fn part(&self, part: Part, query: &str) -> Response<Body> {
+        let asked = match Asked::of(query) {
+            Ok(asked) => asked,
+            Err(error) => {
+                return markup(
+                    StatusCode::BAD_REQUEST,
+                    timeline_html::refused(&error.to_string()),
+                );
+            }
+        };
+        let objects = match self.shown(None).await {
+            Ok((shown, _)) => Arc::clone(&shown.objects),
+            Err(refusal) => return refusal,
+        };
+        let Ok(_place) = self.previews.acquire().await else {
+            return unavailable("the page ends\n");
+        };
+        let now = (self.clock)().as_millisecond();
+        // With ten thousand machines it takes as long as a preview.
+        let made = spawn_blocking(move || made(part, &Timeline::new(&objects, &asked, now), &asked));
+        made.await.unwrap_or_else(|_| unavailable("the page ends\n"))
+    }
+}
+
+fn made(part: Part, timeline: &Timeline, asked: &Asked) -> Response<Body> {
+    match part {
+        Part::Page => markup(StatusCode::OK, timeline_html::page(timeline, asked)),
+        Part::Lanes => markup(StatusCode::OK, timeline_html::lanes(timeline, asked)),
+        Part::Picture => file("timeline.svg", "image/svg+xml", timeline_html::picture(timeline)),
+        Part::Records => {
+            let lines = timeline.records.iter();
+            let lines = lines.filter_map(|line| serde_json::to_string(&**line).ok());
+            let lines: String = lines.map(|line| line + "\n").collect();
+            file("journal.jsonl", "application/jsonl", lines)
+        }
+    }
+}
+
+/// An answer that a browser saves.
+fn file(name: &str, kind: &'static str, body: String) -> Response<Body> {
+    let mut response = text(StatusCode::OK, kind, body);
+    if let Ok(saved) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, saved);
+    }
+    response
+}

@@ -1,0 +1,190 @@
+//! What the screen Timeline shows, as plain values. Pure.
+//!
+//! ```text
+//!  journal ─┐
+//!           ├─▶ lanes: spans (what something was, from when until when) and marks (what happened)
+//!  objects ─┘
+//! ```
+//!
+//! The journal tells what happened. The objects tell what exists: a manager remembers a few thousand records, and what is older
+//! has a lane, too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use nephele_cloud::JournalLine;
+
+use crate::{
+    elements::path,
+    machine_view::Seen,
+    objects::{Key, Objects},
+    surroundings::Surroundings,
+    timeline::{
+        history::History,
+        lane::{Lane, LaneId, LaneKind, Mark, Span},
+        window::{Asked, Window},
+    },
+};
+
+mod history;
+pub(crate) mod lane;
+pub(crate) mod window;
+
+/// The most lanes of a screen: more than anyone scrolls through. One cluster can be chosen.
+const LANES_MAX: usize = 200;
+/// The most records under the lanes; the export has all.
+const RECORDS_MAX: usize = 100;
+/// Two marks of a kind in the same part of the window are one.
+const MARKS_PER_LANE: i64 = 500;
+
+/// Everything on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Timeline {
+    pub(crate) window: Window,
+    pub(crate) lanes: Vec<Lane>,
+    /// How many lanes there are beyond the most.
+    pub(crate) lanes_left_out: usize,
+    /// The namespaces of Faults with the times in which each is in force.
+    pub(crate) bands: Vec<(String, Span)>,
+    /// The clusters that can be chosen.
+    pub(crate) clusters: Vec<Key>,
+    /// The records in the window, of the lanes that are asked for. The oldest is the first.
+    pub(crate) records: Vec<Arc<JournalLine>>,
+}
+
+impl Timeline {
+    /// The timeline that is asked for at a time.
+    pub(crate) fn new(objects: &Objects, asked: &Asked, now: i64) -> Self {
+        let first = objects.journal.first();
+        let first = first.map_or(now, |first| first.time.as_millisecond());
+        let window = Window::new(asked, first, now);
+        let all = histories(objects);
+        let mut clusters: BTreeSet<Key> = all
+            .keys()
+            .filter(|id| !id.cluster.is_empty())
+            .map(|id| Key::new(&id.namespace, &id.cluster))
+            .collect();
+        clusters.extend(asked.cluster.clone());
+        let mut bands = Vec::new();
+        let mut lanes = Vec::new();
+        for (id, history) in &all {
+            let spans = history.spans(window, now);
+            if id.kind == LaneKind::Fault {
+                bands.extend(spans.iter().map(|span| (id.namespace.clone(), span.clone())));
+            }
+            let is_seen = !(spans.is_empty() && history.marks(window).next().is_none());
+            if asked.wants(id) && is_seen {
+                lanes.push(Lane {
+                    id: id.clone(),
+                    href: history.href.clone(),
+                    spans,
+                    marks: fewer(history.marks(window), window),
+                });
+            }
+        }
+        let lanes_left_out = lanes.len().saturating_sub(LANES_MAX);
+        lanes.truncate(LANES_MAX);
+        let is_listed = |line: &&Arc<JournalLine>| {
+            window.has(line.time.as_millisecond())
+                && LaneId::of_record(line).is_some_and(|id| match &asked.lane {
+                    Some(lane) => *lane == id || is_done_by(line, lane),
+                    None => asked.wants(&id),
+                })
+        };
+        Self {
+            window,
+            lanes,
+            lanes_left_out,
+            bands,
+            clusters: clusters.into_iter().collect(),
+            records: objects.journal.iter().filter(is_listed).cloned().collect(),
+        }
+    }
+
+    /// The last records, the newest first, and how many there are before them.
+    pub(crate) fn last_records(&self) -> (impl Iterator<Item = &JournalLine>, usize) {
+        let last = self.records.iter().rev().take(RECORDS_MAX).map(AsRef::as_ref);
+        (last, self.records.len().saturating_sub(RECORDS_MAX))
+    }
+}
+
+/// Whether the Fault of a lane caused a record.
+fn is_done_by(line: &JournalLine, lane: &LaneId) -> bool {
+    lane.kind == LaneKind::Fault && lane.namespace == line.namespace && line.faults.contains(&lane.name)
+}
+
+/// The marks without those that would cover each other: the last one of a kind in each part of the window stays.
+fn fewer(marks: impl Iterator<Item = Mark>, window: Window) -> Vec<Mark> {
+    let mut kept = BTreeMap::new();
+    for mark in marks {
+        kept.insert((mark.kind, window.part(mark.at, MARKS_PER_LANE)), mark);
+    }
+    kept.into_values().collect()
+}
+
+/// What is known of each lane.
+fn histories(objects: &Objects) -> BTreeMap<LaneId, History> {
+    let mut all: BTreeMap<LaneId, History> = BTreeMap::new();
+    for line in &objects.journal {
+        if let Some(id) = LaneId::of_record(line) {
+            all.entry(id).or_default().take(line);
+        }
+    }
+    let mut exists = |id: LaneId, kind: &str, key: &Key, since: Option<i64>, state| {
+        let history = all.entry(id).or_default();
+        history.exists(path(kind, key), since, state);
+    };
+    for cloud in &objects.clouds {
+        let key = Key::of(&cloud.metadata);
+        let id = LaneId::alone(&key, LaneKind::Cloud);
+        exists(id, "cloud", &key, created(&cloud.metadata), Some("running"));
+    }
+    for fault in &objects.faults {
+        let key = Key::of(&fault.metadata);
+        let status = fault.status.as_ref();
+        let began = status.and_then(|status| status.start_time.as_ref());
+        let began = began.map(|began| began.0.as_millisecond());
+        let state = status
+            .filter(|status| status.phase == "Active")
+            .map(|_| "in force");
+        let id = LaneId::alone(&key, LaneKind::Fault);
+        exists(id, "fault", &key, began, state);
+    }
+    for cluster in &objects.clusters {
+        let key = Key::of(&cluster.metadata);
+        let id = LaneId::of_cluster(&key);
+        exists(id, "cluster", &key, created(&cluster.metadata), Some("running"));
+    }
+    let around = Surroundings::new(objects);
+    for seen in Seen::all(&around) {
+        // Without an instance there is nothing in the cloud.
+        let Some(instance) = seen.instance().map(str::to_owned) else {
+            continue;
+        };
+        let since = created(seen.metadata());
+        let machine = seen.view();
+        let id = LaneId {
+            namespace: machine.key.namespace.clone(),
+            cluster: machine.cluster.clone(),
+            kind: LaneKind::Machine,
+            name: instance,
+        };
+        exists(id, "machine", &machine.key, since, Some(machine.state.word()));
+    }
+    for (_, history) in all.iter_mut().filter(|(_, history)| history.href.is_none()) {
+        history.is_gone();
+    }
+    all
+}
+
+/// When an object was created, in milliseconds since 1970.
+fn created(metadata: &ObjectMeta) -> Option<i64> {
+    let created = metadata.creation_timestamp.as_ref()?;
+    Some(created.0.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests;
