@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "crds",
         ],
     ),
-    ("See", &["page", "get", "describe", "journal", "connect"]),
+    ("See", &["page", "top", "get", "describe", "journal", "connect"]),
     ("Break", &["fault", "scenario", "clock", "checkpoint"]),
     (
         "More",

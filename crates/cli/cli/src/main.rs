@@ -53,6 +53,7 @@ mod runtime;
 mod scenario;
 mod suggestion;
 mod template;
+mod top;
 mod up;
 mod watched;
 
@@ -94,6 +95,8 @@ enum Command {
     Describe(inspect::DescribeArgs),
     /// Show the live page of a management cluster in a browser.
     Page(page::PageArgs),
+    /// Show the clusters, machines and Faults of a management cluster in this terminal, live.
+    Top(top::TopArgs),
     /// Show or change the clock of a simulated cloud.
     Clock(clock::ClockArgs),
     /// Let a simulated cloud, its machines or its clusters misbehave, and heal them.
@@ -107,7 +110,7 @@ enum Command {
     Load(load::Args),
     /// Run everything in one process, for tests: clusters from files, kubeconfigs in a folder.
     #[command(after_help = up::AFTER_HELP)]
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Print all objects of a provider, as clusterctl installs it.
     Components(ComponentsArgs),
     /// Write the manager's image to a file, for a registry.
@@ -166,11 +169,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Get(args) => process::block_on(|shutdown| inspect::get(args, shutdown)),
         Command::Describe(args) => process::block_on(|shutdown| inspect::describe(args, shutdown)),
         Command::Page(args) => process::block_on(|shutdown| page::run(args, shutdown)),
+        Command::Top(args) => process::block_on(|shutdown| top::run(args, shutdown)),
         Command::Clock(args) => process::block_on_interruptible(clock::run(args)),
         Command::Fault(action) => fault::run(action),
         Command::Scenario(action) => scenario::run(action),
         Command::Load(args) => process::block_on(|shutdown| load::run(args, shutdown)),
-        Command::Up(args) => process::block_on(|shutdown| up::run(args, shutdown)),
+        Command::Up(args) => process::block_on(|shutdown| up::run(*args, shutdown)),
         Command::Components(args) => components::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Crds => crds::run(),

@@ -45,7 +45,7 @@ fn eventually(host: &str, path: &str, cookie: &str, wanted: &str) -> String {
 }
 
 #[test]
-fn a_page_of_a_namespace_shows_its_machines_their_journal_and_no_other() {
+fn a_page_and_a_terminal_of_a_namespace_show_its_machines_their_journal_and_no_other() {
     let mut up = Up::start(&[
         "-f",
         &file("two-clusters.yaml"),
@@ -91,4 +91,28 @@ fn a_page_of_a_namespace_shows_its_machines_their_journal_and_no_other() {
     let pid = rustix::process::Pid::from_child(&page.0);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
     assert!(page.0.wait().expect("ours to wait for").success());
+
+    let top = |more: &[&str]| {
+        let kubeconfig = text(&line, "/management/kubeconfig");
+        let mut top = Command::new(env!("CARGO_BIN_EXE_nephele"));
+        let output = top
+            .args(["top", "-n", "team", "--kubeconfig", kubeconfig])
+            .args(more);
+        let output = output.output().expect("the binary starts");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.success(), said)
+    };
+    let (is_done, shown) = top(&["--once"]);
+    let head: Vec<_> = shown.lines().take(3).collect();
+    assert_eq!(head[..2], ["Nephele  1 cluster  6 machines, 6 running", ""]);
+    assert!(
+        head[2].starts_with("team/large  Available  v1.36.3  6 of 6 running"),
+        "{shown}"
+    );
+    assert!(
+        is_done && shown.contains("StageReached") && !shown.contains("small"),
+        "{shown}"
+    );
+    let no_terminal = "Error: the output is no terminal; --once prints what is there\n";
+    assert_eq!(top(&[]), (false, no_terminal.to_owned()));
 }

@@ -3,9 +3,9 @@
 use typos_dict::WORD;
 use unicase::UniCase;
 
-/// Words that the dictionary takes for misspellings: a part of the name of a crate, a part of a query in a URL, and a name in the
+/// Words that the dictionary takes for misspellings: names of crates or parts of them, a part of a query in a URL, and a name in the
 /// interface of an allocator.
-const RIGHT: [&str; 3] = ["flate", "dpending", "allocatedp"];
+const RIGHT: [&str; 4] = ["flate", "ratatui", "dpending", "allocatedp"];
 
 /// The misspellings of a text: line numbers with messages.
 pub(super) fn find(text: &str) -> Vec<(usize, String)> {
