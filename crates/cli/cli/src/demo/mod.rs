@@ -70,6 +70,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
         port_range: args.port_range,
         journal,
         name: "demo",
+        seed: "demo".to_owned(),
         webhooks: None,
         has_stand_in: true,
     };

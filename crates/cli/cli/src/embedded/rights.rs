@@ -263,6 +263,7 @@ async fn the_manager_uses_each_right_that_its_roles_give_and_no_other() {
         port_range: "28300-28399".to_owned(),
         journal: folder.path("journal.jsonl"),
         name: "rights",
+        seed: "rights".to_owned(),
         webhooks: None,
         has_stand_in: true,
     };

@@ -29,8 +29,10 @@ pub(crate) struct ManagerSettings {
     /// `FIRST-LAST`, as the user wrote it.
     pub(crate) port_range: String,
     pub(crate) journal: PathBuf,
-    /// The seed of delays, and a part of the manager's identity.
+    /// A part of the manager's identity.
     pub(crate) name: &'static str,
+    /// The seed of all draws.
+    pub(crate) seed: String,
     /// Where the webhooks are served, for an API server that calls them.
     pub(crate) webhooks: Option<WebhookSettings>,
     /// Whether the stand-in plays Cluster API for it.
@@ -77,6 +79,7 @@ impl Tasks {
             port_range,
             journal,
             name,
+            seed,
             webhooks,
             has_stand_in,
         } = settings;
@@ -87,7 +90,7 @@ impl Tasks {
             advertise_host: Some(address.clone()),
             bind_address: address.clone(),
             workload_ports: port_range.clone(),
-            seed: name.to_owned(),
+            seed,
             journal: journal.display().to_string(),
             identity: format!("nephele-{name}"),
             ..Options::default()
@@ -99,9 +102,9 @@ impl Tasks {
             WebhookSettings::CERTIFICATE.clone_into(&mut options.webhook_cert_name);
             WebhookSettings::KEY.clone_into(&mut options.webhook_key_name);
         }
-        // The only manager option that a user sets.
-        let config =
-            Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
+        // The port range and the seed are all that a user sets of them.
+        let config = Config::new(options)
+            .with_context(|| format!("failed to use --port-range {port_range:?}, or --seed"))?;
         let config = if has_stand_in {
             config.with_stand_in()
         } else {

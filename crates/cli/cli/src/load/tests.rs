@@ -110,6 +110,7 @@ async fn clusters_come_up_are_reported_and_leave_nothing() {
         port_range: "28500-28599".to_owned(),
         journal,
         name: "load",
+        seed: "load".to_owned(),
         webhooks: None,
         has_stand_in: true,
     };

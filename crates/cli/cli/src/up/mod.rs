@@ -26,7 +26,7 @@ use std::{
 
 use anyhow::bail;
 use attach::webhooks::LocalWebhooks;
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use cluster_api::ClusterApiArgs;
 use documents::Document;
 use jiff::Timestamp;
@@ -79,6 +79,9 @@ pub(crate) struct UpArgs {
     /// The ports that the clusters' API servers listen on, one per cluster.
     #[arg(long, value_name = "FIRST-LAST", default_value_t = Options::default().workload_ports)]
     port_range: String,
+    /// Seed of every random draw; the same seed gives the same delays.
+    #[arg(long, value_name = "SEED", default_value = "up", value_parser = NonEmptyStringValueParser::new())]
+    seed: String,
     /// How long to wait until all Clusters of the files are available.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = nephele_go_duration::parse)]
     time_limit: Duration,
@@ -195,6 +198,7 @@ async fn serve_on(
         port_range: args.port_range.clone(),
         journal: folder.path("journal.jsonl"),
         name: "up",
+        seed: args.seed.clone(),
         webhooks: webhooks.as_ref().map(LocalWebhooks::settings),
         has_stand_in: is_played,
     };

@@ -3,6 +3,7 @@
 
 mod page;
 mod scenarios;
+mod seed;
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
