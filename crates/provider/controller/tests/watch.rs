@@ -288,7 +288,9 @@ proptest! {
     #[test]
     fn an_object_that_was_replaced_in_a_gap_of_the_watch_is_gone(lists in lists()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-        let (touched, gone) = runtime.expect("a runtime").block_on(told(&lists));
+        let Told { touched, gone, stores } = runtime.expect("a runtime").block_on(told(&lists));
+        let last = lists.last().cloned().unwrap_or_default();
+        prop_assert_eq!(stores, [last.clone(), last]);
         let mut expected = (BTreeMap::<u32, usize>::new(), BTreeSet::new());
         for (number, list) in lists.iter().enumerate() {
             let next = lists.get(number + 1);
@@ -305,9 +307,16 @@ proptest! {
     }
 }
 
-/// What a cache and a controller tell while they read these lists: how often each object is touched, and which are gone by
-/// themselves.
-async fn told(lists: &[Objects]) -> (BTreeMap<u32, usize>, BTreeSet<u32>) {
+/// What a cache and a controller tell while they read some lists, and have in the end.
+struct Told {
+    /// How often each object is touched.
+    touched: BTreeMap<u32, usize>,
+    /// The objects that are gone by themselves.
+    gone: BTreeSet<u32>,
+    stores: [Objects; 2],
+}
+
+async fn told(lists: &[Objects]) -> Told {
     let shutdown = CancellationToken::new();
     let clients = [api(lists.to_vec()), api(lists.to_vec())];
     let services = services(&clients[0], &shutdown);
@@ -320,6 +329,7 @@ async fn told(lists: &[Objects]) -> (BTreeMap<u32, usize>, BTreeSet<u32>) {
         &WatchFilter::default(),
         NonZeroU16::MIN,
     );
+    let stores = [cache.store().clone(), runner.store()];
     let uid = |object: Arc<ConfigMap>| {
         object
             .uid()
@@ -341,9 +351,14 @@ async fn told(lists: &[Objects]) -> (BTreeMap<u32, usize>, BTreeSet<u32>) {
         *counts.entry(uid).or_default() += 1;
         std::future::ready(counts)
     });
-    let told = futures::future::join(touched, gone.collect()).await;
+    let (touched, gone) = futures::future::join(touched, gone.collect()).await;
     shutdown.cancel();
-    told
+    let in_store = |object: Arc<ConfigMap>| (object.name_any(), uid(object));
+    Told {
+        touched,
+        gone,
+        stores: stores.map(|store| store.state().into_iter().map(in_store).collect()),
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
