@@ -37,6 +37,8 @@ pub(crate) mod window;
 const LANES_MAX: usize = 200;
 /// The most records under the lanes; the export has all.
 const RECORDS_MAX: usize = 100;
+/// The parts of a window for the bands of Faults, of which there are fewer.
+const BANDS_MAX: i64 = 100;
 /// Two marks of a kind in the same part of the window are one.
 const MARKS_PER_LANE: i64 = 500;
 
@@ -47,8 +49,8 @@ pub(crate) struct Timeline {
     pub(crate) lanes: Vec<Lane>,
     /// How many lanes there are beyond the most.
     pub(crate) lanes_left_out: usize,
-    /// The namespaces of Faults with the times in which each is in force.
-    pub(crate) bands: Vec<(String, Span)>,
+    /// When Faults are in force, by their namespace.
+    pub(crate) bands: BTreeMap<String, Vec<Span>>,
     /// The clusters that can be chosen.
     pub(crate) clusters: Vec<Key>,
     /// The records in the window, of the lanes that are asked for. The oldest is the first.
@@ -68,20 +70,26 @@ impl Timeline {
             .map(|id| Key::new(&id.namespace, &id.cluster))
             .collect();
         clusters.extend(asked.cluster.clone());
-        let mut bands = Vec::new();
+        let mut bands: BTreeMap<String, Vec<Span>> = BTreeMap::new();
         let mut lanes = Vec::new();
         for (id, history) in &all {
-            let spans = history.spans(window, now);
-            if id.kind == LaneKind::Fault {
-                bands.extend(spans.iter().map(|span| (id.namespace.clone(), span.clone())));
+            if !asked.wants(id) {
+                continue;
             }
-            let is_seen = !(spans.is_empty() && history.marks(window).next().is_none());
-            if asked.wants(id) && is_seen {
+            let spans = history.spans(window, now);
+            let marks = fewer(history.marks(window), window);
+            if id.kind == LaneKind::Fault {
+                bands
+                    .entry(id.namespace.clone())
+                    .or_default()
+                    .extend(spans.clone());
+            }
+            if !spans.is_empty() || !marks.is_empty() {
                 lanes.push(Lane {
                     id: id.clone(),
                     href: history.href.clone(),
                     spans,
-                    marks: fewer(history.marks(window), window),
+                    marks,
                 });
             }
         }
@@ -98,7 +106,10 @@ impl Timeline {
             window,
             lanes,
             lanes_left_out,
-            bands,
+            bands: bands
+                .into_iter()
+                .map(|(namespace, spans)| (namespace, merged(spans, window)))
+                .collect(),
             clusters: clusters.into_iter().collect(),
             records: objects.journal.iter().filter(is_listed).cloned().collect(),
         }
@@ -123,6 +134,21 @@ fn fewer(marks: impl Iterator<Item = Mark>, window: Window) -> Vec<Mark> {
         kept.insert((mark.kind, window.part(mark.at, MARKS_PER_LANE)), mark);
     }
     kept.into_values().collect()
+}
+
+/// The spans as one where they overlap, or are in neighbouring parts of the window: each lane of a namespace has them.
+fn merged(mut spans: Vec<Span>, window: Window) -> Vec<Span> {
+    spans.sort_by_key(|span| span.from);
+    let mut merged: Vec<Span> = Vec::new();
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if window.part(span.from, BANDS_MAX) <= window.part(last.until, BANDS_MAX) + 1 => {
+                last.until = last.until.max(span.until);
+            }
+            _ => merged.push(span),
+        }
+    }
+    merged
 }
 
 /// What is known of each lane.

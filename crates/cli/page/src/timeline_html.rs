@@ -45,7 +45,8 @@ pub(crate) fn page(timeline: &Timeline, asked: &Asked) -> Markup {
     };
     let live = Live {
         module: MODULE,
-        again: 5,
+        // Someone may be filling in the form.
+        again: 30,
         namespace: asked.namespace.as_deref(),
     };
     shell("Timeline - Nephele", &content, Some(&live))
@@ -65,17 +66,11 @@ pub(crate) fn refused(why: &str) -> Markup {
 
 /// Windows that a click leads to. They go with the time, as the lanes do.
 fn windows(window: Window, asked: &Asked) -> Markup {
-    let is_chosen = |last: &str| match &asked.span {
-        None => last == LAST,
-        Some(Shown::Last(_, written)) => written == last,
-        Some(Shown::All) => last == ALL,
-        Some(Shown::Between(..)) => false,
-    };
-    let of = |span: &str| Asked::of(&format!("last={span}")).unwrap_or_default().span;
+    let chosen = asked.last();
     html! {
         nav .windows aria-label="Time" {
             @for last in LASTS {
-                a #{ "last-" (last) } href=(asked.during(of(last)).path()) aria-current=[is_chosen(last).then_some("true")] {
+                a #{ "last-" (last) } href=(asked.during(Shown::last(last).ok()).path()) aria-current=[(chosen == Some(last)).then_some("true")] {
                     @if last == ALL { "all" } @else { "last " (last) }
                 }
             }
@@ -89,16 +84,11 @@ fn windows(window: Window, asked: &Asked) -> Markup {
 /// What can be chosen: a cluster and a time. The form works without scripts.
 fn choices(timeline: &Timeline, asked: &Asked) -> Markup {
     let window = timeline.window;
-    let last = match &asked.span {
-        Some(Shown::Last(_, written)) => Some(written.as_str()),
-        Some(Shown::All) => Some(ALL),
-        None | Some(Shown::Between(..)) => None,
-    };
     html! {
         form .act method="get" action="/timeline" {
             @if let Some(namespace) = &asked.namespace { input type="hidden" name="namespace" value=(namespace); }
             @if let Some(lane) = &asked.lane { input type="hidden" name="lane" value=(lane.word()); }
-            @if let Some(last) = last { input type="hidden" name="last" value=(last); }
+            @if let Some(last) = asked.last() { input type="hidden" name="last" value=(last); }
             label { "Cluster "
                 select name="cluster" {
                     option value="" { "all" }
@@ -226,11 +216,10 @@ fn told(lane: &Lane, window: Window) -> String {
 
 fn drawn(lane: &Lane, timeline: &Timeline) -> Markup {
     let window = timeline.window;
-    let bands = timeline.bands.iter();
-    let bands =
-        bands.filter(|(namespace, _)| lane.id.kind != LaneKind::Fault && *namespace == lane.id.namespace);
+    let bands = timeline.bands.get(&lane.id.namespace);
+    let bands = bands.filter(|_| lane.id.kind != LaneKind::Fault);
     html! {
-        @for (_, span) in bands { (rectangle("band", window, span, 0, HEIGHT)) }
+        @for span in bands.into_iter().flatten() { (rectangle("band", window, span, 0, HEIGHT)) }
         @for span in &lane.spans {
             @let (class, top, height) = form(span.state);
             (rectangle(class, window, span, top, height))

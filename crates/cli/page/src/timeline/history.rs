@@ -5,7 +5,7 @@ use nephele_cloud::JournalLine;
 use crate::{
     time_of_day::clock_time,
     timeline::{
-        lane::{Mark, MarkKind, Span},
+        lane::{Mark, MarkKind, Span, is_done},
         window::Window,
     },
 };
@@ -150,7 +150,7 @@ enum Change {
 
 /// What a record does to what is in a state.
 fn change(line: &JournalLine, is: Option<&str>) -> Change {
-    let is_done = matches!(line.outcome.as_str(), "Accepted" | "AlreadyDone" | "Delayed");
+    let is_done = is_done(line);
     match (line.operation.as_str(), line.event.as_str()) {
         ("CreateInstance" | "CreateLoadBalancer", _) if is_done => Change::Begins("starting"),
         ("PutCatalog", _) if is_done => Change::Begins("running"),

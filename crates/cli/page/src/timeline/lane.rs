@@ -144,10 +144,15 @@ impl MarkKind {
         match (line.hit, line.outcome.as_str()) {
             (true, _) => Self::Hit,
             (_, "") => Self::Event,
-            (_, "Accepted" | "AlreadyDone" | "Delayed") => Self::Operation,
+            _ if is_done(line) => Self::Operation,
             _ => Self::Refused,
         }
     }
+}
+
+/// Whether the cloud carries out the operation of a record.
+pub(super) fn is_done(line: &JournalLine) -> bool {
+    matches!(line.outcome.as_str(), "Accepted" | "AlreadyDone" | "Delayed")
 }
 
 /// Something over time.

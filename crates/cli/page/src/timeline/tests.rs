@@ -102,15 +102,12 @@ fn a_machine_that_is_gone_has_its_whole_story() {
         .collect();
     assert_eq!(names[0], (LaneKind::Cloud, Some("/cloud/team/north".to_owned())));
     assert_eq!(names[1], (LaneKind::Fault, None), "it does not exist any more");
-    let band = (
-        "team".to_owned(),
-        Span {
-            from: at(0),
-            until: at(6_000),
-            state: "in force",
-        },
-    );
-    assert_eq!(timeline.bands, [band]);
+    let band = Span {
+        from: at(0),
+        until: at(6_000),
+        state: "in force",
+    };
+    assert_eq!(timeline.bands, [("team".to_owned(), vec![band])].into());
 }
 
 #[test]
@@ -303,6 +300,49 @@ fn a_screen_has_a_bound_of_lanes_and_of_marks_in_a_lane() {
 }
 
 #[test]
+fn faults_that_flap_share_their_bands_where_these_would_touch() {
+    let mut objects = story();
+    let window = |number: i64, event: &str| {
+        let name = format!("flapping-{}", number % 7);
+        record(number, "Fault", &name, json!({ "event": event }))
+    };
+    objects.journal = (0..4_000)
+        .map(|number| {
+            window(
+                number * 2,
+                if number / 7 % 2 == 0 {
+                    "FaultWindowBegan"
+                } else {
+                    "FaultWindowEnded"
+                },
+            )
+        })
+        .collect();
+    let bands = |journal: Vec<Arc<JournalLine>>| {
+        let objects = Objects {
+            journal,
+            ..objects.clone()
+        };
+        Timeline::new(&objects, &asked("last=10s"), at(10_000)).bands["team"].clone()
+    };
+    let all = bands(objects.journal.clone());
+    assert_eq!(all.len(), 1, "{all:?}");
+    // Two windows of a second, four seconds apart.
+    let apart = [
+        (1_000, "FaultWindowBegan"),
+        (2_000, "FaultWindowEnded"),
+        (6_000, "FaultWindowBegan"),
+        (7_000, "FaultWindowEnded"),
+    ];
+    let apart = apart.map(|(time, event)| record(time, "Fault", "flapping", json!({ "event": event })));
+    let spans: Vec<_> = bands(apart.to_vec())
+        .iter()
+        .map(|span| (span.from - at(0), span.until - at(0)))
+        .collect();
+    assert_eq!(spans, [(1_000, 2_000), (6_000, 7_000)]);
+}
+
+#[test]
 fn a_query_that_cannot_be_followed_says_why() {
     let refused = |query: &str| Asked::of(query).expect_err("it is refused").to_string();
     assert_eq!(
@@ -355,6 +395,22 @@ proptest! {
             lane: lane.map(|(namespace, cluster, name)| LaneId { namespace, cluster, kind: LaneKind::ALL[kind], name }),
         };
         prop_assert_eq!(Asked::of(&asked.query()), Ok(asked));
+    }
+
+    /// Bands are few, and say of each time whether a Fault was in force, to a hundredth of the window.
+    #[test]
+    fn bands_are_few_and_cover_what_they_stand_for(spans in proptest::collection::vec((0..10_000_i64, 0..3_000_i64), 0..400)) {
+        let window = Window { from: 0, until: 10_000, is_live: false };
+        let span = |(from, length): (i64, i64)| Span { from, until: (from + length).min(10_000), state: "in force" };
+        let spans: Vec<_> = spans.into_iter().map(span).collect();
+        let bands = merged(spans.clone(), window);
+        prop_assert!(i64::try_from(bands.len()).expect("few") <= BANDS_MAX);
+        for span in &spans {
+            prop_assert!(bands.iter().any(|band| band.from <= span.from && span.until <= band.until));
+        }
+        for pair in bands.windows(2) {
+            prop_assert!(pair[1].from - pair[0].until > 100, "{pair:?}");
+        }
     }
 
     /// Whatever an address says, nothing panics, and each span lies in the window.

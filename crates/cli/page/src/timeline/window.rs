@@ -11,6 +11,7 @@ use crate::{
 
 /// How much is shown if nothing else is asked for.
 pub(crate) const LAST: &str = "5m";
+const LAST_MILLISECONDS: i64 = 5 * 60_000;
 /// Everything that the journal has.
 pub(crate) const ALL: &str = "all";
 /// The shortest window, in milliseconds: records have their times to the millisecond.
@@ -76,6 +77,24 @@ pub(crate) enum Shown {
     Between(Timestamp, Timestamp),
 }
 
+impl Shown {
+    /// The time until now that a word stands for.
+    ///
+    /// # Errors
+    /// When it is neither a duration nor [`ALL`].
+    pub(crate) fn last(word: &str) -> Result<Self, AskedError> {
+        if word == ALL {
+            return Ok(Self::All);
+        }
+        let duration = GoDuration::parse(word).ok();
+        let milliseconds = duration.and_then(|duration| i64::try_from(duration.get().as_millis()).ok());
+        match milliseconds {
+            Some(milliseconds) if milliseconds > 0 => Ok(Self::Last(milliseconds, word.to_owned())),
+            _ => Err(AskedError::Last(word.to_owned())),
+        }
+    }
+}
+
 impl Asked {
     /// What a query asks for.
     ///
@@ -91,7 +110,7 @@ impl Asked {
                 _ if value.is_empty() => {}
                 "namespace" => asked.namespace = Some(value.to_owned()),
                 "cluster" => asked.cluster = Some(cluster(value)?),
-                "last" => asked.span = Some(last(value)?),
+                "last" => asked.span = Some(Shown::last(value)?),
                 "from" => from = Some(time(value)?),
                 "until" => until = Some(time(value)?),
                 "lane" => {
@@ -165,6 +184,16 @@ impl Asked {
         query.finish()
     }
 
+    /// The word for the time until now. None for a time that is over.
+    pub(crate) fn last(&self) -> Option<&str> {
+        match &self.span {
+            None => Some(LAST),
+            Some(Shown::Last(_, written)) => Some(written),
+            Some(Shown::All) => Some(ALL),
+            Some(Shown::Between(..)) => None,
+        }
+    }
+
     /// The same for another time.
     pub(crate) fn during(&self, span: Option<Shown>) -> Self {
         Self { span, ..self.clone() }
@@ -195,18 +224,6 @@ fn cluster(value: &str) -> Result<Key, AskedError> {
     Ok(Key::new(namespace, name))
 }
 
-fn last(value: &str) -> Result<Shown, AskedError> {
-    if value == ALL {
-        return Ok(Shown::All);
-    }
-    let duration = GoDuration::parse(value).ok();
-    let milliseconds = duration.and_then(|duration| i64::try_from(duration.get().as_millis()).ok());
-    match milliseconds {
-        Some(milliseconds) if milliseconds > 0 => Ok(Shown::Last(milliseconds, value.to_owned())),
-        _ => Err(AskedError::Last(value.to_owned())),
-    }
-}
-
 fn time(value: &str) -> Result<Timestamp, AskedError> {
     value.parse().map_err(|_| AskedError::Time(value.to_owned()))
 }
@@ -227,7 +244,7 @@ impl Window {
             Some(Shown::Between(from, until)) => (from.as_millisecond(), until.as_millisecond(), false),
             Some(Shown::All) => (first.min(now), now, true),
             Some(Shown::Last(milliseconds, _)) => (now.saturating_sub(*milliseconds), now, true),
-            None => (now.saturating_sub(5 * 60_000), now, true),
+            None => (now.saturating_sub(LAST_MILLISECONDS), now, true),
         };
         Self {
             from,
