@@ -2,6 +2,8 @@
 // The live page. HTML comes from the server only: this module sets attributes and texts, inserts the elements that it is
 // sent, and moves the focus.
 
+import { must, say } from "./live.js";
+
 /**
  * A change of the page: an attribute, a text, a new element before another one of its list, or an element that is gone.
  * @typedef {["set", string, string, string]
@@ -29,16 +31,8 @@ const SHOWN = /^\/(machine|cluster|cloud|fault|scenario|palette|library|recordin
 const BROAD = /^\/(palette|library|recording)\//;
 const PALETTE = "/palette/";
 
-/** @param {string} id */
-function must(id) {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`there is no element ${id}`);
-  return found;
-}
-
 const main = must("main");
 const drawer = must("drawer");
-const live = must("live");
 const hint = must("hint");
 const outcome = must("outcome");
 
@@ -72,16 +66,6 @@ function here() {
 }
 
 // The stream
-
-/**
- * Says how the page gets its changes.
- * @param {string} state
- * @param {string} text
- */
-function say(state, text) {
-  live.dataset.state = state;
-  if (live.textContent !== text) live.textContent = text;
-}
 
 function connect() {
   clearTimeout(again);

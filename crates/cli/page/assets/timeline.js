@@ -2,38 +2,22 @@
 // The timeline. HTML comes from the server only: this module inserts the lanes that it is sent, and turns what is drawn over
 // them into a window of time.
 
+import { must, say } from "./live.js";
+
 /** How often the lanes are loaded again while their window ends now, in milliseconds. */
 const REFRESH = 2000;
 /** How far a pointer has to move before it draws, in pixels. */
 const LEAST = 6;
 
-/** @param {string} id */
-function must(id) {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`there is no element ${id}`);
-  return found;
-}
-
 const main = must("main");
 const timeline = must("timeline");
 const brush = must("brush");
-const live = must("live");
 
 /**
  * Where the pointer began to draw, and over which lanes.
  * @type {{ x: number, left: number, width: number, table: HTMLElement } | null}
  */
 let drawn = null;
-
-/**
- * Says how the lanes change.
- * @param {string} state
- * @param {string} text
- */
-function say(state, text) {
-  live.dataset.state = state;
-  if (live.textContent !== text) live.textContent = text;
-}
 
 async function refresh() {
   if (document.hidden || drawn) return;

@@ -50,6 +50,7 @@ const PREVIEWS_MAX: usize = 2;
 const ALIVE: Duration = Duration::from_secs(15);
 
 const MODULE: &str = include_str!("../assets/page.js");
+const LIVE_MODULE: &str = include_str!("../assets/live.js");
 const TIMELINE_MODULE: &str = include_str!("../assets/timeline.js");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = include_str!("../assets/page.css");
@@ -202,6 +203,7 @@ impl Server {
         let query = request.uri().query().unwrap_or_default();
         match parts[..] {
             ["page.js"] => text(StatusCode::OK, SCRIPT, MODULE),
+            ["live.js"] => text(StatusCode::OK, SCRIPT, LIVE_MODULE),
             ["timeline.js"] => text(StatusCode::OK, SCRIPT, TIMELINE_MODULE),
             ["page.css"] => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
             ["stream"] => self.stream(request),

@@ -20,7 +20,8 @@ use crate::{
 const PICTURE: &str = "docs/src/page.png";
 const HASH: &str = "docs/src/page.sha256";
 /// What decides how the page looks.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
+    "crates/cli/page/assets/live.js",
     "crates/cli/page/assets/page.css",
     "crates/cli/page/assets/page.js",
     "crates/cli/page/src/elements.rs",
