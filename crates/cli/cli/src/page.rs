@@ -59,49 +59,76 @@ pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::
         provider,
         token,
     } = args;
-    let access = target.open().await?;
-    let client = access.client.clone();
-    may_read(&client, namespace.as_deref()).await?;
     let page = Page::listen(loopback()).context("failed to start the page")?;
-    let manager = match journal::manager(&access, &provider, &token).await {
-        Ok(manager) => Some(Arc::new(manager)),
-        Err(error) => {
-            eprintln!("The page has no journal: {}", chain(error.as_ref()));
-            None
-        }
-    };
+    let Followed { source, manager } =
+        Followed::open("The page", target, namespace, &provider, &token).await?;
     let served = async {
         print(&format!(
             "Page  {}\nThe address lets one browser in. Ctrl-C ends the page.\n",
             page.url()
         ))?;
-        let filter = JournalFilter {
-            namespace: namespace.clone(),
-            ..JournalFilter::default()
-        };
         let means = Means {
             matcher,
-            library: page_library(client.clone())?,
-        };
-        let source = Source {
-            client,
-            namespace,
-            journal: routes(manager.clone(), journal::path(&filter, true)?),
+            library: page_library(source.client.clone())?,
         };
         page.serve(source, means, wall_clock(), shutdown).await?;
         anyhow::Ok(())
     };
     let served = served.await;
-    let left = match &manager {
-        Some(manager) => manager.leave().await,
-        None => Ok(()),
-    };
-    served.and(left)?;
+    served.and(leave(manager).await)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is shown of a management cluster.
+pub(crate) struct Followed {
+    pub(crate) source: Source,
+    /// The manager that has the journal, if the caller may read it.
+    pub(crate) manager: Option<Arc<Manager>>,
+}
+
+impl Followed {
+    /// A management cluster that the caller may read. `what` shows it, such as "The page".
+    pub(crate) async fn open(
+        what: &str,
+        target: TargetArgs,
+        namespace: Option<String>,
+        provider: &ProviderArgs,
+        token: &TokenArgs,
+    ) -> anyhow::Result<Self> {
+        let access = target.open().await?;
+        let client = access.client.clone();
+        may_read(&client, namespace.as_deref()).await?;
+        let filter = JournalFilter {
+            namespace: namespace.clone(),
+            ..JournalFilter::default()
+        };
+        let path = journal::path(&filter, true)?;
+        let manager = match journal::manager(&access, provider, token).await {
+            Ok(manager) => Some(Arc::new(manager)),
+            Err(error) => {
+                eprintln!("{what} has no journal: {}", chain(error.as_ref()));
+                None
+            }
+        };
+        let source = Source {
+            client,
+            namespace,
+            journal: routes(manager.clone(), path),
+        };
+        Ok(Self { source, manager })
+    }
+}
+
+/// Removes what reading the journal made in the cluster.
+pub(crate) async fn leave(manager: Option<Arc<Manager>>) -> anyhow::Result<()> {
+    match manager {
+        Some(manager) => manager.leave().await,
+        None => Ok(()),
+    }
+}
+
 /// Whether the caller may read what the page shows. A watch that is refused would only leave the page empty.
-pub(crate) async fn may_read(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
+async fn may_read(client: &Client, namespace: Option<&str>) -> anyhow::Result<()> {
     may_list::<Cluster>(client, namespace).await?;
     may_list::<Machine>(client, namespace).await?;
     may_list::<InMemoryCluster>(client, namespace).await?;
@@ -133,7 +160,7 @@ where
 }
 
 /// `/journal` of the manager, if there is one to ask.
-pub(crate) fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
+fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
     let ask = Ask {
         about: "the journal",
         method: Method::GET,

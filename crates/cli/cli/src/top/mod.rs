@@ -9,30 +9,30 @@
 mod draw;
 mod view;
 
-use std::{io::IsTerminal as _, process::ExitCode, sync::Arc, thread, time::Duration};
+use std::{io::IsTerminal as _, process::ExitCode, thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use futures::{StreamExt as _, stream::BoxStream};
 use jiff::Timestamp;
-use nephele_cloud::JournalFilter;
-use nephele_controller::chain;
-use nephele_page::{Sight, Source, sights};
+use nephele_page::{Sight, sights};
 use ratatui::{
     DefaultTerminal,
     buffer::Buffer,
     crossterm::event::{self, Event},
     layout::Rect,
 };
-use tokio::{sync::mpsc, time::interval};
+use tokio::{
+    sync::mpsc,
+    time::{interval, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::TargetArgs,
     diagnostics::TokenArgs,
-    journal,
     output::print,
-    page::{may_read, routes},
+    page::{Followed, leave},
     provider::ProviderArgs,
     top::view::View,
 };
@@ -41,6 +41,8 @@ use crate::{
 const COLUMNS: u16 = 120;
 /// The most lines of `--once`: those of a cluster with as many machines as the page has cells for.
 const LINES_MAX: u16 = 4096;
+/// How long `--once` waits for the records after the objects: the manager answers by a connection of its own.
+const RECORDS_WITHIN: Duration = Duration::from_secs(2);
 /// How often a key is waited for before the thread looks whether it is still needed.
 const KEY: Duration = Duration::from_millis(200);
 /// Keys that were pressed and not yet taken.
@@ -74,45 +76,38 @@ pub(crate) async fn run(args: TopArgs, shutdown: CancellationToken) -> anyhow::R
     if !once && !std::io::stdout().is_terminal() {
         bail!("the output is no terminal; --once prints what is there");
     }
-    let access = target.open().await?;
-    let client = access.client.clone();
-    may_read(&client, namespace.as_deref()).await?;
-    let manager = match journal::manager(&access, &provider, &token).await {
-        Ok(manager) => Some(Arc::new(manager)),
-        Err(error) => {
-            eprintln!("There is no journal: {}", chain(error.as_ref()));
-            None
-        }
-    };
-    let filter = JournalFilter {
-        namespace: namespace.clone(),
-        ..JournalFilter::default()
-    };
-    let source = Source {
-        client,
-        namespace,
-        journal: routes(manager.clone(), journal::path(&filter, true)?),
-    };
+    let Followed { source, manager } =
+        Followed::open("The screen", target, namespace, &provider, &token).await?;
     let stop = shutdown.child_token();
     let seen = sights(source, stop.clone());
     let shown = match once {
-        true => print_once(seen, &shutdown).await,
+        true => print_once(seen, manager.is_some(), &shutdown).await,
         false => show(seen, &shutdown).await,
     };
     stop.cancel();
-    let left = match &manager {
-        Some(manager) => manager.leave().await,
-        None => Ok(()),
-    };
-    shown.and(left)?;
+    shown.and(leave(manager).await)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the first sight.
-async fn print_once(mut seen: BoxStream<'static, Sight>, shutdown: &CancellationToken) -> anyhow::Result<()> {
-    let Some(Some(sight)) = shutdown.run_until_cancelled(seen.next()).await else {
+/// Prints the first sight that has records of the journal, or the last one before [`RECORDS_WITHIN`].
+async fn print_once(
+    mut seen: BoxStream<'static, Sight>,
+    has_journal: bool,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<()> {
+    let Some(Some(mut sight)) = shutdown.run_until_cancelled(seen.next()).await else {
         bail!("interrupted");
     };
+    let with_records = async {
+        while has_journal && sight.journal.is_empty() {
+            match seen.next().await {
+                Some(next) => sight = next,
+                None => return,
+            }
+        }
+    };
+    // A cloud in which nothing has happened has none.
+    let _ = timeout(RECORDS_WITHIN, with_records).await;
     let size = ratatui::crossterm::terminal::size().ok();
     let size = size.filter(|_| std::io::stdout().is_terminal());
     let columns = size.map_or(COLUMNS, |(columns, _)| columns);

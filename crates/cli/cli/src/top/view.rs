@@ -12,8 +12,6 @@ use ratatui::{
 
 use crate::top::draw::{self, Clusters};
 
-/// The least lines of the clusters, however much stands around them.
-const CLUSTERS_MIN: u16 = 4;
 /// The keys, if nothing is selected.
 const KEYS: &str = "arrows: select a machine   q: leave";
 
@@ -34,27 +32,17 @@ impl View {
         let head = draw::head(sight, now);
         let rest = draw::rest(sight, now);
         let Clusters { lines, machines } = draw::clusters(&sight.model, self.selected.as_ref(), self.columns);
-        let wanted = |lines: usize| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX));
-        let of_clusters = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-        let parts = [
-            wanted(head.len()),
-            Constraint::Max(of_clusters),
-            Constraint::Length(1),
-            wanted(rest.len()),
-            Constraint::Length(1),
-        ];
-        // What does not fit is taken from the rest, and then from the clusters, which scroll.
-        let [above, middle, legend, below, foot] = match fits(&parts, area.height) {
-            true => Layout::vertical(parts).areas(area),
-            false => Layout::vertical([
-                parts[0],
-                Constraint::Min(CLUSTERS_MIN.min(of_clusters)),
-                parts[2],
-                Constraint::Max(u16::try_from(rest.len()).unwrap_or(u16::MAX).min(area.height / 3)),
-                parts[4],
-            ])
-            .areas(area),
-        };
+        let length = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX);
+        // The legend and the foot.
+        let beside = length(head.len()).saturating_add(2);
+        // What does not fit is taken from the rest, down to a third, and then from the clusters, which scroll.
+        let left = area.height.saturating_sub(beside);
+        let under = left.saturating_sub(length(lines.len())).max(area.height / 3);
+        let under = under.min(length(rest.len()));
+        let between = left.saturating_sub(under).min(length(lines.len()));
+        let heights = [length(head.len()), between, 1, under, 1];
+        let [above, middle, legend, below, foot] =
+            Layout::vertical(heights.map(Constraint::Length)).areas(area);
         self.scroll(&machines, lines.len(), usize::from(middle.height));
         let shown: Vec<_> = lines
             .into_iter()
@@ -140,15 +128,6 @@ impl View {
         let selected = self.selected.as_ref()?;
         machines.iter().position(|(key, _)| key == selected)
     }
-}
-
-/// Whether parts of these lengths fit into a height.
-fn fits(parts: &[Constraint], height: u16) -> bool {
-    let length = |part: &Constraint| match part {
-        Constraint::Length(lines) | Constraint::Max(lines) | Constraint::Min(lines) => usize::from(*lines),
-        _ => 0,
-    };
-    parts.iter().map(length).sum::<usize>() <= usize::from(height)
 }
 
 #[cfg(test)]
