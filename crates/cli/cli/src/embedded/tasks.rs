@@ -102,9 +102,9 @@ impl Tasks {
             WebhookSettings::CERTIFICATE.clone_into(&mut options.webhook_cert_name);
             WebhookSettings::KEY.clone_into(&mut options.webhook_key_name);
         }
-        // The port range and the seed are all that a user sets of them.
-        let config = Config::new(options)
-            .with_context(|| format!("failed to use --port-range {port_range:?}, or --seed"))?;
+        // The only manager option of a user that can be wrong.
+        let config =
+            Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
         let config = if has_stand_in {
             config.with_stand_in()
         } else {

@@ -79,7 +79,7 @@ pub(crate) struct UpArgs {
     /// The ports that the clusters' API servers listen on, one per cluster.
     #[arg(long, value_name = "FIRST-LAST", default_value_t = Options::default().workload_ports)]
     port_range: String,
-    /// Seed of every random draw; the same seed gives the same delays.
+    /// Seed of every random draw.
     #[arg(long, value_name = "SEED", default_value = "up", value_parser = NonEmptyStringValueParser::new())]
     seed: String,
     /// How long to wait until all Clusters of the files are available.
