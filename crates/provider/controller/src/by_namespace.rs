@@ -20,7 +20,7 @@ pub struct ByNamespace<K: Resource<DynamicType = ()> + 'static> {
 
 /// The names of objects by their namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Names(BTreeMap<String, BTreeSet<String>>);
+struct Names(BTreeMap<String, BTreeSet<String>>);
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for ByNamespace<K> {
     fn clone(&self) -> Self {
@@ -75,14 +75,14 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> ByNamespace<K> {
         self.names.lock().remove(object);
     }
 
-    /// Takes the names of a list that the store has now.
-    pub(crate) fn listed(&self, names: Names) {
-        *self.names.lock() = names;
+    /// Forgets all, as when the first list of a store begins again.
+    pub(crate) fn clear(&self) {
+        *self.names.lock() = Names::default();
     }
 }
 
 impl Names {
-    pub(crate) fn add<K: Resource>(&mut self, object: &K) {
+    fn add<K: Resource>(&mut self, object: &K) {
         let namespace = object.namespace().unwrap_or_default();
         self.0.entry(namespace).or_default().insert(object.name_any());
     }
@@ -111,7 +111,6 @@ mod tests {
     enum Step {
         Apply(u8, u8),
         Delete(u8, u8),
-        List(Vec<(u8, u8)>),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -119,7 +118,6 @@ mod tests {
         let step = prop_oneof![
             3 => key().prop_map(|(namespace, name)| Step::Apply(namespace, name)),
             2 => key().prop_map(|(namespace, name)| Step::Delete(namespace, name)),
-            1 => prop::collection::vec(key(), 0..5).prop_map(Step::List),
         ];
         prop::collection::vec(step, 1..40)
     }
@@ -151,17 +149,6 @@ mod tests {
                         let object = config_map((namespace, name));
                         writer.apply_watcher_event(&watcher::Event::Delete(object.clone()));
                         by_namespace.deleted(&object);
-                    }
-                    Step::List(keys) => {
-                        writer.apply_watcher_event(&watcher::Event::Init);
-                        let mut names = Names::default();
-                        for key in keys {
-                            let object = config_map(key);
-                            names.add(&object);
-                            writer.apply_watcher_event(&watcher::Event::InitApply(object));
-                        }
-                        writer.apply_watcher_event(&watcher::Event::InitDone);
-                        by_namespace.listed(names);
                     }
                 }
                 for namespace in ["0", "1", "2"] {

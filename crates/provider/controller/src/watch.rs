@@ -20,7 +20,7 @@ use crate::{
     events::{Event, Severity},
     failures::ObjectKey,
     listed::{Listed, Listing},
-    lists::{Lists, Step},
+    lists::{Lists, Step, Steps},
     own_task::own_task,
     readable::{Kind, Readable},
     services::Services,
@@ -333,7 +333,7 @@ pub(crate) fn followed<K: Kind>(
             Err(error) => {
                 errors.inc();
                 watch_failed(&K::kind(&()), &error);
-                Vec::new()
+                Steps::none()
             }
         })
     });
@@ -363,27 +363,30 @@ pub(crate) fn followed<K: Kind>(
             }
             Step::Begin => {
                 if is_first {
+                    names_of.clear();
                     writer.apply_watcher_event(&watcher::Event::Init);
                 }
                 None
             }
             Step::Listed(object) => {
+                names_of.applied(&object);
                 writer.apply_watcher_event(&match is_first {
                     true => watcher::Event::InitApply(object),
                     false => watcher::Event::Apply(object),
                 });
                 None
             }
+            Step::Kept => None,
             Step::Missing(object) => {
+                names_of.deleted(&*object);
                 writer.apply_watcher_event(&watcher::Event::Delete((*object).clone()));
                 None
             }
-            Step::End { gone, names } => {
+            Step::End { gone } => {
                 if std::mem::take(&mut is_first) {
                     writer.apply_watcher_event(&watcher::Event::InitDone);
                 }
                 debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
-                names_of.listed(names);
                 listing.finished();
                 Some(Change::Listed { gone })
             }

@@ -330,6 +330,7 @@ async fn told(lists: &[Objects]) -> Told {
         NonZeroU16::MIN,
     );
     let stores = [cache.store().clone(), runner.store()];
+    let by_namespace = [cache.by_namespace().clone(), runner.by_namespace()];
     let uid = |object: Arc<ConfigMap>| {
         object
             .uid()
@@ -353,6 +354,18 @@ async fn told(lists: &[Objects]) -> Told {
     });
     let (touched, gone) = futures::future::join(touched, gone.collect()).await;
     shutdown.cancel();
+    for (store, by_namespace) in stores.iter().zip(by_namespace) {
+        let mut stored = store.state();
+        stored.sort_by_key(|object| object.name_any());
+        let named = by_namespace.refs_of("default");
+        assert_eq!(
+            named.iter().map(|named| &named.name).collect::<Vec<_>>(),
+            stored
+                .iter()
+                .filter_map(|object| object.metadata.name.as_ref())
+                .collect::<Vec<_>>()
+        );
+    }
     let in_store = |object: Arc<ConfigMap>| (object.name_any(), uid(object));
     Told {
         touched,
