@@ -27,9 +27,12 @@ mod metrics;
 mod overlap;
 mod owner;
 mod pool;
+mod preview;
 mod run;
 pub mod webhook;
 
+pub use fault::Moment;
 pub use metrics::Metrics;
 pub use overlap::OverlapPolicy;
+pub use preview::{Objects, Preview, preview};
 pub use run::{Error, GATE, Settings, run};

@@ -12,6 +12,7 @@ pub(crate) use error::Error;
 use nephele_api::ipam::{conditions as reasons, v1beta2::IPAddressClaim};
 use nephele_controller::Outcome;
 use plan::{Fetched, Need, Plan};
+pub(crate) use plan::{asks, gives_back};
 use tokio::time::Instant;
 
 use crate::{

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use nephele_api::{
     conditions::reasons as common,
@@ -48,6 +49,39 @@ impl Fetched {
             cluster: context.cluster_of(claim),
         }
     }
+
+    /// The objects of a claim on a pool that exists and is not paused.
+    fn served(key: PoolKey, cluster: Option<(String, Option<Arc<Cluster>>)>) -> Self {
+        Self {
+            pool: Some(Pool::new(key.clone())),
+            key: Some(key),
+            facts: Facts::default(),
+            cluster,
+        }
+    }
+}
+
+/// Whether a claim asks its pool for an address, if the pool serves claims. One that has an address does not.
+pub(crate) fn asks(
+    claim: &IPAddressClaim,
+    key: PoolKey,
+    cluster: Option<(String, Option<Arc<Cluster>>)>,
+) -> bool {
+    let need = plan(claim, &Fetched::served(key, cluster));
+    claim.address_name().is_none() && matches!(need, Need::Address { .. })
+}
+
+/// Whether a claim gives its address back to its pool when it is deleted.
+pub(crate) fn gives_back(
+    claim: &IPAddressClaim,
+    key: PoolKey,
+    cluster: Option<(String, Option<Arc<Cluster>>)>,
+    now: Timestamp,
+) -> bool {
+    let mut deleted = claim.clone();
+    deleted.metadata.deletion_timestamp.get_or_insert(Time(now));
+    let need = plan(&deleted, &Fetched::served(key, cluster));
+    claim.address_name().is_some() && need == Need::Plan(Plan::Release)
 }
 
 /// The first part of planning.

@@ -24,26 +24,14 @@ use nephele_fault::Progress;
 use nephele_ipam::Owner;
 use nephele_model::{Decided, Decisions, Earlier, FaultId, FaultRecord, LastHits, SimTime, Turn};
 
-use super::spec::{AddressFault, Effect};
+use super::{
+    spec::{AddressFault, Effect},
+    subject::Subject,
+};
 use crate::pool::{Block, PoolKey};
 
 /// How long a claim waits that has met a conflict, before it gets another address.
 pub(super) const CONFLICT_LASTS: Duration = Duration::from_secs(5);
-
-/// A claim, as Faults see it.
-#[derive(Clone, Debug)]
-pub(crate) struct Subject {
-    pub(crate) owner: Owner,
-    pub(crate) uid: Box<str>,
-    pub(crate) created: Timestamp,
-    /// The address that it asks for is given.
-    pub(crate) has_requested: bool,
-    /// The name of its Cluster, empty if it has none, and the Cluster's labels.
-    pub(crate) cluster: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    /// Whether its status shows that its pool was asked, so that Faults of that time have decided.
-    pub(crate) was_told: bool,
-}
 
 /// What Faults say to a claim that wants an address.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,9 @@
 mod address_faults;
 mod report;
 pub(crate) mod run;
+mod selection;
 mod spec;
+mod subject;
 mod target;
 
 use std::{
@@ -31,7 +33,12 @@ use tokio::sync::Notify;
 use self::address_faults::AddressFaults;
 #[cfg(test)]
 use self::address_faults::{Described, Presence};
-pub(crate) use self::address_faults::{Hold, Release, Subject, Verdict, Why};
+pub use self::selection::Moment;
+pub(crate) use self::{
+    address_faults::{Hold, Release, Verdict, Why},
+    selection::Selection,
+    subject::Subject,
+};
 use crate::{
     owner::owner,
     pool::{Block, PoolKey},

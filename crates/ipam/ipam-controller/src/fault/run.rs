@@ -3,9 +3,8 @@
 use std::{mem, num::NonZeroU16, sync::Arc, time::Duration};
 
 use futures::{Stream, future, stream};
-use jiff::Timestamp;
 use kube::{
-    Api, Client, Resource, ResourceExt as _,
+    Api, Client, Resource,
     runtime::{reflector::ObjectRef, watcher},
 };
 use nephele_api::{
@@ -13,8 +12,7 @@ use nephele_api::{
         GROUP,
         v1alpha1::{self, ClusterFault, Fault},
     },
-    conditions::{self, types},
-    ipam::{conditions as reasons, v1beta2::IPAddressClaim},
+    ipam::v1beta2::IPAddressClaim,
 };
 use nephele_controller::{Cache, Listing, RunError, Runner, Services, chain, own_task, scoped};
 use nephele_fault::{FaultController, Target as _, cluster, reference_to};
@@ -22,8 +20,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use super::{address_faults::Subject, target::Addresses};
-use crate::{context::Context, owner::owner};
+use super::{subject::Subject, target::Addresses};
+use crate::context::Context;
 
 /// How long to wait before checking again whether the kind is installed.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -48,31 +46,7 @@ fn listen(context: Arc<Context>) -> impl Stream<Item = ObjectRef<Fault>> + Send 
 impl Context {
     /// A claim, as Faults see it.
     pub(crate) fn subject(&self, claim: &IPAddressClaim) -> Subject {
-        let cluster = self.cluster_of(claim);
-        let labels = cluster.as_ref().and_then(|(_, cluster)| cluster.as_ref());
-        let conditions = claim
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice())
-            .unwrap_or_default();
-        let told = [
-            reasons::POOL_EXHAUSTED,
-            reasons::ALLOCATION_FAILED,
-            reasons::ALLOCATION_DELAYED,
-        ];
-        let created = claim.metadata.creation_timestamp.as_ref();
-        Subject {
-            owner: owner(&claim.metadata),
-            uid: claim.metadata.uid.as_deref().unwrap_or_default().into(),
-            created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-            has_requested: claim
-                .annotations()
-                .contains_key(nephele_api::ipam::annotations::WANTED_ADDRESS),
-            labels: labels.map(|cluster| cluster.labels().clone()).unwrap_or_default(),
-            cluster: cluster.map(|(name, _)| name).unwrap_or_default(),
-            was_told: conditions::find(conditions, types::READY)
-                .is_some_and(|ready| told.contains(&ready.reason.as_str())),
-        }
+        Subject::new(claim, self.cluster_of(claim))
     }
 
     /// Wakes claims and pools of the namespaces whose Faults have changed, until `shutdown`. A ClusterFault changes those of

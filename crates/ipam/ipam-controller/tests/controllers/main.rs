@@ -8,6 +8,7 @@ mod faults;
 mod load;
 mod pools;
 mod prefixes;
+mod preview;
 mod quiet;
 mod requests;
 mod takeover;

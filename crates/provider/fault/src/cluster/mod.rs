@@ -15,5 +15,7 @@ mod reconcile;
 mod refusals;
 mod report;
 mod run;
+mod selection;
 
 pub use run::{Settings, run};
+pub use selection::selected;

@@ -11,6 +11,8 @@ use nephele_api::cloud::{
 use nephele_controller::{unreadable, watch_filter_label};
 use nephele_model::Selector;
 
+use super::selection::is_selected;
+
 /// The begin of the names of all Faults that ClusterFaults make. A user's Fault hardly has such a name by accident.
 const PREFIX: &str = "cluster-fault-";
 
@@ -75,7 +77,7 @@ pub(super) fn plan<'a>(
         refusal,
     } in places
     {
-        let is_selected = !is_going && selector.is_some_and(|selector| selector.fits(labels));
+        let is_selected = selector.is_some_and(|selector| is_selected(selector, labels, is_going));
         plan.selected += usize::from(is_selected);
         let refused = |message: &str| RefusedNamespace {
             namespace: namespace.to_owned(),

@@ -9,7 +9,6 @@ use nephele_controller::{
     Cache, Clock, Outcome, PatchError, Precondition, ReconcileError, Retry, StatusThrottle, patch, paused,
     unreadable,
 };
-use nephele_model::{LabelSelector, Selector};
 use thiserror::Error;
 
 use super::{
@@ -17,6 +16,7 @@ use super::{
     plan::{Place, fault_name, plan},
     refusals::Refusals,
     report::{paused_status, status},
+    selection::{is_going, namespaces_of},
 };
 
 /// What the reconciler needs.
@@ -78,7 +78,7 @@ pub(super) async fn reconcile(object: Arc<ClusterFault>, context: Arc<Context>) 
     }
     context.status_throttle.note(name.clone(), now);
     let mistake = unreadable(&object.metadata);
-    let selector = namespaces_of(&object);
+    let selector = namespaces_of(&object.spec);
     let mut namespaces = context.namespaces.store().state();
     namespaces.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     let fault = fault_name(&name);
@@ -124,27 +124,12 @@ async fn write(object: &ClusterFault, status: ClusterFaultStatus, context: &Cont
     }
 }
 
-/// The selector of the namespaces of a ClusterFault. Without one, all namespaces fit.
-pub(super) fn namespaces_of(object: &ClusterFault) -> Selector {
-    object
-        .spec
-        .namespace_selector
-        .as_ref()
-        .map(LabelSelector::get)
-        .cloned()
-        .unwrap_or_default()
-}
-
 fn place<'a>(namespace: &'a Namespace, faults: &Cache<Fault>, fault: &str) -> Place<'a> {
     let name = namespace.metadata.name.as_deref().unwrap_or_default();
-    let phase = namespace
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
     Place {
         namespace: name,
         labels: namespace.labels(),
-        is_going: namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating"),
+        is_going: is_going(namespace),
         fault: faults.get(name, fault),
         refusal: None,
     }

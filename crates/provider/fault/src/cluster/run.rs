@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     plan::{cluster_fault_of, fault_name},
-    reconcile::{Context, namespaces_of, reconcile},
+    reconcile::{Context, reconcile},
     refusals::Refusals,
+    selection::namespaces_of,
 };
 
 /// Which ClusterFaults a provider takes care of, and how many at a time.
@@ -103,7 +104,7 @@ pub fn run(
 
 /// Whether a change of a namespace can change what a ClusterFault does there.
 fn concerns(object: &ClusterFault, namespace: &Namespace, faults: &Cache<Fault>) -> bool {
-    let is_selected = namespaces_of(object).fits(namespace.labels());
+    let is_selected = namespaces_of(&object.spec).fits(namespace.labels());
     is_selected
         || faults
             .get(&namespace.name_any(), &fault_name(&object.name_any()))

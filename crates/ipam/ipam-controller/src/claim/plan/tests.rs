@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nephele_api::{
     core::{ClusterSpec, ObjectReference},
     ipam::{

@@ -2,7 +2,7 @@ use nephele_api::cloud::v1alpha1::FaultSpec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::reconcile::namespaces_of, *};
+use super::{super::selection::namespaces_of, *};
 
 const NAME: &str = "all";
 const KEY: &str = "workshop";
@@ -62,7 +62,7 @@ fn room(name: &str, is_labelled: bool, fault: Option<Fault>) -> Room {
 }
 
 fn planned(object: &ClusterFault, rooms: &[Room]) -> Plan {
-    let selector = namespaces_of(object);
+    let selector = namespaces_of(&object.spec);
     let places = rooms.iter().map(|room| Place {
         namespace: &room.name,
         labels: &room.labels,
