@@ -1,7 +1,7 @@
-//! The matcher of the cloud, for the page.
+//! The matchers of the cloud and of its pools of addresses, for the page.
 
 use nephele_api::cloud::v1alpha1::FaultSpec;
-use nephele_infra_controller::{Objects, Preview, preview};
+use nephele_fault::is_of_addresses;
 use nephele_model::Verb;
 use nephele_page::{Candidates, Selected};
 
@@ -16,22 +16,35 @@ pub(crate) fn matcher(spec: &FaultSpec, candidates: &Candidates) -> Result<Selec
         owning_clusters,
         owning_machines,
         clouds,
+        claims,
+        now,
     } = candidates.clone();
-    let objects = Objects {
+    if is_of_addresses(spec) {
+        let objects = nephele_ipam_controller::Objects {
+            claims,
+            clusters: owning_clusters,
+        };
+        let previewed = nephele_ipam_controller::preview(spec, &objects, now);
+        let previewed = previewed.map_err(|mistake| mistake.to_string())?;
+        return Ok(Selected {
+            claims: previewed.claims,
+            moment: previewed.moment.as_str(),
+            ..Selected::default()
+        });
+    }
+    let objects = nephele_infra_controller::Objects {
         clusters,
         machines,
         owning_clusters,
         owning_machines,
         simulated_clouds: clouds,
     };
-    let Preview {
-        clusters,
-        machines,
-        operations,
-    } = preview(spec, &objects).map_err(|mistake| mistake.to_string())?;
+    let previewed = nephele_infra_controller::preview(spec, &objects);
+    let previewed = previewed.map_err(|mistake| mistake.to_string())?;
     Ok(Selected {
-        clusters,
-        machines,
-        operations: operations.into_iter().map(Verb::as_str).collect(),
+        clusters: previewed.clusters,
+        machines: previewed.machines,
+        operations: previewed.operations.into_iter().map(Verb::as_str).collect(),
+        ..Selected::default()
     })
 }

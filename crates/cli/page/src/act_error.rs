@@ -12,6 +12,14 @@ pub(crate) enum ActError {
     /// The number of hits.
     #[error("the number of hits is a whole number from 1, or nothing for any number")]
     Count,
+    /// A Fault of addresses, and a cluster.
+    #[error(
+        "a Fault of addresses hits claims on pools, whichever cluster they are for; leave the cluster empty, and name pools"
+    )]
+    ClusterOfClaims,
+    /// Names of clusters, and a cluster.
+    #[error("choose a cluster or name some, not both")]
+    ClusterTwice,
     /// Something that a scenario needs.
     #[error("the scenario cannot run there yet: something that it needs is missing")]
     Lacks,

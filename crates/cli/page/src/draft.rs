@@ -197,9 +197,11 @@ impl Draft {
         let cluster = Some(self.cluster.clone()).filter(|cluster| !cluster.is_empty());
         let mut labels = Map::new();
         match group {
+            Group::Addresses if cluster.is_some() => return Err(ActError::ClusterOfClaims),
             Group::Addresses => matches.pools = names,
             // It hits the load balancer, which has the name of the Cluster.
             Group::Clusters if names.is_empty() => matches.names = cluster.into_iter().collect(),
+            Group::Clusters if cluster.is_some() => return Err(ActError::ClusterTwice),
             Group::Clusters => matches.names = names,
             Group::Machines
             | Group::ControlPlanes
@@ -328,6 +330,32 @@ mod tests {
             assert_eq!(refused(&format!("count={count}")), ActError::Count);
         }
         assert_eq!(refused("for=soon"), ActError::Time);
+    }
+
+    /// Otherwise a Fault hits more than someone asked for.
+    #[test]
+    fn no_field_is_ignored() {
+        let spec = |draft: &Draft| draft.fault("team").map(|fault| fault.spec);
+        for offer in palette::Group::ALL.into_iter().flat_map(palette::Group::offers) {
+            let effect = offer.name.to_owned();
+            for fields in 0..16_u8 {
+                let has = |bit: u8| fields & (1 << bit) != 0;
+                let text = |bit: u8, text: &str| if has(bit) { text.to_owned() } else { String::new() };
+                let draft = Draft {
+                    effect: effect.clone(),
+                    cluster: text(0, "red"),
+                    roles: if has(1) { Roles::Workers } else { Roles::All },
+                    zone: text(2, "north"),
+                    names: text(3, "a"),
+                    ..Draft::default()
+                };
+                let Ok(made) = spec(&draft) else { continue };
+                for (field, wider) in draft.wider() {
+                    let wider = spec(&wider);
+                    assert_ne!(wider.as_ref(), Ok(&made), "{effect}: {field} of {draft:?}");
+                }
+            }
+        }
     }
 
     proptest! {

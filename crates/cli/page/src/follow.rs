@@ -1,6 +1,11 @@
 //! Follows the objects and the journal, and publishes them at most six times a second.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Router, body::Body};
 use futures::{
@@ -21,6 +26,7 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+    ipam::v1beta2::IPAddressClaim,
 };
 use nephele_cloud::JournalLine;
 use nephele_controller::{Kind, quietly_watched, scoped};
@@ -37,7 +43,7 @@ const GATHERED: Duration = Duration::from_millis(50);
 /// The least time between two frames. Each costs a browser with a thousand machines more than 10 ms, and a change has to be
 /// seen within 250 ms.
 const FRAME: Duration = Duration::from_millis(180);
-/// How long the first lists may take. An API server that does not know a kind never lists it; the page then shows the rest.
+/// How long the first lists may take. The page then shows the rest.
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait for a manager that has no cloud yet.
 const RETRY: Duration = Duration::from_millis(500);
@@ -62,7 +68,9 @@ enum News {
     /// An object has changed.
     Changed,
     /// The first list of a kind is complete.
-    Listed,
+    Listed(Cow<'static, str>),
+    /// The API server does not have a kind, or does not let the viewer list it.
+    Refused(Cow<'static, str>),
     Record(Box<Record>),
 }
 
@@ -82,6 +90,9 @@ struct Following {
     clouds: Store<SimulatedCloud>,
     faults: Store<Fault>,
     scenarios: Store<Scenario>,
+    claims: Store<IPAddressClaim>,
+    /// The kinds that are listed.
+    listed: BTreeSet<Cow<'static, str>>,
     records: Records,
 }
 
@@ -112,7 +123,7 @@ impl Records {
 }
 
 /// How many kinds are followed.
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 
 /// Publishes the objects until `is_over`, which is asked whenever there is no reader.
 pub(crate) async fn follow(
@@ -123,7 +134,7 @@ pub(crate) async fn follow(
     let (mut following, watches) = Following::start(&source);
     let records = records(source.journal).map(|record| News::Record(Box::new(record)));
     let mut news = stream::select(watches, records.boxed());
-    let mut missing = KINDS;
+    let mut answered = BTreeSet::new();
     let mut due = Some(Instant::now() + LISTED_WITHIN);
     let mut last = None;
     loop {
@@ -137,7 +148,13 @@ pub(crate) async fn follow(
             new = news.next() => {
                 match new {
                     Some(News::Record(record)) => following.records.note(*record),
-                    Some(News::Listed) => missing = missing.saturating_sub(1),
+                    Some(News::Listed(kind)) => {
+                        following.listed.insert(kind.clone());
+                        answered.insert(kind);
+                    }
+                    Some(News::Refused(kind)) => {
+                        answered.insert(kind);
+                    }
                     Some(News::Changed) => {}
                     None => return,
                 }
@@ -145,7 +162,7 @@ pub(crate) async fn follow(
                 let soon = next_frame(Instant::now(), last);
                 match due {
                     // At the end of the first lists there is nothing to wait for.
-                    _ if missing == 0 && !is_shown => due = Some(Instant::now()),
+                    _ if answered.len() == KINDS && !is_shown => due = Some(Instant::now()),
                     None if is_shown => due = Some(soon),
                     _ => {}
                 }
@@ -179,6 +196,7 @@ impl Following {
         let (clouds, of_clouds) = watched::<SimulatedCloud>(source);
         let (faults, of_faults) = watched::<Fault>(source);
         let (scenarios, of_scenarios) = watched::<Scenario>(source);
+        let (claims, of_claims) = watched::<IPAddressClaim>(source);
         let all = [
             of_clusters,
             of_machines,
@@ -187,6 +205,7 @@ impl Following {
             of_clouds,
             of_faults,
             of_scenarios,
+            of_claims,
         ];
         let following = Self {
             clusters,
@@ -196,6 +215,8 @@ impl Following {
             clouds,
             faults,
             scenarios,
+            claims,
+            listed: BTreeSet::new(),
             records: Records::default(),
         };
         (following, stream::select_all(all).boxed())
@@ -210,6 +231,10 @@ impl Following {
             clouds: self.clouds.state(),
             faults: self.faults.state(),
             scenarios: self.scenarios.state(),
+            claims: self
+                .listed
+                .contains(&IPAddressClaim::kind(&()))
+                .then(|| self.claims.state()),
             journal: self.records.kept.iter().cloned().collect(),
         }
     }
@@ -226,19 +251,24 @@ fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
         let news = match event {
             Ok(Event::InitDone) if !is_listed => {
                 is_listed = true;
-                Some(News::Listed)
+                Some(News::Listed(K::kind(&())))
             }
             // The store has the objects of a list when the list is complete.
             Ok(Event::Init | Event::InitApply(_)) => None,
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => Some(News::Changed),
             Err(error) => {
                 tracing::debug!(error = %nephele_controller::chain(&error), "A watch failed and is tried again");
-                None
+                is_refusal(&error).then(|| News::Refused(K::kind(&())))
             }
         };
         std::future::ready(news)
     });
     (store, news.boxed())
+}
+
+/// Whether a list failed because the API server does not have the kind, or because the viewer may not list it.
+fn is_refusal(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if matches!(status.code, 403 | 404))
 }
 
 /// The records of the journal, those that the manager remembers and those to come. When the manager ends the answer, the
@@ -305,9 +335,31 @@ fn whole_lines(bytes: &mut Vec<u8>) -> Vec<JournalLine> {
 
 #[cfg(test)]
 mod tests {
+    use nephele_testkit::ManagementApi;
     use proptest::{collection::vec, prelude::*};
+    use tokio::time::timeout;
 
     use super::*;
+
+    #[tokio::test]
+    async fn the_rest_is_shown_at_once_when_a_kind_may_not_be_listed() {
+        for (is_forbidden, claims) in [(false, Some(0)), (true, None)] {
+            let management = ManagementApi::start();
+            let forbidden = move |_: &str, path: &str| is_forbidden && path.ends_with("/ipaddressclaims");
+            let source = Source {
+                client: management.forbidding(forbidden),
+                namespace: None,
+                journal: Router::new(),
+            };
+            let (published, mut objects) = watch::channel(None);
+            let following = tokio::spawn(follow(source, published, || true));
+            let shown = timeout(LISTED_WITHIN / 2, objects.changed()).await;
+            shown.expect("before the limit").expect("it follows");
+            let shown = objects.borrow().clone().expect("it is published");
+            assert_eq!(shown.claims.as_ref().map(Vec::len), claims);
+            following.abort();
+        }
+    }
 
     #[test]
     fn a_change_after_silence_is_shown_soon_and_one_of_many_with_the_next_frame() {

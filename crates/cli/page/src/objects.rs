@@ -6,6 +6,7 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+    ipam::v1beta2::IPAddressClaim,
 };
 use nephele_cloud::JournalLine;
 
@@ -19,6 +20,8 @@ pub(crate) struct Objects {
     pub(crate) clouds: Vec<Arc<SimulatedCloud>>,
     pub(crate) faults: Vec<Arc<Fault>>,
     pub(crate) scenarios: Vec<Arc<Scenario>>,
+    /// None while they are not listed: the kind may not be installed, or the viewer may not list it.
+    pub(crate) claims: Option<Vec<Arc<IPAddressClaim>>>,
     /// The oldest record is the first.
     pub(crate) journal: Vec<Arc<JournalLine>>,
 }

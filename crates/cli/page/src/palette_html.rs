@@ -9,7 +9,7 @@ use crate::{
     model::Model,
     objects::Key,
     palette::Group,
-    preview::{Hits, Preview, Share},
+    preview::{Claims, Hits, Preview, Share},
 };
 
 /// The kind of the palette in paths. It is for a namespace, and has this name there.
@@ -135,18 +135,59 @@ fn fields(draft: &Draft, choices: &Choices, forms: &Forms) -> Markup {
 fn ids(preview: &Preview) -> String {
     match preview {
         Preview::Hits(hits) => hits.ids.join(" "),
-        Preview::Mistake(_) | Preview::Addresses => String::new(),
+        Preview::Mistake(_) | Preview::NoClaims | Preview::Claims(_) => String::new(),
     }
 }
 
 fn told(preview: &Preview) -> Markup {
     match preview {
         Preview::Mistake(why) => html! { p .refusal { (why) } },
-        Preview::Addresses => html! {
-            p .none { "It hits IPAddressClaims on the pools with these names, or on all. The preview knows machines and \
-                clusters." }
+        Preview::NoClaims => html! {
+            p .none { "It hits IPAddressClaims on the pools with these names, or on all. There is no preview: the management \
+                cluster does not have the kind, or you may not list it." }
         },
+        Preview::Claims(claims) => hit_claims(claims),
         Preview::Hits(hits) => hit(hits),
+    }
+}
+
+/// A part of the objects of a kind, in words.
+fn part(selected: usize, of: usize, kind: &str) -> String {
+    let plural = if of == 1 { "" } else { "s" };
+    format!("{selected} of {of} {kind}{plural}")
+}
+
+/// The field that keeps a Fault from hitting anything.
+fn to_blame(excluded_by: Option<(&'static str, usize)>) -> Markup {
+    html! {
+        @if let Some((field, selected)) = excluded_by {
+            p { "Without the " (field) " it would hit " (selected) "." }
+        }
+    }
+}
+
+fn hit_claims(claims: &Claims) -> Markup {
+    let Claims {
+        selected,
+        of,
+        some,
+        moment,
+        count,
+        excluded_by,
+    } = claims;
+    html! {
+        @if some.is_empty() {
+            p .refusal { "Hits nothing that is there: " (part(*selected, *of, "claim")) "." }
+            (to_blame(*excluded_by))
+        } @else {
+            p { "Hits " b { (part(*selected, *of, "claim")) }
+                @if let Some(count) = count { ", but at most " (count) " of them" }
+                ": " (some.join(", "))
+                @if *selected > some.len() { " and " (selected - some.len()) " more" }
+                "."
+            }
+        }
+        p .none { "It hits " (moment) "." }
     }
 }
 
@@ -159,10 +200,7 @@ fn hit(hits: &Hits) -> Markup {
         excluded_by,
         ids,
     } = hits;
-    let of = |Share { selected, of, .. }: &Share, kind: &str| {
-        let plural = if *of == 1 { "" } else { "s" };
-        format!("{selected} of {of} {kind}{plural}")
-    };
+    let of = |Share { selected, of, .. }: &Share, kind: &str| part(*selected, *of, kind);
     let named = |Share { selected, some, .. }: &Share| {
         html! {
             @if !some.is_empty() {
@@ -176,9 +214,7 @@ fn hit(hits: &Hits) -> Markup {
     html! {
         @if ids.is_empty() {
             p .refusal { "Hits nothing that is there: " (of(machines, "machine")) ", " (of(clusters, "cluster")) "." }
-            @if let Some((field, selected)) = excluded_by {
-                p { "Without the " (field) " it would hit " (selected) "." }
-            }
+            (to_blame(*excluded_by))
         } @else {
             p { "Hits "
                 @if machines.selected > 0 { b { (of(machines, "machine")) } }
@@ -208,5 +244,40 @@ fn others(draft: &Draft, choices: &Choices) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_named_as_plain_text() {
+        let claims = Claims {
+            selected: 3,
+            of: 5,
+            some: vec!["a".to_owned(), "<b>".to_owned()],
+            moment: "claims that wait",
+            count: Some(1),
+            excluded_by: None,
+        };
+        let nothing = Claims {
+            selected: 0,
+            of: 1,
+            some: Vec::new(),
+            count: None,
+            excluded_by: Some(("names", 1)),
+            ..claims.clone()
+        };
+        let said = [claims, nothing].map(|claims| told(&Preview::Claims(Box::new(claims))).into_string());
+        assert_eq!(
+            said,
+            [
+                "<p>Hits <b>3 of 5 claims</b>, but at most 1 of them: a, &lt;b&gt; and 1 more.</p>\
+                 <p class=\"none\">It hits claims that wait.</p>",
+                "<p class=\"refusal\">Hits nothing that is there: 0 of 1 claim.</p>\
+                 <p>Without the names it would hit 1.</p><p class=\"none\">It hits claims that wait.</p>",
+            ]
+        );
     }
 }

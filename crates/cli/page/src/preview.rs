@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use nephele_api::{
     cloud::v1alpha1::{FaultSpec, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
+    ipam::v1beta2::IPAddressClaim,
 };
 use nephele_model::FaultEffect;
 
@@ -33,6 +35,10 @@ pub struct Candidates {
     pub owning_machines: Vec<Arc<Machine>>,
     /// The clouds that clusters name.
     pub clouds: Vec<Arc<SimulatedCloud>>,
+    /// The claims on pools of addresses.
+    pub claims: Vec<Arc<IPAddressClaim>>,
+    /// The time at which the Fault would begin.
+    pub now: Timestamp,
 }
 
 /// What a Fault would select, by name.
@@ -44,6 +50,10 @@ pub struct Selected {
     pub machines: Vec<String>,
     /// The operations that it makes fail or wait.
     pub operations: Vec<&'static str>,
+    /// IPAddressClaims, if it is a Fault of addresses.
+    pub claims: Vec<String>,
+    /// Which claims such a Fault hits, in words.
+    pub moment: &'static str,
 }
 
 /// The matcher of the cloud: what a Fault would select among these objects, or why it cannot be used.
@@ -54,9 +64,25 @@ pub type Matcher = fn(&FaultSpec, &Candidates) -> Result<Selected, String>;
 pub(crate) enum Preview {
     /// It cannot be used.
     Mistake(String),
-    /// It hits IPAddressClaims, of which the page knows none.
-    Addresses,
+    /// It hits IPAddressClaims, and the page cannot list these.
+    NoClaims,
+    Claims(Box<Claims>),
     Hits(Box<Hits>),
+}
+
+/// Which claims a draft of a Fault of addresses would hit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) selected: usize,
+    pub(crate) of: usize,
+    /// The names of some of what is selected.
+    pub(crate) some: Vec<String>,
+    /// Which claims it hits, in words.
+    pub(crate) moment: &'static str,
+    /// How many of these it hits at most.
+    pub(crate) count: Option<i32>,
+    /// If it hits nothing: the field without which it would hit most, and how many that are.
+    pub(crate) excluded_by: Option<(&'static str, usize)>,
 }
 
 /// What a draft would hit.
@@ -94,20 +120,43 @@ impl Share {
 }
 
 impl Preview {
-    /// What a draft would hit in a namespace.
-    pub(crate) fn new(draft: &Draft, objects: &Objects, namespace: &str, matcher: Matcher) -> Self {
+    /// What a draft would hit in a namespace, if the Fault began now.
+    pub(crate) fn new(
+        draft: &Draft,
+        objects: &Objects,
+        namespace: &str,
+        now: Timestamp,
+        matcher: Matcher,
+    ) -> Self {
         let spec = match draft.fault(namespace) {
             Ok(fault) => fault.spec,
             Err(error) => return Self::Mistake(error.to_string()),
         };
-        if spec.effect.as_ref().is_some_and(FaultEffect::is_of_addresses) {
-            return Self::Addresses;
+        let is_of_addresses = spec.effect.as_ref().is_some_and(FaultEffect::is_of_addresses);
+        if is_of_addresses && objects.claims.is_none() {
+            return Self::NoClaims;
         }
-        let candidates = Candidates::of(objects, namespace);
+        let candidates = Candidates::of(objects, namespace, now);
         let selected = match matcher(&spec, &candidates) {
             Ok(selected) => selected,
             Err(why) => return Self::Mistake(why),
         };
+        let count = spec.budget.count;
+        let is_nothing =
+            selected.machines.is_empty() && selected.clusters.is_empty() && selected.claims.is_empty();
+        let excluded_by = is_nothing
+            .then(|| excluded_by(draft, &candidates, namespace, matcher))
+            .flatten();
+        if is_of_addresses {
+            return Self::Claims(Box::new(Claims {
+                selected: selected.claims.len(),
+                of: candidates.claims.len(),
+                some: selected.claims.into_iter().take(NAMES_MAX).collect(),
+                moment: selected.moment,
+                count,
+                excluded_by,
+            }));
+        }
         let around = Surroundings::new(objects);
         let all = Seen::all(&around);
         let keys: BTreeMap<&str, &Key> = all
@@ -126,15 +175,12 @@ impl Preview {
             .map(machine_id)
             .chain(clusters.iter().map(|key| format!("cluster:{key}")));
         let ids = ids.collect();
-        let is_nothing = machines.is_empty() && clusters.is_empty();
         Self::Hits(Box::new(Hits {
             machines: Share::new("machine", &machines, candidates.machines.len()),
             clusters: Share::new("cluster", &clusters, candidates.clusters.len()),
             operations: selected.operations,
-            count: spec.budget.count,
-            excluded_by: is_nothing
-                .then(|| excluded_by(draft, &candidates, namespace, matcher))
-                .flatten(),
+            count,
+            excluded_by,
             ids,
         }))
     }
@@ -150,7 +196,13 @@ fn excluded_by(
     let wider = draft.wider();
     let selected = wider.into_iter().filter_map(|(field, wider)| {
         let selected = matcher(&wider.fault(namespace).ok()?.spec, candidates).ok()?;
-        Some((field, selected.machines.len() + selected.clusters.len()))
+        let Selected {
+            clusters,
+            machines,
+            claims,
+            ..
+        } = selected;
+        Some((field, machines.len() + clusters.len() + claims.len()))
     });
     selected
         .filter(|(_, selected)| *selected > 0)
@@ -158,7 +210,7 @@ fn excluded_by(
 }
 
 impl Candidates {
-    fn of(objects: &Objects, namespace: &str) -> Self {
+    fn of(objects: &Objects, namespace: &str, now: Timestamp) -> Self {
         fn in_namespace<K: kube::Resource>(objects: &[Arc<K>], namespace: &str) -> Vec<Arc<K>> {
             let is_there = |object: &&Arc<K>| object.meta().namespace.as_deref() == Some(namespace);
             objects.iter().filter(is_there).cloned().collect()
@@ -169,6 +221,8 @@ impl Candidates {
             owning_clusters: in_namespace(&objects.clusters, namespace),
             owning_machines: in_namespace(&objects.machines, namespace),
             clouds: in_namespace(&objects.clouds, namespace),
+            claims: in_namespace(objects.claims.as_deref().unwrap_or_default(), namespace),
+            now,
         }
     }
 }

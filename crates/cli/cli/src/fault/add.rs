@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{flags::SpecArgs, selector};
+use super::flags::{NamespaceArgs, SpecArgs};
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
@@ -48,24 +48,6 @@ pub(crate) struct AddArgs {
     /// Print the Fault as YAML, and do not create it
     #[arg(long)]
     dry_run: bool,
-}
-
-/// In which namespaces, if not in one: with these flags, it is a ClusterFault.
-#[derive(Debug, Default, Args)]
-struct NamespaceArgs {
-    /// In all namespaces
-    #[arg(long, short = 'A', conflicts_with = "namespace")]
-    all_namespaces: bool,
-    /// In namespaces with these labels, such as key=value,!key
-    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
-    #[arg(conflicts_with_all = ["namespace", "all_namespaces"])]
-    namespace_selector: Option<Value>,
-}
-
-impl NamespaceArgs {
-    fn is_one(&self) -> bool {
-        !self.all_namespaces && self.namespace_selector.is_none()
-    }
 }
 
 /// Creates the Fault, and waits until it is in force.
@@ -107,12 +89,7 @@ fn fault(wanted: SpecArgs, name: Option<String>, namespaces: NamespaceArgs) -> V
     } else {
         ClusterFault::api_resource()
     };
-    let mut spec = wanted.spec();
-    spec.extend(
-        namespaces
-            .namespace_selector
-            .map(|selector| ("namespaceSelector".to_owned(), selector)),
-    );
+    let spec = namespaces.spec(wanted);
     json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec })
 }
 
@@ -232,7 +209,10 @@ mod tests {
     use nephele_testkit::ManagementApi;
 
     use super::*;
-    use crate::fault::flags::{BudgetArgs, MatchArgs};
+    use crate::fault::{
+        flags::{BudgetArgs, MatchArgs},
+        selector,
+    };
 
     #[test]
     fn flags_make_a_fault() {

@@ -82,6 +82,32 @@ pub(super) struct BudgetArgs {
     pub(super) schedule: Option<Value>,
 }
 
+/// In which namespaces, if not in one: with these flags, it is a ClusterFault.
+#[derive(Debug, Default, Args)]
+pub(super) struct NamespaceArgs {
+    /// In all namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    pub(super) all_namespaces: bool,
+    /// In namespaces with these labels, such as key=value,!key
+    #[arg(long, value_name = "SELECTOR", value_parser = selector::parse)]
+    #[arg(conflicts_with_all = ["namespace", "all_namespaces"])]
+    pub(super) namespace_selector: Option<Value>,
+}
+
+impl NamespaceArgs {
+    pub(super) fn is_one(&self) -> bool {
+        !self.all_namespaces && self.namespace_selector.is_none()
+    }
+
+    /// The spec of a Fault, or of the ClusterFault, as the API server takes it.
+    pub(super) fn spec(self, wanted: SpecArgs) -> Map<String, Value> {
+        let mut spec = wanted.spec();
+        let selector = self.namespace_selector;
+        spec.extend(selector.map(|selector| ("namespaceSelector".to_owned(), selector)));
+        spec
+    }
+}
+
 impl SpecArgs {
     /// The spec, as the API server takes it.
     pub(super) fn spec(self) -> Map<String, Value> {

@@ -63,7 +63,7 @@ pub(super) async fn run(args: HealArgs) -> anyhow::Result<ExitCode> {
 
 /// Deletes Faults by name, or all of them. Returns their names. Those of a ClusterFault are left out, because they would be made
 /// again.
-async fn heal<K>(
+pub(crate) async fn heal<K>(
     api: &Api<K>,
     namespace: Option<&str>,
     names: Option<Vec<String>>,

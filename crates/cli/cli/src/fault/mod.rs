@@ -6,6 +6,8 @@ mod heal;
 mod preview;
 mod selector;
 
+pub(crate) use heal::heal;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;

@@ -10,9 +10,14 @@ use super::*;
 
 /// A hub on a management API that knows no kinds, on paused time.
 fn hub() -> Hub {
-    let answer = |_: Request<kube::client::Body>| async {
+    hub_on(StatusCode::NOT_FOUND)
+}
+
+/// A hub on a management API that answers all requests so, on paused time.
+fn hub_on(status: StatusCode) -> Hub {
+    let answer = move |_: Request<kube::client::Body>| async move {
         let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_FOUND;
+        *response.status_mut() = status;
         Ok::<_, Infallible>(response)
     };
     let source = Source {
@@ -50,10 +55,11 @@ async fn without_viewers_there_is_no_task() {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_shows_what_is_known_when_a_kind_is_never_listed() {
-    let hub = hub();
+    let hub = hub_on(StatusCode::SERVICE_UNAVAILABLE);
     let feed = hub.feed(None).expect("a place");
+    sleep(Duration::from_secs(4)).await;
     assert!(feed.now().is_none());
-    sleep(Duration::from_secs(6)).await;
+    sleep(Duration::from_secs(2)).await;
     assert!(feed.now().is_some());
     // Also for a page that comes later.
     let later = hub.feed(Some("team")).expect("a place");

@@ -1,11 +1,23 @@
+use serde_json::json;
+
 use super::*;
 use crate::{act_error::ActError, model};
 
-/// A cloud that matches machines by name and no zone, and clusters for effects on API servers.
+/// A cloud that matches machines by name and no zone, clusters for effects on API servers, and claims by their pools.
 fn matcher(spec: &FaultSpec, candidates: &Candidates) -> Result<Selected, String> {
     let names = &spec.matches.names;
     if names.iter().any(|name| name == "wrong") {
         return Err("it cannot be used".to_owned());
+    }
+    if matches!(spec.effect, Some(FaultEffect::Addresses(_))) {
+        let pools = &spec.matches.pools;
+        let claims = candidates.claims.iter();
+        let claims = claims.filter(|claim| pools.is_empty() || pools.contains(&claim.spec.pool_ref.name));
+        return Ok(Selected {
+            claims: claims.filter_map(|claim| claim.metadata.name.clone()).collect(),
+            moment: "claims that wait",
+            ..Selected::default()
+        });
     }
     let is_selected =
         |name: &String| spec.matches.zones.is_empty() && (names.is_empty() || names.contains(name));
@@ -25,14 +37,18 @@ fn matcher(spec: &FaultSpec, candidates: &Candidates) -> Result<Selected, String
             machines.map(|machine| machine.metadata.name.as_ref()).collect(),
             !of_clusters,
         ),
-        operations: vec![],
+        ..Selected::default()
     })
 }
 
 fn preview(query: &str) -> Preview {
+    preview_of(query, &model::tests::objects())
+}
+
+fn preview_of(query: &str, objects: &Objects) -> Preview {
     let fields: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let draft = Draft::of(&fields).expect("a draft");
-    Preview::new(&draft, &model::tests::objects(), "team", matcher)
+    Preview::new(&draft, objects, "team", Timestamp::UNIX_EPOCH, matcher)
 }
 
 fn share(selected: &[&str], kind: &str, of: usize) -> Share {
@@ -88,11 +104,52 @@ fn of_a_fault_that_hits_nothing_the_field_is_named_that_excludes_most() {
 }
 
 #[test]
-fn a_mistake_and_a_fault_of_addresses_have_no_preview() {
+fn claims_are_named_and_counted_in_their_namespace() {
+    let claim = |namespace: &str, name: &str, pool: &str| -> Arc<IPAddressClaim> {
+        let claim = json!({
+            "metadata": { "namespace": namespace, "name": name },
+            "spec": { "poolRef": { "apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": pool } },
+        });
+        Arc::new(serde_json::from_value(claim).expect("a claim"))
+    };
+    let objects = Objects {
+        claims: Some(vec![
+            claim("team", "a", "v4"),
+            claim("team", "b", "v6"),
+            claim("other", "c", "v4"),
+        ]),
+        ..model::tests::objects()
+    };
+    let told = |query: &str| match preview_of(query, &objects) {
+        Preview::Claims(claims) => *claims,
+        other => panic!("{other:?}"),
+    };
+    let claims = |some: &[&str], count, excluded_by| Claims {
+        selected: some.len(),
+        of: 2,
+        some: some.iter().map(|name| (*name).to_owned()).collect(),
+        moment: "claims that wait",
+        count,
+        excluded_by,
+    };
+    let exhausted = "effect=addresses.exhausted";
+    assert_eq!(told(exhausted), claims(&["a", "b"], None, None));
+    assert_eq!(
+        told(&format!("{exhausted}&names=v6&count=3")),
+        claims(&["b"], Some(3), None)
+    );
+    assert_eq!(
+        told(&format!("{exhausted}&names=v5")),
+        claims(&[], None, Some(("names", 2)))
+    );
+}
+
+#[test]
+fn a_mistake_and_claims_that_cannot_be_listed_have_no_preview() {
     assert_eq!(
         preview("names=wrong"),
         Preview::Mistake("it cannot be used".to_owned())
     );
     assert_eq!(preview("for=soon"), Preview::Mistake(ActError::Time.to_string()));
-    assert_eq!(preview("effect=addresses.exhausted"), Preview::Addresses);
+    assert_eq!(preview("effect=addresses.exhausted"), Preview::NoClaims);
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::{Body, HttpBody};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use jiff::Timestamp;
 use maud::Markup;
 use nephele_api::cloud::v1alpha1::{Fault, Scenario};
 use nephele_controller::chain;
@@ -63,8 +64,17 @@ impl Server {
             draft: draft.clone(),
             namespace: namespace.clone(),
             objects: Arc::clone(&shown.objects),
+            now: (self.clock)(),
         };
-        let previewing = move || Preview::new(&asked.draft, &asked.objects, &asked.namespace, matcher);
+        let previewing = move || {
+            let Asked {
+                draft,
+                namespace,
+                objects,
+                now,
+            } = &asked;
+            Preview::new(draft, objects, namespace, *now, matcher)
+        };
         let preview = spawn_blocking(previewing).await.ok()?;
         let permission = Some(Permission::of::<Fault>("create"));
         let forms = self
@@ -285,6 +295,7 @@ struct Asked {
     draft: Draft,
     namespace: String,
     objects: Arc<Objects>,
+    now: Timestamp,
 }
 
 /// What a form wants.
