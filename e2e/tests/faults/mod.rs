@@ -2,6 +2,7 @@
 //! only `cargo xtask e2e faults` runs them.
 
 mod addresses;
+mod chapters;
 mod cluster_faults;
 mod effects;
 mod killed;

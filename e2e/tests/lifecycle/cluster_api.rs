@@ -3,7 +3,12 @@
 use std::{collections::BTreeSet, env, fs, path::Path};
 
 use anyhow::Context as _;
-use nephele_e2e::{Cluster, Look, Management, shell::Shell, templates, until, wait::LIMIT};
+use nephele_e2e::{
+    Cluster, Look, Management,
+    shell::{Shell, Started},
+    templates, until,
+    wait::LIMIT,
+};
 use serde_json::json;
 
 const NAME: &str = "small";
@@ -50,13 +55,7 @@ async fn a_provider_of_a_users_own_is_tested_with_cluster_api_itself() -> anyhow
 #[tokio::test]
 async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> anyhow::Result<()> {
     let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
-    let shell = Shell::new("cluster-api")?;
-    // `cargo xtask cluster` lays out the programs and clusterctl's repository side by side.
-    let programs = shell.run("dirname \"$(command -v kube-apiserver)\"").await?;
-    let repository = Path::new(programs.trim()).with_file_name("repository");
-    let shell = shell
-        .with("KUBEBUILDER_ASSETS", programs.trim())
-        .with("REPOSITORY", repository)
+    let shell = Shell::new("cluster-api")?
         // No server of it is behind a proxy.
         .with("HTTPS_PROXY", "http://127.0.0.1:9");
     let mut objects = templates::class()?;
@@ -71,15 +70,7 @@ async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> an
     let text: Vec<_> = objects.iter().map(ToString::to_string).collect();
     fs::write(shell.folder().join("objects.yaml"), text.join("\n---\n"))
         .context("failed to write the objects")?;
-    let mut up = shell.start(&format!(
-        "'{program}' up --folder up -f objects.yaml --cluster-api \
-         --provider \"$REPOSITORY\"/cluster-api/*/core-components.yaml \
-         --provider \"$REPOSITORY\"/bootstrap-kubeadm/*/bootstrap-components.yaml \
-         --provider \"$REPOSITORY\"/control-plane-kubeadm/*/control-plane-components.yaml \
-         --run cluster-api=\"$KUBEBUILDER_ASSETS\"/cluster-api \
-         --run bootstrap-kubeadm=\"$KUBEBUILDER_ASSETS\"/bootstrap-kubeadm \
-         --run control-plane-kubeadm=\"$KUBEBUILDER_ASSETS\"/control-plane-kubeadm"
-    ))?;
+    let (shell, mut up) = up_with_cluster_api(shell, &format!("'{program}'"), "-f objects.yaml").await?;
     let folder = shell.folder().join("up");
     let management = until("nephele up to serve", LIMIT, async || {
         up.still_runs()?;
@@ -122,6 +113,30 @@ async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> an
         Ok(Look::when(left.is_empty(), || left.join("\n")))
     })
     .await
+}
+
+/// Starts `nephele up` with Cluster API in the folder `up` of a shell.
+pub(crate) async fn up_with_cluster_api(
+    shell: Shell,
+    program: &str,
+    flags: &str,
+) -> anyhow::Result<(Shell, Started)> {
+    // `cargo xtask cluster` lays out the programs and clusterctl's repository side by side.
+    let programs = shell.run("dirname \"$(command -v kube-apiserver)\"").await?;
+    let repository = Path::new(programs.trim()).with_file_name("repository");
+    let shell = shell
+        .with("KUBEBUILDER_ASSETS", programs.trim())
+        .with("REPOSITORY", repository);
+    let up = shell.start(&format!(
+        "{program} up --folder up {flags} --cluster-api \
+         --provider \"$REPOSITORY\"/cluster-api/*/core-components.yaml \
+         --provider \"$REPOSITORY\"/bootstrap-kubeadm/*/bootstrap-components.yaml \
+         --provider \"$REPOSITORY\"/control-plane-kubeadm/*/control-plane-components.yaml \
+         --run cluster-api=\"$KUBEBUILDER_ASSETS\"/cluster-api \
+         --run bootstrap-kubeadm=\"$KUBEBUILDER_ASSETS\"/bootstrap-kubeadm \
+         --run control-plane-kubeadm=\"$KUBEBUILDER_ASSETS\"/control-plane-kubeadm"
+    ))?;
+    Ok((shell, up))
 }
 
 /// The processes that have a log in the folder.

@@ -3,7 +3,8 @@
 
 mod authorities;
 mod available;
-mod cluster_api;
+pub(crate) mod chapters;
+pub(crate) mod cluster_api;
 mod deletion;
 mod drain;
 pub(crate) mod faults;

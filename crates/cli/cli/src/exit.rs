@@ -4,8 +4,7 @@ use std::{error::Error, process::ExitCode};
 
 /// The list of exit codes, for `--help`.
 pub(crate) const HELP: &str = "\
-Exit codes:
-  0  success
+Exit codes, beside 0 for success:
   1  it failed
   2  wrong usage
   3  an object was not found

@@ -4,7 +4,7 @@ use clap::Command;
 
 /// The groups, in the order in which people need them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Try", &["demo", "up"]),
+    ("Try", &["demo", "up", "workshop"]),
     (
         "Install",
         &[

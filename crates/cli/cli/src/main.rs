@@ -56,6 +56,7 @@ mod template;
 mod top;
 mod up;
 mod watched;
+mod workshop;
 
 use std::process::ExitCode;
 
@@ -105,6 +106,9 @@ enum Command {
     /// Run a scenario of faults and checks on a management cluster, and report how it ended.
     #[command(subcommand)]
     Scenario(scenario::Action),
+    /// Learn Cluster API chapter by chapter: a cluster, a task, a check.
+    #[command(subcommand)]
+    Workshop(workshop::Action),
     /// Create many clusters, measure how long they take, and delete them.
     #[command(after_help = load::AFTER_HELP)]
     Load(load::Args),
@@ -173,6 +177,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Clock(args) => process::block_on_interruptible(clock::run(args)),
         Command::Fault(action) => fault::run(action),
         Command::Scenario(action) => scenario::run(action),
+        Command::Workshop(action) => workshop::run(action),
         Command::Load(args) => process::block_on(|shutdown| load::run(args, shutdown)),
         Command::Up(args) => process::block_on(|shutdown| up::run(*args, shutdown)),
         Command::Components(args) => components::run(&args),

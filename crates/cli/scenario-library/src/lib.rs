@@ -1,4 +1,5 @@
-//! The library of scenarios: the files of `config/scenarios`, as the program, the tests and the book read them. Pure.
+//! The library of scenarios, and the chapters of the workshop: the files of `config/scenarios` and `config/workshop`, as the
+//! program, the tests and the book read them. Pure.
 //!
 //! ```text
 //!  NAME/about.yaml     what it shows, how long it takes, which machines it leaves
@@ -7,6 +8,9 @@
 //! ```
 //!
 //! An entry that only Cluster API itself can play has an annotation in its Scenario, which the manager reads, too.
+//! [`workshop`] has the files of a chapter.
+
+pub mod workshop;
 
 use std::time::Duration;
 
@@ -58,7 +62,7 @@ const FILES: &[Files] = files![
 
 /// Why an entry cannot be read.
 #[derive(Debug, Error)]
-#[error("failed to read {file} of the scenario {name}")]
+#[error("failed to read {file} of {name}")]
 pub struct LibraryError {
     name: &'static str,
     file: &'static str,
@@ -168,19 +172,23 @@ fn read(files: &Files) -> Result<Entry, LibraryError> {
     } = *files;
     let failed = |file| move |source| LibraryError { name, file, source };
     let about = serde_yaml_ng::from_str(about).map_err(failed("about.yaml"))?;
-    let objects: Result<Vec<Value>, _> = serde_yaml_ng::Deserializer::from_str(cluster)
-        .map(Value::deserialize)
-        .collect();
     let object: Value = serde_yaml_ng::from_str(scenario).map_err(failed("scenario.yaml"))?;
     Ok(Entry {
         name,
         about,
         story: first_comment(scenario),
         needs: Needs::of(&object),
-        cluster: objects.map_err(failed("cluster.yaml"))?,
+        cluster: documents(cluster).map_err(failed("cluster.yaml"))?,
         scenario: object,
         yaml: format!("{cluster}---\n{scenario}"),
     })
+}
+
+/// The objects of a file. One of comments alone has none.
+fn documents(text: &str) -> Result<Vec<Value>, serde_yaml_ng::Error> {
+    let all = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
+    let all: Vec<_> = all.collect::<Result<_, _>>()?;
+    Ok(all.into_iter().filter(|object| !object.is_null()).collect())
 }
 
 /// The comment at the beginning of a file, as one paragraph.

@@ -36,7 +36,7 @@ fn table(entries: &[Entry]) -> String {
 }
 
 /// Whole minutes, or seconds.
-pub(super) fn short(duration: Duration) -> String {
+pub(crate) fn short(duration: Duration) -> String {
     match duration.as_secs() {
         seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
         seconds => format!("{seconds}s"),

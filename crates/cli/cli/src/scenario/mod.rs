@@ -25,7 +25,12 @@ mod setting;
 mod show;
 mod stop;
 
+pub(crate) use list::short;
+pub(crate) use needs::{Found, Lack, Seen, lacks, named};
 pub(crate) use page_library::page_library;
+pub(crate) use run::{create, failure, followed, lacking};
+pub(crate) use setting::Setting;
+pub(crate) use stop::delete;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use kube::core::GroupVersionKind;
 use nephele_access::kind_of;
-use nephele_scenario_library::{Entry, Needs};
+use nephele_scenario_library::Needs;
 use serde_json::{Value, json};
 
 use crate::manifests::BOUNDS;
@@ -17,7 +17,7 @@ const VALUE_MAX: usize = 60;
 
 /// What a management cluster has of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// The API server does not serve the kind.
     NoKind,
     NoObject,
@@ -26,18 +26,18 @@ pub(super) enum Found {
 
 /// What a management cluster has of all that a scenario needs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Whether the stand-in of `nephele up` plays Cluster API there.
-    pub(super) has_stand_in: bool,
+    pub(crate) has_stand_in: bool,
     /// The kinds that are not served, of those that the steps name.
-    pub(super) unserved: Vec<GroupVersionKind>,
+    pub(crate) unserved: Vec<GroupVersionKind>,
     /// What is there of each object of the entry, in their order.
-    pub(super) objects: Vec<Found>,
+    pub(crate) objects: Vec<Found>,
 }
 
 /// Something that is missing.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Lack {
+pub(crate) enum Lack {
     /// Cluster API itself, for this.
     ClusterApi(String),
     Kind(GroupVersionKind),
@@ -55,7 +55,7 @@ pub(super) enum Lack {
 
 /// A field that is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Difference {
+pub(crate) struct Difference {
     field: String,
     wanted: Value,
     /// The value that is there; null if the field is missing.
@@ -63,7 +63,7 @@ pub(super) struct Difference {
 }
 
 /// What is missing for a scenario, by its object and, if it is of the library, the objects of its entry.
-pub(super) fn lacks(scenario: &Value, cluster: &[Value], seen: &Seen) -> Vec<Lack> {
+pub(crate) fn lacks(scenario: &Value, cluster: &[Value], seen: &Seen) -> Vec<Lack> {
     let mut lacks = Vec::new();
     if let (true, Needs::ClusterApi(needed)) = (seen.has_stand_in, Needs::of(scenario)) {
         // Everything else follows from that.
@@ -96,15 +96,15 @@ pub(super) fn lacks(scenario: &Value, cluster: &[Value], seen: &Seen) -> Vec<Lac
 }
 
 /// Kind and name of an object, for people.
-pub(super) fn named(object: &Value) -> (String, String) {
+pub(crate) fn named(object: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (text(&object["kind"]), text(&object["metadata"]["name"]))
 }
 
-/// The kinds that the steps of an entry name, with those in its manifests.
-pub(super) fn kinds(entry: &Entry) -> Vec<GroupVersionKind> {
+/// The kinds that the steps of a scenario name, with those in its manifests.
+pub(super) fn kinds(scenario: &Value) -> Vec<GroupVersionKind> {
     let mut names = BTreeSet::new();
-    collect(&entry.scenario, &mut names);
+    collect(scenario, &mut names);
     names
         .into_iter()
         .map(|(version, kind)| kind_of(&json!({ "apiVersion": version, "kind": kind })))
@@ -214,7 +214,7 @@ fn by_name(list: &Value) -> Option<Vec<(&str, &Value)>> {
 }
 
 /// What a person reads about a lack.
-pub(super) fn told(lack: &Lack, namespace: &str) -> String {
+pub(crate) fn told(lack: &Lack, namespace: &str) -> String {
     match lack {
         Lack::ClusterApi(needed) => {
             format!("it needs Cluster API itself ({needed}), which the stand-in of `nephele up` is not")
@@ -250,7 +250,7 @@ fn cut(value: &Value) -> String {
 }
 
 /// The commands that mend what is missing, in the order in which they are run.
-pub(super) fn mending(lacks: &[Lack], scenario: &str, namespace: &str) -> Vec<String> {
+pub(crate) fn mending(lacks: &[Lack], scenario: &str, namespace: &str) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let mut is_made = false;
     for lack in lacks {

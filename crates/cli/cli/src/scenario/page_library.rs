@@ -50,7 +50,7 @@ impl PageLibrary {
     async fn seen(&self, namespace: &str, name: &str) -> anyhow::Result<(Entry, Setting, Seen)> {
         let entry = super::library::entry(name)?;
         let setting = Setting::new(self.client.clone(), namespace);
-        let seen = setting.see(&entry.scenario, Some(&entry)).await?;
+        let seen = setting.see(&entry.scenario, Some(&entry.cluster)).await?;
         Ok((entry, setting, seen))
     }
 
@@ -66,7 +66,7 @@ impl PageLibrary {
 
     async fn make(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
         let (entry, setting, seen) = self.seen(namespace, name).await?;
-        setting.create_missing(&entry, &seen, |_| Ok(())).await
+        setting.create_missing(&entry.cluster, &seen, |_| Ok(())).await
     }
 }
 

@@ -122,21 +122,15 @@ async fn prepare(
     } = wanted;
     let namespace = &access.namespace;
     let setting = Setting::new(access.client.clone(), namespace);
-    let seen = setting.see(object, entry.as_ref()).await?;
     let cluster = entry.as_ref().map(|entry| entry.cluster.as_slice());
+    let seen = setting.see(object, cluster).await?;
     let mut lacks = lacks(object, cluster.unwrap_or_default(), &seen);
     if make_cluster {
         lacks.retain(|lack| !matches!(lack, Lack::Object { .. }));
     }
+    let name = scenario.name_any();
     if !lacks.is_empty() {
-        let name = scenario.name_any();
-        let lines = |lines: Vec<String>| lines.join("\n  ");
-        let message = format!(
-            "the scenario {name} cannot run there yet:\n  {}\nwhat mends it:\n  {}",
-            lines(lacks.iter().map(|lack| told(lack, namespace)).collect()),
-            lines(mending(&lacks, &name, namespace)),
-        );
-        return Err(Problem::new(Exit::Failed, message).into());
+        return Err(lacking(&format!("the scenario {name}"), &lacks, &name, namespace).into());
     }
     if let Some(name) = &scenario.metadata.name {
         let there = api.get_opt(name).await.map_err(|error| {
@@ -148,13 +142,24 @@ async fn prepare(
         }
     }
     match entry {
-        Some(entry) if make_cluster => setting.make(entry, &seen).await,
+        Some(entry) if make_cluster => setting.make(&entry.cluster, &seen).await,
         _ => Ok(()),
     }
 }
 
+/// What a scenario lacks, and what mends it.
+pub(crate) fn lacking(what: &str, lacks: &[Lack], scenario: &str, namespace: &str) -> Problem {
+    let lines = |lines: Vec<String>| lines.join("\n  ");
+    let message = format!(
+        "{what} cannot run there yet:\n  {}\nwhat mends it:\n  {}",
+        lines(lacks.iter().map(|lack| told(lack, namespace)).collect()),
+        lines(mending(lacks, scenario, namespace)),
+    );
+    Problem::new(Exit::Failed, message)
+}
+
 /// Creates the Scenario, and returns its name.
-pub(super) async fn create(
+pub(crate) async fn create(
     api: &Api<Scenario>,
     namespace: &str,
     wanted: &Scenario,
@@ -193,34 +198,50 @@ pub(super) async fn follow_to_end(
         timeout: patience,
         junit: report,
     } = args;
-    let Some(followed) = shutdown
-        .run_until_cancelled(timeout(patience, follow(api, name)))
-        .await
-    else {
+    let Some(ended) = followed(api, name, patience, shutdown).await? else {
         eprintln!("Scenario {name} continues; `nephele scenario report {name}` shows it");
         return Ok(ExitCode::from(INTERRUPTED));
+    };
+    if let Some(file) = report {
+        std::fs::write(&file, junit(&ended))
+            .with_context(|| format!("failed to write {} (--junit)", file.display()))?;
+    }
+    match failure(&ended) {
+        None => {
+            print(&format!("Scenario {name} has passed\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(why) => Err(Problem::new(Exit::Failed, format!("Scenario {name} has failed: {why}")).into()),
+    }
+}
+
+/// The Scenario when it is over, after what happened in it is printed. None if this process is to end before.
+pub(crate) async fn followed(
+    api: &Api<Scenario>,
+    name: &str,
+    patience: Duration,
+    shutdown: CancellationToken,
+) -> anyhow::Result<Option<Scenario>> {
+    let following = timeout(patience, follow(api, name));
+    let Some(followed) = shutdown.run_until_cancelled(following).await else {
+        return Ok(None);
     };
     let Ok(followed) = followed else {
         let patience = nephele_go_duration::format(patience);
         let message = format!("Scenario {name} is not over within {patience} (--timeout); it continues");
         return Err(Problem::new(Exit::Failed, message).into());
     };
-    let ended = followed?;
-    if let Some(file) = report {
-        std::fs::write(&file, junit(&ended))
-            .with_context(|| format!("failed to write {} (--junit)", file.display()))?;
-    }
-    let status = ended.status.unwrap_or_default();
-    if status.phase == "Passed" {
-        print(&format!("Scenario {name} has passed\n"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    followed.map(Some)
+}
+
+/// Why a Scenario that is over has failed. None if it has passed.
+pub(crate) fn failure(ended: &Scenario) -> Option<String> {
+    let status = ended.status.as_ref()?;
     let why = status
         .conditions
         .first()
-        .map(|condition| condition.message.clone())
-        .unwrap_or_default();
-    Err(Problem::new(Exit::Failed, format!("Scenario {name} has failed: {why}")).into())
+        .map(|condition| condition.message.clone());
+    (status.phase != "Passed").then(|| why.unwrap_or_default())
 }
 
 /// Prints what happens, and returns the scenario when it is over.

@@ -10,7 +10,6 @@ use kube::{
 };
 use nephele_access::{Kinds, kind_of};
 use nephele_fake_capi::AVAILABLE;
-use nephele_scenario_library::Entry;
 use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -27,14 +26,14 @@ use crate::{
 const AVAILABLE_WITHIN: Duration = Duration::from_secs(600);
 
 /// The management cluster, as far as scenarios need it.
-pub(super) struct Setting {
+pub(crate) struct Setting {
     client: Client,
     kinds: Kinds,
     namespace: String,
 }
 
 impl Setting {
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
+    pub(crate) fn new(client: Client, namespace: &str) -> Self {
         Self {
             kinds: Kinds::new(client.clone()),
             client,
@@ -42,8 +41,8 @@ impl Setting {
         }
     }
 
-    /// Reads what is there of what a scenario needs.
-    pub(super) async fn see(&self, scenario: &Value, entry: Option<&Entry>) -> anyhow::Result<Seen> {
+    /// Reads what is there of what a scenario needs: the kinds of its steps and, if it is one of the program's, these objects.
+    pub(crate) async fn see(&self, scenario: &Value, cluster: Option<&[Value]>) -> anyhow::Result<Seen> {
         let version = self.client.apiserver_version().await.map_err(|error| {
             let what = "read the version of the management cluster";
             Problem::request(what, "read /version", error)
@@ -54,8 +53,8 @@ impl Setting {
             has_stand_in: version.git_version == GIT_VERSION,
             ..Seen::default()
         };
-        let kinds = match entry {
-            Some(entry) => kinds(entry),
+        let kinds = match cluster {
+            Some(_) => kinds(scenario),
             // A step may create a definition that a later one needs.
             None => vec![kind_of(scenario)],
         };
@@ -65,7 +64,7 @@ impl Setting {
                 seen.unserved.push(kind);
             }
         }
-        for object in entry.into_iter().flat_map(|entry| &entry.cluster) {
+        for object in cluster.unwrap_or_default() {
             seen.objects.push(self.found(object).await?);
         }
         Ok(seen)
@@ -86,10 +85,10 @@ impl Setting {
         })
     }
 
-    /// Creates what is missing of the cluster of an entry, and waits until the cluster is available.
-    pub(super) async fn make(&self, entry: &Entry, seen: &Seen) -> anyhow::Result<()> {
-        self.create_missing(entry, seen, print).await?;
-        for object in &entry.cluster {
+    /// Creates what is missing of the objects that a scenario needs, and waits until the cluster is available.
+    pub(super) async fn make(&self, cluster: &[Value], seen: &Seen) -> anyhow::Result<()> {
+        self.create_missing(cluster, seen, print).await?;
+        for object in cluster {
             // A paused cluster waits for the scenario.
             if object["kind"] == "Cluster" && object["spec"]["paused"] != true {
                 self.available(object).await?;
@@ -98,17 +97,20 @@ impl Setting {
         Ok(())
     }
 
-    /// Creates what is missing of the cluster of an entry, and tells of each object.
-    pub(super) async fn create_missing(
+    /// Creates what is missing of the objects that a scenario needs, and tells of each.
+    pub(crate) async fn create_missing(
         &self,
-        entry: &Entry,
+        cluster: &[Value],
         seen: &Seen,
         tell: fn(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        for object in class_of(entry)? {
-            self.create(&object, true).await?;
+        if cluster
+            .iter()
+            .any(|object| object["spec"]["topology"].is_object())
+        {
+            self.create_class().await?;
         }
-        for (object, found) in entry.cluster.iter().zip(&seen.objects) {
+        for (object, found) in cluster.iter().zip(&seen.objects) {
             let (kind, name) = named(object);
             let place = &self.namespace;
             match found {
@@ -118,6 +120,14 @@ impl Setting {
                     tell(&format!("{kind} {place}/{name} is created\n"))?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Creates the class of the clusters with its templates, as far as they are missing.
+    pub(crate) async fn create_class(&self) -> anyhow::Result<()> {
+        for object in class()? {
+            self.create(&object, true).await?;
         }
         Ok(())
     }
@@ -204,13 +214,9 @@ fn condition(object: &Value) -> Option<(&str, &str)> {
     ))
 }
 
-/// The class of the cluster of an entry, with its templates, if its cluster has one.
-fn class_of(entry: &Entry) -> anyhow::Result<Vec<Value>> {
-    let has_class = entry
-        .cluster
-        .iter()
-        .any(|object| object["spec"]["topology"].is_object());
-    let text = Flavor::Topology.class().filter(|_| has_class).unwrap_or_default();
+/// The class of clusters with a topology, and its templates.
+fn class() -> anyhow::Result<Vec<Value>> {
+    let text = Flavor::Topology.class().unwrap_or_default();
     let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
     let objects: Result<Vec<_>, _> = documents.collect();
     let objects = objects.context("failed to read the class of the template")?;
@@ -219,16 +225,12 @@ fn class_of(entry: &Entry) -> anyhow::Result<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
-    use nephele_scenario_library as library;
-
     use super::*;
 
     #[test]
-    fn a_topology_brings_its_class_and_its_templates() {
-        let class_of = |name: &str| class_of(&library::find(name).expect("readable").expect("an entry"));
-        let class = class_of("quota").expect("readable");
+    fn a_class_brings_its_templates() {
+        let class = class().expect("readable");
         assert_eq!(class[0]["kind"], "ClusterClass");
         assert!(class.len() > 4);
-        assert_eq!(class_of("spot-reclaim").expect("readable"), [Value::Null; 0]);
     }
 }

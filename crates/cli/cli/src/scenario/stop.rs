@@ -63,7 +63,7 @@ pub(super) async fn read(api: &Api<Scenario>, namespace: &str, name: &str) -> an
 }
 
 /// Deletes this Scenario and no later one of its name, and waits until it is gone.
-pub(super) async fn delete(api: &Api<Scenario>, namespace: &str, scenario: &Scenario) -> anyhow::Result<()> {
+pub(crate) async fn delete(api: &Api<Scenario>, namespace: &str, scenario: &Scenario) -> anyhow::Result<()> {
     let name = scenario.name_any();
     let uid = scenario.uid().unwrap_or_default();
     let only = DeleteParams {

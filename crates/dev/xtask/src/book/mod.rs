@@ -17,6 +17,7 @@ mod pages;
 mod scenarios;
 mod schema;
 mod words;
+mod workshop;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -87,6 +88,9 @@ pub(crate) fn generated() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     files.insert(reference.join("conditions.md"), conditions::render()?);
     files.insert(reference.join("metrics.md"), metrics::render()?);
     files.insert(reference.join(scenarios::NAME), scenarios::render()?);
+    let chapters = Path::new(PAGES).join("workshop");
+    let pages = workshop::render()?.into_iter();
+    files.extend(pages.map(|(name, text)| (chapters.join(name), text)));
     Ok(files)
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use nephele_scenario_library as library;
+use nephele_scenario_library::{self as library, Entry};
 
 fn entry(name: &str) -> Entry {
     library::find(name).expect("readable").expect("an entry")
@@ -129,7 +129,7 @@ fn a_kind_that_is_not_served_is_named_with_what_brings_it() {
     let kind = |version: &str, kind: &str| kind_of(&json!({ "apiVersion": version, "kind": kind }));
     let health_check = kind("cluster.x-k8s.io/v1beta2", "MachineHealthCheck");
     let scenario = kind("cloud.nephele.dev/v1alpha1", "Scenario");
-    assert_eq!(kinds(&storm), [scenario.clone(), health_check.clone()]);
+    assert_eq!(kinds(&storm.scenario), [scenario.clone(), health_check.clone()]);
     let seen = Seen {
         unserved: vec![scenario, health_check],
         ..seen(&storm, |_| ())
@@ -151,6 +151,6 @@ fn kinds_in_manifests_and_branches_are_found_and_what_is_no_yaml_is_passed_over(
     let apply = json!({ "apply": { "manifests": "apiVersion: v1\nkind: A\n---\nnothing\n" } });
     let broken = json!({ "apply": { "manifests": "a: [" } });
     entry.scenario["spec"]["steps"] = json!([broken, { "parallel": [{ "steps": [apply] }] }]);
-    let found: Vec<_> = kinds(&entry).into_iter().map(|kind| kind.kind).collect();
+    let found: Vec<_> = kinds(&entry.scenario).into_iter().map(|kind| kind.kind).collect();
     assert_eq!(found, ["Scenario", "A"]);
 }

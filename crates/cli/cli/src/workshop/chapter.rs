@@ -1,0 +1,56 @@
+//! Which chapter is meant, and which ones have begun.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::{Api, ResourceExt as _, api::ListParams};
+use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_scenario_library::workshop::{self, Chapter};
+use serde_json::Value;
+
+use crate::exit::{Exit, Problem};
+
+/// Which chapter.
+#[derive(Debug, Args)]
+pub(super) struct ChapterArgs {
+    /// The number of the chapter.
+    #[arg(value_name = "CHAPTER")]
+    number: usize,
+}
+
+impl ChapterArgs {
+    /// The chapter of the number.
+    pub(super) fn chapter(&self) -> anyhow::Result<Chapter> {
+        let number = self.number;
+        let chapter = workshop::find(number)?;
+        chapter.ok_or_else(|| {
+            let all = workshop::len();
+            let message =
+                format!("there is no chapter {number}; the workshop has {all}, and `nephele workshop list` prints them");
+            Problem::new(Exit::NotFound, message).into()
+        })
+    }
+}
+
+/// A Scenario of a chapter.
+pub(super) fn scenario(object: &Value) -> anyhow::Result<Scenario> {
+    serde_json::from_value(object.clone()).context("failed to read a Scenario of the workshop")
+}
+
+/// The Scenarios of chapters in a namespace, and the numbers of these chapters.
+pub(super) async fn begun(
+    api: &Api<Scenario>,
+    namespace: &str,
+) -> anyhow::Result<(Vec<Scenario>, BTreeSet<usize>)> {
+    let listed = api.list(&ListParams::default().labels(workshop::LABEL)).await;
+    let scenarios = listed
+        .map_err(|error| {
+            let what = format!("list the Scenarios in namespace {namespace}");
+            Problem::request(&what, "list scenarios.cloud.nephele.dev", error)
+        })?
+        .items;
+    let number = |scenario: &Scenario| scenario.labels().get(workshop::LABEL)?.parse().ok();
+    let numbers = scenarios.iter().filter_map(number).collect();
+    Ok((scenarios, numbers))
+}

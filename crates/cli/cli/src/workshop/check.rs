@@ -1,0 +1,97 @@
+//! `nephele workshop check`: says whether the task of a chapter is done, and what is missing.
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Args;
+use kube::{Api, ResourceExt as _};
+use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_scenario_library::workshop;
+use tokio_util::sync::CancellationToken;
+
+use super::chapter::{ChapterArgs, begun, scenario};
+use crate::{
+    access::AccessArgs,
+    exit::{Exit, Problem},
+    output::print,
+    process::INTERRUPTED,
+    scenario::{create, delete, failure, followed},
+};
+
+/// How long a check may take: more than the limits of its steps together.
+const CHECKED_WITHIN: Duration = Duration::from_secs(10 * 60);
+
+/// Which chapter, and where.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    chapter: ChapterArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Runs the check of a chapter.
+pub(super) async fn run(args: CheckArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let CheckArgs { chapter, access } = args;
+    let chapter = chapter.chapter()?;
+    let number = chapter.number;
+    let access = access.open().await?;
+    let namespace = &access.namespace;
+    let api: Api<Scenario> = Api::namespaced(access.client.clone(), namespace);
+    let (scenarios, numbers) = begun(&api, namespace).await?;
+    if !numbers.contains(&number) {
+        let message = format!(
+            "chapter {number} has not begun in namespace {namespace}; `nephele workshop start {number}` begins it"
+        );
+        return Err(Problem::new(Exit::NotFound, message).into());
+    }
+    let check = scenario(&chapter.check)?;
+    let former = scenarios
+        .iter()
+        .find(|former| former.name_any() == check.name_any());
+    if let Some(former) = former {
+        delete(&api, namespace, former).await?;
+    }
+    let name = create(&api, namespace, &check).await?;
+    let Some(ended) = followed(&api, &name, CHECKED_WITHIN, shutdown).await? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    match failure(&ended) {
+        None => print(&done(number)?)?,
+        Some(why) => {
+            let message =
+                format!("chapter {number} is not done yet: {why}\n`nephele workshop hint {number}` helps");
+            return Err(Problem::new(Exit::Failed, message).into());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a person reads whose task is done.
+fn done(number: usize) -> anyhow::Result<String> {
+    let next = workshop::find(number.saturating_add(1))?;
+    let next = next.map_or_else(
+        || "This was the last chapter.".to_owned(),
+        |next| {
+            format!(
+                "Next: `nephele workshop start {}`, {}",
+                next.number, next.about.title
+            )
+        },
+    );
+    Ok(format!("Chapter {number} is done.\n{next}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_chapter_is_named_until_the_last() {
+        assert_eq!(
+            done(1).expect("readable"),
+            "Chapter 1 is done.\nNext: `nephele workshop start 2`, Desired and actual\n"
+        );
+        let last = done(workshop::len()).expect("readable");
+        assert!(last.ends_with("\nThis was the last chapter.\n"), "{last}");
+    }
+}

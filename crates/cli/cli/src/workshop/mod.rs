@@ -1,0 +1,53 @@
+//! `nephele workshop`: chapters that a person reads and does, on any management cluster.
+//!
+//! ```text
+//!  library ──list, hint, solution──▶ terminal
+//!     └──start, reset──▶ clear: what chapters made goes ─▶ objects, Scenario `workshop-N-start` ─▶ the chapter's text
+//!     └──check─────────▶ Scenario `workshop-N-check` ──followed──▶ done, or what is missing
+//! ```
+//!
+//! All that is known of a chapter that has begun is in the management cluster: its objects have a label with its number.
+
+mod chapter;
+mod check;
+mod clear;
+mod list;
+mod start;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::process;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// List the chapters: what each teaches, and how long it takes.
+    #[command(after_help = list::AFTER_HELP)]
+    List,
+    /// Begin a chapter: make its cluster, let happen what the chapter begins with, and print the task.
+    #[command(after_help = start::AFTER_HELP)]
+    Start(start::StartArgs),
+    /// Check whether the task of a chapter is done. Exit code 0 says that it is.
+    Check(check::CheckArgs),
+    /// Print a hint for the task of a chapter.
+    #[command(after_help = text::AFTER_HELP)]
+    Hint(text::HintArgs),
+    /// Print the commands that do the task of a chapter.
+    Solution(text::SolutionArgs),
+    /// Begin a chapter again, with a new cluster.
+    #[command(after_help = start::AFTER_HELP)]
+    Reset(start::StartArgs),
+}
+
+pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
+    match action {
+        Action::List => list::run(),
+        Action::Start(args) => process::block_on(|shutdown| start::start(args, shutdown)),
+        Action::Reset(args) => process::block_on(|shutdown| start::reset(args, shutdown)),
+        Action::Check(args) => process::block_on(|shutdown| check::run(args, shutdown)),
+        Action::Hint(args) => text::hint(&args),
+        Action::Solution(args) => text::solution(&args),
+    }
+}

@@ -1,0 +1,132 @@
+//! `nephele workshop start` and `reset`: bring a management cluster where the task of a chapter begins.
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Args;
+use kube::Api;
+use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_scenario_library::workshop::{CLUSTER, Chapter};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    chapter::{ChapterArgs, begun, scenario},
+    clear::clear,
+    text::task,
+};
+use crate::{
+    access::{Access, AccessArgs},
+    exit::{Exit, Problem},
+    output::print,
+    process::INTERRUPTED,
+    scenario::{Found, Lack, Seen, Setting, create, failure, followed, lacking, lacks, named},
+};
+
+pub(super) const AFTER_HELP: &str = "\
+In a namespace where a chapter has begun, first all that chapters made there is deleted, and all Faults of the namespace.
+
+Examples:
+  nephele workshop start 1
+  nephele workshop start 4 -n workshop";
+
+/// How long it may take until the task begins: a cluster with three control plane machines on a busy machine.
+const BEGUN_WITHIN: Duration = Duration::from_secs(20 * 60);
+
+/// Which chapter, and where.
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    chapter: ChapterArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Begins a chapter that has not begun.
+pub(super) async fn start(args: StartArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    begin(args, false, shutdown).await
+}
+
+/// Begins a chapter, whether it has begun or not.
+pub(super) async fn reset(args: StartArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    begin(args, true, shutdown).await
+}
+
+async fn begin(args: StartArgs, again: bool, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
+    let StartArgs { chapter, access } = args;
+    let chapter = chapter.chapter()?;
+    let access = access.open().await?;
+    let api: Api<Scenario> = Api::namespaced(access.client.clone(), &access.namespace);
+    let Some(prepared) = shutdown
+        .run_until_cancelled(prepare(&chapter, &access, &api, again))
+        .await
+    else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    prepared?;
+    let name = create(&api, &access.namespace, &scenario(&chapter.start)?).await?;
+    let Some(ended) = followed(&api, &name, BEGUN_WITHIN, shutdown).await? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    if let Some(why) = failure(&ended) {
+        let number = chapter.number;
+        let message = format!(
+            "chapter {number} has not begun: {why}; `nephele workshop reset {number}` begins it again"
+        );
+        return Err(Problem::new(Exit::Failed, message).into());
+    }
+    print(&task(&chapter))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes room for a chapter, and creates its objects.
+async fn prepare(chapter: &Chapter, access: &Access, api: &Api<Scenario>, again: bool) -> anyhow::Result<()> {
+    let namespace = &access.namespace;
+    let number = chapter.number;
+    let (scenarios, numbers) = begun(api, namespace).await?;
+    if numbers.contains(&number) && !again {
+        let message = format!(
+            "chapter {number} has begun in namespace {namespace}; `nephele workshop check {number}` checks it, and \
+             `nephele workshop reset {number}` begins it again"
+        );
+        return Err(Problem::new(Exit::Failed, message).into());
+    }
+    let setting = Setting::new(access.client.clone(), namespace);
+    let first = setting.see(&chapter.start, Some(&chapter.cluster)).await?;
+    let mut missing = lacks(&chapter.start, &chapter.cluster, &first);
+    missing.retain(|lack| matches!(lack, Lack::ClusterApi(_) | Lack::Kind(_)));
+    if !missing.is_empty() {
+        let what = format!("chapter {number}");
+        return Err(lacking(&what, &missing, &format!("workshop-{number}-start"), namespace).into());
+    }
+    if !scenarios.is_empty() {
+        clear(access, api, &scenarios).await?;
+    }
+    let objects = with_cluster(&chapter.cluster);
+    let seen = setting.see(&chapter.start, Some(&objects)).await?;
+    if let Some((kind, name)) = foreign(&objects, &seen) {
+        let message = format!(
+            "{kind} {name} is in namespace {namespace} already, and no chapter made it; choose another namespace (-n)"
+        );
+        return Err(Problem::new(Exit::Failed, message).into());
+    }
+    setting.create_class().await?;
+    setting.create_missing(&chapter.cluster, &seen, print).await
+}
+
+/// The objects of a chapter, with the Cluster that a person has to create if it is not among them.
+fn with_cluster(objects: &[Value]) -> Vec<Value> {
+    let mut objects = objects.to_vec();
+    if !objects.iter().any(|object| object["kind"] == "Cluster") {
+        objects.push(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": { "name": CLUSTER },
+        }));
+    }
+    objects
+}
+
+/// An object that is there, by kind and name.
+fn foreign(objects: &[Value], seen: &Seen) -> Option<(String, String)> {
+    let mut there = objects.iter().zip(&seen.objects);
+    let (object, _) = there.find(|(_, found)| matches!(found, Found::Object(_)))?;
+    Some(named(object))
+}

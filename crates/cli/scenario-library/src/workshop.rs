@@ -1,0 +1,183 @@
+//! The chapters of the workshop. Pure.
+//!
+//! ```text
+//!  N-NAME/about.yaml    the title, what a person learns, how long it takes
+//!  N-NAME/chapter.md    what a person reads: the story, commands with what they print, the task
+//!  N-NAME/cluster.yaml  the cluster that the chapter needs, with its pool and its SimulatedCloud
+//!  N-NAME/start.yaml    the Scenario that brings the cluster where the task begins
+//!  N-NAME/check.yaml    the Scenario that passes when the task is done, and fails before
+//!  N-NAME/hints.md      hints, one for each heading; each says more than the one before
+//!  N-NAME/solution.sh   commands that do the task
+//! ```
+
+use std::{slice, time::Duration};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{LibraryError, documents, duration};
+
+/// The label of all objects that a chapter makes. Its value is the number of the chapter.
+pub const LABEL: &str = "cloud.nephele.dev/workshop";
+
+/// The name of the Cluster of each chapter. In the first one, a person creates it, without the label.
+pub const CLUSTER: &str = "demo";
+
+/// The files of a chapter.
+struct Files {
+    name: &'static str,
+    about: &'static str,
+    text: &'static str,
+    cluster: &'static str,
+    start: &'static str,
+    check: &'static str,
+    hints: &'static str,
+    solution: &'static str,
+}
+
+macro_rules! file {
+    ($name:literal, $file:literal) => {
+        include_str!(concat!("../../../../config/workshop/", $name, "/", $file))
+    };
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(Files {
+            name: $name,
+            about: file!($name, "about.yaml"),
+            text: file!($name, "chapter.md"),
+            cluster: file!($name, "cluster.yaml"),
+            start: file!($name, "start.yaml"),
+            check: file!($name, "check.yaml"),
+            hints: file!($name, "hints.md"),
+            solution: file!($name, "solution.sh"),
+        }),*]
+    };
+}
+
+/// In the order in which a person reads them: the first has the number 1.
+const FILES: &[Files] = files![
+    "1-one-command",
+    "2-desired-and-actual",
+    "3-slow-clouds",
+    "4-a-silent-machine",
+    "5-the-cloud-says-no",
+    "6-zones-and-quorum",
+];
+
+/// A chapter of the workshop.
+#[derive(Clone, Debug)]
+pub struct Chapter {
+    /// Its number, as people type it: from 1.
+    pub number: usize,
+    /// The name of its folder, which begins with the number.
+    pub name: &'static str,
+    /// The title, and what a person learns.
+    pub about: About,
+    /// What a person reads, in Markdown, without the title.
+    pub text: &'static str,
+    /// The objects that it needs, in the order of their creation, with [`LABEL`].
+    pub cluster: Vec<Value>,
+    /// The Scenario that brings the cluster where the task begins, with [`LABEL`] and without a namespace.
+    pub start: Value,
+    /// The Scenario that passes when the task is done, with [`LABEL`] and without a namespace.
+    pub check: Value,
+    /// Each says more than the one before.
+    pub hints: Vec<Hint>,
+    /// Commands for a shell that do the task.
+    pub solution: &'static str,
+}
+
+/// A hint for the task of a chapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// What it says something of.
+    pub title: &'static str,
+    /// What it says, in Markdown.
+    pub text: &'static str,
+}
+
+/// The head of a chapter.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// What stands above its text.
+    pub title: String,
+    /// What a person learns, in one sentence.
+    pub teaches: String,
+    /// About how long a person takes.
+    #[serde(deserialize_with = "duration")]
+    pub takes: Duration,
+}
+
+/// All chapters, in order.
+///
+/// # Errors
+/// When a file is not as it should be.
+pub fn all() -> Result<Vec<Chapter>, LibraryError> {
+    FILES.iter().zip(1..).map(read).collect()
+}
+
+/// The chapter of this number, if there is one.
+///
+/// # Errors
+/// When a file of it is not as it should be.
+pub fn find(number: usize) -> Result<Option<Chapter>, LibraryError> {
+    FILES
+        .iter()
+        .zip(1..)
+        .find(|(_, of)| *of == number)
+        .map(read)
+        .transpose()
+}
+
+/// How many chapters there are.
+#[must_use]
+pub fn len() -> usize {
+    FILES.len()
+}
+
+fn read((files, number): (&Files, usize)) -> Result<Chapter, LibraryError> {
+    let Files {
+        name,
+        about,
+        text,
+        cluster,
+        start,
+        check,
+        hints,
+        solution,
+    } = *files;
+    let failed = |file| move |source| LibraryError { name, file, source };
+    let mut cluster = documents(cluster).map_err(failed("cluster.yaml"))?;
+    let mut start = serde_yaml_ng::from_str(start).map_err(failed("start.yaml"))?;
+    let mut check = serde_yaml_ng::from_str(check).map_err(failed("check.yaml"))?;
+    let scenarios = [slice::from_mut(&mut start), slice::from_mut(&mut check)];
+    for object in scenarios.into_iter().flatten().chain(&mut cluster) {
+        object["metadata"]["labels"][LABEL] = number.to_string().into();
+    }
+    Ok(Chapter {
+        number,
+        name,
+        about: serde_yaml_ng::from_str(about).map_err(failed("about.yaml"))?,
+        text,
+        cluster,
+        start,
+        check,
+        hints: hints.split("## ").skip(1).filter_map(hint).collect(),
+        solution,
+    })
+}
+
+/// A heading, and what is below it.
+fn hint(section: &'static str) -> Option<Hint> {
+    let (title, text) = section.split_once('\n')?;
+    Some(Hint {
+        title,
+        text: text.trim(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use std::{collections::BTreeSet, path::Path};
+
+use super::*;
+
+fn chapters() -> Vec<Chapter> {
+    all().expect("readable")
+}
+
+#[test]
+fn every_folder_is_a_chapter_and_begins_with_its_number() {
+    let folder = Path::new("../../../config/workshop");
+    let folders: BTreeSet<String> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    let chapters = chapters();
+    let names: Vec<_> = chapters.iter().map(|chapter| chapter.name.to_owned()).collect();
+    assert_eq!(names, folders.into_iter().collect::<Vec<_>>());
+    for chapter in &chapters {
+        assert!(
+            chapter.name.starts_with(&format!("{}-", chapter.number)),
+            "{}",
+            chapter.name
+        );
+        assert_eq!(
+            find(chapter.number).expect("readable").map(|found| found.name),
+            Some(chapter.name)
+        );
+    }
+    assert!(find(0).expect("readable").is_none());
+    assert!(find(len() + 1).expect("readable").is_none());
+}
+
+#[test]
+fn every_chapter_has_a_task_three_hints_and_scenarios_of_its_number() {
+    for Chapter {
+        number,
+        name,
+        about,
+        text,
+        cluster,
+        start,
+        check,
+        hints,
+        solution,
+    } in chapters()
+    {
+        assert!(about.teaches.ends_with('.'), "{name}: {}", about.teaches);
+        let headings: Vec<_> = text.lines().filter(|line| line.starts_with("## ")).collect();
+        assert_eq!(
+            headings,
+            [
+                "## Look around",
+                "## Your task",
+                "## Look again",
+                "## In a real cloud"
+            ],
+            "{name}"
+        );
+        assert_eq!(hints.len(), 3, "{name}");
+        assert!(
+            hints.iter().all(|hint| hint.text.ends_with('.')),
+            "{name}: {hints:?}"
+        );
+        assert!(solution.contains("kubectl") && solution.ends_with('\n'), "{name}");
+        for (scenario, end) in [(&start, "start"), (&check, "check")] {
+            assert_eq!(scenario["kind"], "Scenario", "{name}");
+            assert_eq!(scenario["metadata"]["name"], format!("workshop-{number}-{end}"));
+        }
+        let clusters = cluster.iter().filter(|object| object["kind"] == "Cluster");
+        for object in clusters {
+            assert_eq!(object["metadata"]["name"], CLUSTER, "{name}");
+        }
+        for object in cluster.iter().chain([&start, &check]) {
+            assert_eq!(object["metadata"]["labels"][LABEL], number.to_string(), "{name}");
+            assert!(
+                object["metadata"].get("namespace").is_none(),
+                "{name} can be in any namespace"
+            );
+        }
+    }
+}
+
+/// A person reads it in a terminal.
+#[test]
+fn texts_fit_a_terminal() {
+    for chapter in chapters() {
+        let mut is_code = false;
+        for line in chapter
+            .text
+            .lines()
+            .chain(chapter.hints.iter().flat_map(|hint| hint.text.lines()))
+        {
+            is_code ^= line.starts_with("```");
+            assert!(is_code || line.chars().count() <= 105, "{}: {line}", chapter.name);
+        }
+    }
+}
