@@ -25,9 +25,10 @@ impl Packages {
     /// What code spans of a page name that does not exist. A path that begins with `src/` or `tests/` is one of the package that
     /// was named last. A folder at the top may have the name of a package.
     pub(super) fn missing(&self, spans: &[(usize, String)]) -> Vec<String> {
-        let mut last = None;
+        let mut last: Option<&PathBuf> = None;
         let mut missing = Vec::new();
-        let is_one = |span: &&String| !span.contains(' ') && !paths::repository().join(span).exists();
+        let root = paths::repository();
+        let is_one = |span: &&String| !span.contains(' ') && !root.join(span).exists();
         for span in spans.iter().map(|(_, span)| span).filter(is_one) {
             if let Some(folder) = self.0.get(span) {
                 last = Some(folder);
@@ -35,12 +36,14 @@ impl Packages {
             }
             let of_package = span
                 .split_once('/')
-                .and_then(|(name, rest)| Some((self.0.get(name)?, rest)));
-            let of_last = || Some((last?, span.as_str()));
+                .and_then(|(name, rest)| Some((self.0.get(name)?.as_path(), rest)));
+            let of_last = || Some((last?.as_path(), span.as_str()));
             let is_relative = span.starts_with("src/") || span.starts_with("tests/");
-            let Some((folder, rest)) = of_package.or_else(|| of_last().filter(|_| is_relative)) else {
-                continue;
-            };
+            let of_repository = || is_below_the_top(span).then_some((root, span.as_str()));
+            let named = of_package
+                .or_else(|| of_last().filter(|_| is_relative))
+                .or_else(of_repository);
+            let Some((folder, rest)) = named else { continue };
             let (file, function) = rest
                 .split_once('#')
                 .map_or((rest, None), |(file, function)| (file, Some(function)));
@@ -54,6 +57,13 @@ impl Packages {
         }
         missing
     }
+}
+
+/// Whether this is a path below a folder of the repository, and no pattern for several.
+fn is_below_the_top(span: &str) -> bool {
+    let top = span.split_once('/').map(|(top, _)| top);
+    let is_folder = |top: &str| !top.is_empty() && paths::repository().join(top).is_dir();
+    top.is_some_and(is_folder) && !span.contains(['*', '<', '{', '…'])
 }
 
 /// The name of the package that a manifest describes.
@@ -84,16 +94,28 @@ mod tests {
                 "xtask",
                 "src/main.rs#main",
                 "src/book",
-                "xtask/src/book/named.rs#has"
+                "xtask/src/book/named.rs#has",
+                "crates/dev/xtask/src/main.rs#main",
+                "docs/design/*.md",
+                "either/or"
             ]),
             [""; 0]
         );
         assert_eq!(
-            missing(&["xtask", "src/gone.rs", "xtask/src/main.rs#gone", "tests/gone.rs"]),
+            missing(&[
+                "xtask",
+                "src/gone.rs",
+                "xtask/src/main.rs#gone",
+                "tests/gone.rs",
+                "e2e/gone.rs",
+                "crates/dev/xtask/src/main.rs#gone"
+            ]),
             [
                 "`src/gone.rs` does not exist",
                 "`xtask/src/main.rs#gone`: there is no such function",
-                "`tests/gone.rs` does not exist"
+                "`tests/gone.rs` does not exist",
+                "`e2e/gone.rs` does not exist",
+                "`crates/dev/xtask/src/main.rs#gone`: there is no such function"
             ]
         );
     }

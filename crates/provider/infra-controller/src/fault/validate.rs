@@ -80,11 +80,9 @@ fn check_operations(fault: &Fault) -> Result<(), Mistake> {
 /// Checks that a fault of resources is of no more than its status can list for the next manager: those that it hits, and
 /// those that pass.
 fn check_budget(fault: &Fault) -> Result<(), Mistake> {
-    if matches!(
-        fault.effect,
-        Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_)
-    ) {
-        return Ok(());
+    match fault.effect {
+        Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_) => return Ok(()),
+        Effect::Outage { .. } | Effect::Leak | Effect::Duplicate { .. } | Effect::Affect(_) => {}
     }
     let nephele_model::Budget { count, skip, .. } = fault.budget;
     for (field, number) in [("budget.count", count), ("budget.skip", Some(skip))] {
