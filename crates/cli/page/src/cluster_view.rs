@@ -12,6 +12,8 @@ pub(crate) const AVAILABLE: &str = "Available";
 pub struct ClusterView {
     pub phase: String,
     pub is_available: bool,
+    /// Why it is not available.
+    pub message: String,
     /// The Kubernetes versions of its control plane; two during an upgrade.
     pub version: String,
     pub endpoint: String,
@@ -33,7 +35,8 @@ impl ClusterView {
         let key = Key::of(&cluster.metadata);
         let behind = infrastructure(cluster, around);
         let status = cluster.status.as_ref();
-        let available = status.is_some_and(|status| conditions::is_true(&status.conditions, AVAILABLE));
+        let available = status.and_then(|status| conditions::find(&status.conditions, AVAILABLE));
+        let is_available = available.is_some_and(|available| available.status == conditions::TRUE);
         let endpoint = cluster
             .spec
             .control_plane_endpoint
@@ -57,7 +60,11 @@ impl ClusterView {
         let version = |version: Option<&String>| version.cloned().unwrap_or_default();
         Self {
             phase: status.map(|status| status.phase.clone()).unwrap_or_default(),
-            is_available: available,
+            is_available,
+            message: available
+                .filter(|_| !is_available)
+                .map(|available| available.message.clone())
+                .unwrap_or_default(),
             version: around.versions(&key.namespace, &key.name),
             endpoint: endpoint.map(ToString::to_string).unwrap_or_default(),
             in_service: backends.iter().filter(|backend| backend.in_service).count(),

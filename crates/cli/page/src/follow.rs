@@ -26,7 +26,7 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
-    ipam::v1beta2::IPAddressClaim,
+    ipam::{v1alpha2::InClusterIPPool, v1beta2::IPAddressClaim},
 };
 use nephele_cloud::JournalLine;
 use nephele_controller::{Kind, quietly_watched, scoped};
@@ -90,6 +90,7 @@ struct Following {
     clouds: Store<SimulatedCloud>,
     faults: Store<Fault>,
     scenarios: Store<Scenario>,
+    pools: Store<InClusterIPPool>,
     claims: Store<IPAddressClaim>,
     /// The kinds that are listed.
     listed: BTreeSet<Cow<'static, str>>,
@@ -123,7 +124,7 @@ impl Records {
 }
 
 /// How many kinds are followed.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// Publishes the objects until `is_over`, which is asked whenever there is no reader.
 pub(crate) async fn follow(
@@ -196,6 +197,7 @@ impl Following {
         let (clouds, of_clouds) = watched::<SimulatedCloud>(source);
         let (faults, of_faults) = watched::<Fault>(source);
         let (scenarios, of_scenarios) = watched::<Scenario>(source);
+        let (pools, of_pools) = watched::<InClusterIPPool>(source);
         let (claims, of_claims) = watched::<IPAddressClaim>(source);
         let all = [
             of_clusters,
@@ -205,6 +207,7 @@ impl Following {
             of_clouds,
             of_faults,
             of_scenarios,
+            of_pools,
             of_claims,
         ];
         let following = Self {
@@ -215,6 +218,7 @@ impl Following {
             clouds,
             faults,
             scenarios,
+            pools,
             claims,
             listed: BTreeSet::new(),
             records: Records::default(),
@@ -231,6 +235,7 @@ impl Following {
             clouds: self.clouds.state(),
             faults: self.faults.state(),
             scenarios: self.scenarios.state(),
+            pools: self.pools.state(),
             claims: self
                 .listed
                 .contains(&IPAddressClaim::kind(&()))

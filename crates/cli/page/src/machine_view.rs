@@ -255,6 +255,12 @@ impl<'a> Seen<'a> {
 }
 
 impl MachineView {
+    /// Its stages by name. A worker has two.
+    pub fn named_stages(&self) -> impl Iterator<Item = (&'static str, Stage)> {
+        let named = STAGES.iter().zip(&self.stages);
+        named.filter_map(|((name, _), stage)| Some((*name, (*stage)?)))
+    }
+
     /// The machine in words, for people who do not see its cell.
     #[must_use]
     pub fn label(&self) -> String {
@@ -264,10 +270,10 @@ impl MachineView {
         }
         label += &format!(", {}", self.state.word());
         if self.state == State::Starting {
-            let under_way = STAGES.iter().zip(&self.stages);
-            let under_way: Vec<_> = under_way
-                .filter(|(_, stage)| **stage == Some(Stage::Starting))
-                .map(|((name, _), _)| *name)
+            let under_way: Vec<_> = self
+                .named_stages()
+                .filter(|(_, stage)| *stage == Stage::Starting)
+                .map(|(name, _)| name)
                 .collect();
             if !under_way.is_empty() {
                 label += &format!(": {}", under_way.join(" and "));

@@ -13,6 +13,7 @@ use crate::{
     cluster_view::ClusterView,
     machine_view::{MachineView, Seen, State},
     objects::{Key, Objects},
+    pool_view::PoolView,
     reports::{CloudView, FaultView, Leak, Wait},
     scenario_view::ScenarioView,
     surroundings::Surroundings,
@@ -32,6 +33,7 @@ pub struct Model {
     pub leaks: BTreeMap<String, Leak>,
     pub faults: BTreeMap<Key, FaultView>,
     pub scenarios: BTreeMap<Key, ScenarioView>,
+    pub pools: BTreeMap<Key, PoolView>,
 }
 
 impl Model {
@@ -74,6 +76,12 @@ impl Model {
             let key = Key::of(&scenario.metadata);
             if wanted(&key) {
                 model.scenarios.insert(key, ScenarioView::new(scenario));
+            }
+        }
+        for pool in &objects.pools {
+            let key = Key::of(&pool.metadata);
+            if wanted(&key) {
+                model.pools.insert(key, PoolView::new(pool));
             }
         }
         model.zones = model.columns();

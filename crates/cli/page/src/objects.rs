@@ -6,7 +6,7 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
-    ipam::v1beta2::IPAddressClaim,
+    ipam::{v1alpha2::InClusterIPPool, v1beta2::IPAddressClaim},
 };
 use nephele_cloud::JournalLine;
 
@@ -20,6 +20,7 @@ pub(crate) struct Objects {
     pub(crate) clouds: Vec<Arc<SimulatedCloud>>,
     pub(crate) faults: Vec<Arc<Fault>>,
     pub(crate) scenarios: Vec<Arc<Scenario>>,
+    pub(crate) pools: Vec<Arc<InClusterIPPool>>,
     /// None while they are not listed: the kind may not be installed, or the viewer may not list it.
     pub(crate) claims: Option<Vec<Arc<IPAddressClaim>>>,
     /// The oldest record is the first.

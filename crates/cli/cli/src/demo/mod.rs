@@ -2,10 +2,9 @@
 //! view of their progress.
 
 mod clusters;
+mod news;
 mod pools;
-mod progress;
 mod screen;
-mod view;
 
 use std::{
     path::PathBuf,
@@ -15,12 +14,14 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use futures::{StreamExt as _, stream::BoxStream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use nephele_controller::wall_clock;
-use nephele_fake_capi::{Plan, PlannedClusters};
+use nephele_fake_capi::PlannedClusters;
 use nephele_manager::Options;
-use progress::Progress;
+use nephele_page::{Sight, Source, sights};
+use news::{are_available, what_is_missing};
 use screen::Screen;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -64,7 +65,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     let management = Management::start("nephele-demo", &wall_clock(), stop.clone())?;
     folder.write("management.kubeconfig", &management.kubeconfig)?;
     pools::create(&management.client).await?;
-    let mut tasks = Tasks::new(stop);
+    let mut tasks = Tasks::new(stop.clone());
     let journal = folder.path("journal.jsonl");
     let settings = ManagerSettings {
         port_range: args.port_range,
@@ -76,6 +77,12 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     };
     let routes = tasks.add_manager(management.client.clone(), settings)?;
     management.serve_cloud(routes.clone());
+    let source = Source {
+        client: management.client.clone(),
+        namespace: None,
+        journal: routes.clone(),
+    };
+    let mut seen = sights(source, stop);
     // A demo that ends at once has no viewers.
     if !args.no_page && !args.once {
         let library = page_library(management.client.clone())?;
@@ -89,7 +96,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
     tasks.add_standin(management.client.clone(), PlannedClusters::new(plan));
 
     let outcome = tokio::select! {
-        outcome = bring_up(&management, &mut screen, args.time_limit) => outcome,
+        outcome = bring_up(&mut seen, &mut screen, args.time_limit) => outcome,
         ended = tasks.ended() => Err(ended),
         () = shutdown.cancelled() => Ok(()),
     };
@@ -101,7 +108,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
             if args.once {
                 Ok(())
             } else {
-                stay(&management, &mut screen, &mut tasks, &shutdown).await
+                stay(&mut seen, &mut screen, &mut tasks, &shutdown).await
             }
         }
         Err(error) => Err(error),
@@ -114,30 +121,51 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
 }
 
 /// Shows progress until every cluster is available.
-async fn bring_up(management: &Management, screen: &mut Screen, time_limit: Duration) -> anyhow::Result<()> {
-    let mut progress = Progress::start(&management.client, clusters::plan());
-    match timeout(time_limit, progress.until_available(screen)).await {
+async fn bring_up(
+    seen: &mut BoxStream<'static, Sight>,
+    screen: &mut Screen,
+    time_limit: Duration,
+) -> anyhow::Result<()> {
+    let clusters = clusters::plan().clusters;
+    let until_available = async {
+        while !are_available(
+            &screen.shown().model,
+            clusters.iter().map(|cluster| &*cluster.name),
+        ) {
+            screen.show(next(seen).await?);
+        }
+        Ok(())
+    };
+    match timeout(time_limit, until_available).await {
         Ok(result) => result,
         Err(_) => bail!(
             "not everything was up within {time_limit:?}: {}",
-            progress.view().what_is_missing()
+            what_is_missing(&screen.shown().model)
         ),
     }
 }
 
 /// Keeps showing changes while people try things out.
 async fn stay(
-    management: &Management,
+    seen: &mut BoxStream<'static, Sight>,
     screen: &mut Screen,
     tasks: &mut Tasks,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut progress = Progress::start(&management.client, Plan::default());
+    let changes = async {
+        loop {
+            screen.show(next(seen).await?);
+        }
+    };
     tokio::select! {
-        result = progress.follow(screen) => result,
+        result = changes => result,
         ended = tasks.ended() => Err(ended),
         () = shutdown.cancelled() => Ok(()),
     }
+}
+
+async fn next(seen: &mut BoxStream<'static, Sight>) -> anyhow::Result<Sight> {
+    seen.next().await.context("the management API is gone")
 }
 
 /// Writes the kubeconfig of each cluster. Returns the names of the clusters with the files.

@@ -1,17 +1,26 @@
-//! The terminal shows a picture that is redrawn in place. If the output is not a terminal, it gets plain lines.
+//! On a terminal, the picture of `nephele top` is drawn again in its place. Any other output gets a line for each change.
 
 use std::{
     io::{IsTerminal as _, Write as _},
     time::Instant,
 };
 
-use super::view::View;
+use nephele_page::Sight;
+use ratatui::crossterm::terminal;
+
+use super::news::news;
+use crate::top::picture;
+
+/// The size of a terminal that does not tell it.
+const SIZE: (u16, u16) = (80, 24);
+/// The most lines of the picture, so that texts stay in sight.
+const LINES_MAX: u16 = 20;
 
 /// Shows the progress.
 pub(super) struct Screen {
     started: Instant,
-    terminal: bool,
-    shown: View,
+    is_terminal: bool,
+    shown: Sight,
     /// The number of lines of the picture on the terminal.
     drawn: usize,
 }
@@ -20,42 +29,43 @@ impl Screen {
     pub(super) fn new(started: Instant) -> Self {
         Self {
             started,
-            terminal: std::io::stdout().is_terminal(),
-            shown: View::default(),
+            is_terminal: std::io::stdout().is_terminal(),
+            shown: Sight::default(),
             drawn: 0,
         }
     }
 
-    /// Prints a text that is not redrawn.
+    /// Prints a text that is not drawn again.
     pub(super) fn say(&mut self, text: &str) {
         self.drawn = 0;
         println!("{text}");
     }
 
-    /// Shows the current state.
-    pub(super) fn show(&mut self, view: View) {
-        if view == self.shown {
-            return;
-        }
+    /// Shows what is there.
+    pub(super) fn show(&mut self, sight: Sight) {
         let mut out = String::new();
-        if self.terminal {
-            let lines = view.lines();
+        if self.is_terminal {
+            let (columns, lines) = terminal::size().unwrap_or(SIZE);
+            let picture = picture(&sight, columns, lines.saturating_sub(2).min(LINES_MAX));
             if self.drawn > 0 {
                 // Go up to where the picture begins, and clear to the end of the screen.
                 out += &format!("\x1b[{}F\x1b[J", self.drawn);
             }
-            for line in &lines {
-                out += &format!("{line}\n");
-            }
-            self.drawn = lines.len();
+            out += &picture;
+            self.drawn = picture.lines().count();
         } else {
-            for news in view.news(&self.shown) {
+            for news in news(&self.shown.model, &sight.model) {
                 out += &format!("{:6.1}s  {news}\n", self.started.elapsed().as_secs_f64());
             }
         }
-        self.shown = view;
+        self.shown = sight;
         let mut stdout = std::io::stdout().lock();
         // The reader has closed the pipe.
         let _ = stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush());
+    }
+
+    /// What is shown.
+    pub(super) fn shown(&self) -> &Sight {
+        &self.shown
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  head       how many there are, the clouds
 //!  clusters   a line for each cluster, and one for each of its zones with a sign for each machine
-//!  rest       Faults, who waits, what leaked, Scenarios, the last records
+//!  rest       Faults, who waits, what leaked, pools, Scenarios, the last records
 //! ```
 
 use std::collections::BTreeMap;
@@ -223,13 +223,14 @@ pub(super) fn legend() -> Line<'static> {
     )
 }
 
-/// Faults, who waits, what leaked, Scenarios and the last records.
+/// Faults, who waits, what leaked, pools, Scenarios and the last records.
 pub(super) fn rest(sight: &Sight, now: Timestamp) -> Vec<Line<'static>> {
     let Model {
         faults,
         waits,
         leaks,
         scenarios,
+        pools,
         ..
     } = &*sight.model;
     let mut lines = Vec::new();
@@ -243,6 +244,10 @@ pub(super) fn rest(sight: &Sight, now: Timestamp) -> Vec<Line<'static>> {
         .values()
         .map(|leak| format!("{}  {}  Fault {}", leak.what, leak.place, leak.fault));
     list(&mut lines, "Lost property", leaks.len(), of_leaks);
+    let of_pools = pools
+        .iter()
+        .map(|(key, pool)| format!("{key}  {}  {}", pool.addresses, pool.usage));
+    list(&mut lines, "Pools", pools.len(), of_pools);
     let of_scenarios = scenarios.iter().map(|(key, scenario)| {
         let said = if scenario.said.is_empty() {
             &scenario.message

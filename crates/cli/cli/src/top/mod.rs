@@ -111,10 +111,15 @@ async fn print_once(
     let size = ratatui::crossterm::terminal::size().ok();
     let size = size.filter(|_| std::io::stdout().is_terminal());
     let columns = size.map_or(COLUMNS, |(columns, _)| columns);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, LINES_MAX));
+    print(&picture(&sight, columns, LINES_MAX))
+}
+
+/// What is there now, as text for so many columns and lines.
+pub(crate) fn picture(sight: &Sight, columns: u16, lines: u16) -> String {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, lines));
     let area = buffer.area;
-    View::default().render(&sight, Timestamp::now(), area, &mut buffer);
-    print(&text(&buffer))
+    View::default().render(sight, Timestamp::now(), area, &mut buffer);
+    text(&buffer)
 }
 
 /// The text of a buffer, without the space at the ends of lines and at its end.
@@ -142,7 +147,7 @@ async fn follow(
     let mut keys = keys();
     // Clocks run, and Faults end.
     let mut ticks = interval(Duration::from_secs(1));
-    let mut view = View::default();
+    let mut view = View::with_keys();
     let mut sight = Sight::default();
     loop {
         terminal

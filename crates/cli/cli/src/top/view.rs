@@ -18,6 +18,8 @@ const KEYS: &str = "arrows: select a machine   q: leave";
 /// Where someone looks.
 #[derive(Debug, Default)]
 pub(super) struct View {
+    /// Whether it takes keys, and says so.
+    has_keys: bool,
     selected: Option<Key>,
     /// The first line of the clusters that is shown.
     first: usize,
@@ -26,6 +28,14 @@ pub(super) struct View {
 }
 
 impl View {
+    /// A view that takes keys.
+    pub(super) fn with_keys() -> Self {
+        Self {
+            has_keys: true,
+            ..Self::default()
+        }
+    }
+
     /// Draws what is there at a time.
     pub(super) fn render(&mut self, sight: &Sight, now: Timestamp, area: Rect, buffer: &mut Buffer) {
         self.columns = usize::from(area.width);
@@ -33,14 +43,15 @@ impl View {
         let rest = draw::rest(sight, now);
         let Clusters { lines, machines } = draw::clusters(&sight.model, self.selected.as_ref(), self.columns);
         let length = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX);
-        // The legend and the foot.
-        let beside = length(head.len()).saturating_add(2);
+        let foot = u16::from(self.has_keys);
+        // The legend is a line, too.
+        let beside = length(head.len()).saturating_add(1).saturating_add(foot);
         // What does not fit is taken from the rest, down to a third, and then from the clusters, which scroll.
         let left = area.height.saturating_sub(beside);
         let under = left.saturating_sub(length(lines.len())).max(area.height / 3);
         let under = under.min(length(rest.len()));
         let between = left.saturating_sub(under).min(length(lines.len()));
-        let heights = [length(head.len()), between, 1, under, 1];
+        let heights = [length(head.len()), between, 1, under, foot];
         let [above, middle, legend, below, foot] =
             Layout::vertical(heights.map(Constraint::Length)).areas(area);
         self.scroll(&machines, lines.len(), usize::from(middle.height));

@@ -183,6 +183,8 @@ fn model() -> impl Strategy<Value = Model> {
         )
             .prop_map(
                 |(clusters, zones, machines, clouds, faults, waits, leaks, scenarios)| Model {
+                    // No screen of the page has them.
+                    pools: BTreeMap::new(),
                     scenarios: scenarios
                         .into_iter()
                         .map(|(key, (phase, said))| {

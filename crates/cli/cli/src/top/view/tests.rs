@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use nephele_cloud::JournalLine;
 use nephele_page::{
-    CloudView, ClusterView, FaultView, Leak, Limit, MachineView, Model, Role, ScenarioView, State, Wait,
+    CloudView, ClusterView, FaultView, Leak, Limit, MachineView, Model, PoolView, Role, ScenarioView, State,
+    Wait,
 };
 use ratatui::style::Modifier;
 
@@ -92,6 +93,10 @@ fn sight() -> Sight {
         said: "a zone dies".to_owned(),
         ..ScenarioView::default()
     };
+    let pool = PoolView {
+        addresses: "10.0.0.1-10.0.0.9".to_owned(),
+        usage: "2 of 9 in use".to_owned(),
+    };
     let record = JournalLine {
         time: now(),
         name: "a-1".to_owned(),
@@ -108,6 +113,7 @@ fn sight() -> Sight {
         leaks: [("old".to_owned(), leak)].into(),
         faults: [(Key::new("team", "silent"), fault)].into(),
         scenarios: [(Key::new("team", "story"), scenario)].into(),
+        pools: [(Key::new("team", "v4"), pool)].into(),
     };
     Sight {
         model: Arc::new(model),
@@ -138,13 +144,15 @@ Waiting
   team/a-2  quota  quota of 8 instances is used up
 Lost property
   instance old  a, zone north-1a  Fault leak
+Pools
+  team/v4  10.0.0.1-10.0.0.9  2 of 9 in use
 Scenarios
   team/story  Running  2 of 5 steps  a zone dies
 Journal
   05:06:07  CreateInstance  a-1  Accepted
 arrows: select a machine   q: leave
 ";
-    assert_eq!(text(&drawn(&mut View::default(), &sight(), 110, 40)), expected);
+    assert_eq!(text(&drawn(&mut View::with_keys(), &sight(), 110, 40)), expected);
 }
 
 /// The label of the selected machine, after some keys.
@@ -165,7 +173,7 @@ fn selected(view: &mut View, keys: &[KeyCode]) -> String {
 
 #[test]
 fn arrows_select_machines_and_the_last_line_says_which() {
-    let mut view = View::default();
+    let mut view = View::with_keys();
     let first = "2 control plane a-0, zone north-1a, running";
     assert_eq!(selected(&mut view, &[KeyCode::Right]), first);
     let third = "2 worker a-3, zone north-1a, not ready";
@@ -204,7 +212,7 @@ fn a_small_terminal_shows_the_selected_machine() {
         one.cluster.clone_from(&name);
         model.machines.insert(one.key.clone(), Arc::new(one));
     }
-    let mut view = View::default();
+    let mut view = View::with_keys();
     for _ in 0..100 {
         drawn(&mut view, &sight, 40, 12);
         view.press(KeyEvent::from(KeyCode::Right), &sight);
@@ -226,7 +234,7 @@ fn nothing_that_a_terminal_would_obey_is_drawn() {
     let mut wait = model.waits.values().next().expect("it waits").clone();
     wait.message = "\u{1b}[2Jgone\r\u{7}\nsecond".to_owned();
     model.waits.insert(Key::new("team", "a-2"), wait);
-    let shown = text(&drawn(&mut View::default(), &sight, 110, 40));
+    let shown = text(&drawn(&mut View::with_keys(), &sight, 110, 40));
     assert!(shown.contains("[2Jgone"), "{shown}");
     assert!(!shown.replace('\n', "").contains(char::is_control), "{shown:?}");
 }
