@@ -1,7 +1,7 @@
 //! Carries out what a viewer wants, with the viewer's own rights: the client is that of whoever started the command, and the
 //! API server decides.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
@@ -34,8 +34,12 @@ use crate::{
 const ACTS_MAX: usize = 4;
 /// How long an act may take.
 const ACT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Scenarios that run again and are not gone yet, of all viewers of a page.
+const DELETIONS_MAX: usize = 4;
 /// How long the deletion of a Scenario that runs again may take: without a manager it would never end.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
+/// How long a viewer waits for it.
+const GONE_SOON: Duration = Duration::from_secs(5);
 /// How often a change of a clock is tried when another client changes the SimulatedCloud at the same moment.
 const TRIES: usize = 3;
 /// The code of a conflict.
@@ -70,6 +74,8 @@ pub(crate) enum RefusedAct {
     /// What the library says.
     #[error("{0}")]
     Library(String),
+    #[error("the Scenario waits for its deletion; if a manager ends that within a minute, it runs again")]
+    NotGone,
     #[error("failed to see the deletion of the Scenario")]
     Deletion(#[from] wait::Error),
     #[error("failed to run the Scenario again")]
@@ -81,7 +87,7 @@ impl RefusedAct {
     pub(crate) fn code(&self) -> StatusCode {
         match self {
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
-            Self::Late => StatusCode::GATEWAY_TIMEOUT,
+            Self::Late | Self::NotGone => StatusCode::GATEWAY_TIMEOUT,
             Self::Request(_) | Self::Deletion(_) | Self::Library(_) => StatusCode::BAD_GATEWAY,
             Self::Task(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NoClock | Self::Conflict | Self::Recording => StatusCode::CONFLICT,
@@ -104,6 +110,7 @@ pub(crate) struct Actor {
     client: Client,
     library: SharedLibrary,
     acts: Semaphore,
+    deletions: Arc<Semaphore>,
     answers: Mutex<BTreeMap<(Permission, String), (Timestamp, bool)>>,
 }
 
@@ -113,6 +120,7 @@ impl Actor {
             client,
             library,
             acts: Semaphore::new(ACTS_MAX),
+            deletions: Arc::new(Semaphore::new(DELETIONS_MAX)),
             answers: Mutex::default(),
         }
     }
@@ -206,6 +214,8 @@ impl Actor {
 
     /// Deletes a Scenario, and creates it again as it was.
     async fn run_again(&self, key: Key) -> Result<Outcome, RefusedAct> {
+        let place = Arc::clone(&self.deletions).try_acquire_owned();
+        let place = place.map_err(|_| RefusedAct::Busy)?;
         let api: Api<Scenario> = Api::namespaced(self.client.clone(), &key.namespace);
         let former = api.get(&key.name).await?;
         let wanted = again(&former);
@@ -215,6 +225,7 @@ impl Actor {
         api.create(&post_params(true), &trial).await?;
         // A viewer who leaves ends the act, but not between these two requests.
         let replacing = async move {
+            let _place = place;
             let uid = former.uid().unwrap_or_default();
             let only = DeleteParams {
                 preconditions: Some(Preconditions {
@@ -225,11 +236,16 @@ impl Actor {
             };
             api.delete(&key.name, &only).await?;
             let gone = await_condition(api.clone(), &key.name, is_deleted(&uid));
-            timeout(GONE_WITHIN, gone).await.map_err(|_| RefusedAct::Late)??;
+            timeout(GONE_WITHIN, gone)
+                .await
+                .map_err(|_| RefusedAct::NotGone)??;
             api.create(&post_params(false), &wanted).await?;
             Ok(Outcome::Runs(key))
         };
-        tokio::spawn(replacing).await?
+        match timeout(GONE_SOON, tokio::spawn(replacing)).await {
+            Ok(replaced) => replaced?,
+            Err(_) => Err(RefusedAct::NotGone),
+        }
     }
 
     async fn set_clock(&self, namespace: &str, change: &ClockChange) -> Result<Outcome, RefusedAct> {
@@ -332,6 +348,31 @@ mod tests {
         let late = actor.carry_out(Act::Create(fault("freeze-"))).await;
         assert!(matches!(late, Err(RefusedAct::Late)), "{late:?}");
         assert_eq!(started.elapsed().as_secs(), 11);
+    }
+
+    /// Without a manager, the finalizer of a Scenario stays.
+    #[tokio::test(start_paused = true)]
+    async fn a_scenario_that_is_not_gone_keeps_its_place_for_a_minute() {
+        let management = ManagementApi::start();
+        let actor = actor(management.client());
+        let scenario = json!({
+            "metadata": { "name": "s", "namespace": "default", "finalizers": ["example.com/held"] },
+            "spec": { "steps": [{ "say": "hello" }] },
+        });
+        let scenario: Scenario = serde_json::from_value(scenario).expect("a Scenario");
+        management.create(&scenario).await;
+        let again = || actor.carry_out(Act::RunAgain(Key::new("default", "s")));
+        let started = Instant::now();
+        for _ in 0..DELETIONS_MAX {
+            let refused = again().await.expect_err("it is not gone");
+            assert!(matches!(refused, RefusedAct::NotGone), "{refused}");
+        }
+        assert_eq!(started.elapsed().as_secs(), 5 * DELETIONS_MAX as u64);
+        let refused = again().await.expect_err("all places are taken");
+        assert!(matches!(refused, RefusedAct::Busy), "{refused}");
+        tokio::time::sleep(GONE_WITHIN).await;
+        let refused = again().await.expect_err("it is not gone");
+        assert!(matches!(refused, RefusedAct::NotGone), "{refused}");
     }
 
     #[tokio::test]
