@@ -145,7 +145,7 @@ impl Tests {
     }
 
     fn run_one(&self, name: &str) -> anyhow::Result<()> {
-        self.gate.pass()?;
+        let _running = self.gate.pass()?;
         let started = Instant::now();
         let mut command = Command::new("timeout");
         command
