@@ -148,6 +148,12 @@ func (n *Nephele) Journal() string {
 	return n.report.Journal
 }
 
+// Page is the address of the live page, which shows the clusters in a browser until Nephele ends. It is empty if there is
+// none.
+func (n *Nephele) Page() string {
+	return n.report.Page
+}
+
 // explain gives a failed test what helps to find out why.
 func (n *Nephele) explain(t testing.TB) {
 	t.Helper()

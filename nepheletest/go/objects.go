@@ -14,11 +14,14 @@ var (
 	coreGroup           = schema.GroupVersion{Version: "v1"}
 	clusterGroup        = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
 	infrastructureGroup = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2"}
+	cloudGroup          = schema.GroupVersion{Group: "cloud.nephele.dev", Version: "v1alpha1"}
 
 	secretResource          = coreGroup.WithResource("secrets")
 	clusterResource         = clusterGroup.WithResource("clusters")
 	machineResource         = clusterGroup.WithResource("machines")
 	inMemoryMachineResource = infrastructureGroup.WithResource("inmemorymachines")
+	faultResource           = cloudGroup.WithResource("faults")
+	clusterFaultResource    = cloudGroup.WithResource("clusterfaults")
 )
 
 // clusterObject has what this package reads of a Cluster. The types of Cluster API would be a dependency that fits one
@@ -43,6 +46,13 @@ type machineObject struct {
 			Name string `json:"name"`
 		} `json:"nodeRef"`
 		Conditions conditions `json:"conditions"`
+	} `json:"status"`
+}
+
+// faultObject has what this package reads of a Fault or a ClusterFault.
+type faultObject struct {
+	Status struct {
+		Hits int64 `json:"hits"`
 	} `json:"status"`
 }
 

@@ -86,6 +86,14 @@ func describeLog(path string) string {
 	return fmt.Sprintf("\nthe last lines of the log %s:\n%s", path, lines)
 }
 
+// describePage has the address of the live page, for the end of an error. It is empty without a page.
+func describePage(address string) string {
+	if address == "" {
+		return ""
+	}
+	return "\nuntil Nephele ends, its page shows what is there: " + address
+}
+
 // lastLines reads the end of a file, whatever its size.
 func lastLines(path string) (string, error) {
 	file, err := os.Open(path)

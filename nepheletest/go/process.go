@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -46,6 +47,8 @@ type report struct {
 	Clusters   []struct{ Namespace, Name string }
 	Journal    string
 	Log        string
+	// Page is empty if there is none.
+	Page string
 }
 
 // launch starts nephele and waits until it is up.
@@ -100,7 +103,8 @@ func findProgram(wanted string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("failed to find the program %s (from %s): %w; %w", wanted, origin, err, errNoProgram)
 	}
-	return path, nil
+	// The test may change its folder, and run further commands.
+	return filepath.Abs(path)
 }
 
 // argumentsOf are the flags for these settings.

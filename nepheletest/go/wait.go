@@ -21,7 +21,7 @@ const (
 //	})
 //
 // It fails at the deadline of the context, or after [DefaultWait] if there is none, and as soon as Nephele ends. The
-// error says what was seen last, wraps it, and has the end of Nephele's log.
+// error says what was seen last, wraps it, and has the end of Nephele's log and the address of [Nephele.Page].
 func (n *Nephele) Wait(ctx context.Context, what string, condition func(context.Context) error) error {
 	if _, hasDeadline := ctx.Deadline(); !hasDeadline {
 		limited, cancel := context.WithTimeout(ctx, DefaultWait)
@@ -53,6 +53,6 @@ func (n *Nephele) Wait(ctx context.Context, what string, condition func(context.
 	waited := time.Since(started).Round(time.Millisecond)
 	return fmt.Errorf(
 		"failed to wait until %s: %w after %s; last seen: %w%s",
-		what, context.Cause(ctx), waited, lastSeen, describeLog(n.Log()),
+		what, context.Cause(ctx), waited, lastSeen, describeLog(n.Log())+describePage(n.Page()),
 	)
 }

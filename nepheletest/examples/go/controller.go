@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,10 @@ const (
 	// RecordsAnnotation on a Cluster is the number of records in it.
 	RecordsAnnotation = "addons.example.com/dns-records"
 )
+
+// answerMax is how long a workload cluster may take for an answer. One that takes longer must not hold up the others; the
+// controller tries again.
+const answerMax = 2 * time.Second
 
 // RecordsKey names the ConfigMap with the records in a workload cluster.
 var RecordsKey = client.ObjectKey{Namespace: "kube-system", Name: "dns-records"}
@@ -119,6 +124,7 @@ func (r *Reconciler) workload(ctx context.Context, cluster *clusterv1.Cluster) (
 	if err != nil {
 		return nil, err
 	}
+	config.Timeout = answerMax
 	return client.New(config, client.Options{Scheme: r.management.Scheme()})
 }
 

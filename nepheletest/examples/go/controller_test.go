@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -54,6 +55,40 @@ func TestRecordsFollowTheMachines(t *testing.T) {
 		}
 		expectRecords(t, nephele, management, small, worker.Name)
 	})
+}
+
+// A mock of the workload cluster answers always. Here the API server of one cluster does not, and another cluster has its
+// records all the same.
+//
+// Without the time limit in the client of the workload cluster, this test fails: the one worker of the controller waits for
+// `small`, and `later` gets no records.
+func TestClusterThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+	nephele := nepheletest.Start(t, nepheletest.Files("testdata/clusters.yaml"))
+	scheme := newScheme(t)
+	startController(t, scheme, nephele.RESTConfig())
+	management := newClient(t, scheme, nephele.RESTConfig())
+	small := waitForCluster(t, nephele, "small")
+	expectRecords(t, nephele, management, small)
+
+	silence, err := nephele.Fault(t.Context(), "apiServer: {latency: {duration: 1h}}", "--target", "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its records are to be reported again.
+	unreported := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: null}}}`, dnsaddon.RecordsAnnotation)
+	patch := client.RawPatch(types.MergePatchType, unreported)
+	if err := management.Patch(t.Context(), labelledCluster("small"), patch); err != nil {
+		t.Fatal(err)
+	}
+	if err := management.Create(t.Context(), labelledCluster("later")); err != nil {
+		t.Fatal(err)
+	}
+	expectRecords(t, nephele, management, waitForCluster(t, nephele, "later"))
+
+	if err := silence.Heal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expectRecords(t, nephele, management, small)
 }
 
 // startController runs the controller in this process until the test ends.

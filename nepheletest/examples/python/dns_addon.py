@@ -26,18 +26,23 @@ RECORDS_NAMESPACE, RECORDS_NAME = "kube-system", "dns-records"
 _CLUSTER_API = ("cluster.x-k8s.io", "v1beta2")
 
 
-def reconcile_all(management: ApiClient) -> None:
-    """Brings the records of all clusters up to date that ask for them. A provider does this after every change."""
+def reconcile_all(management: ApiClient) -> dict[str, ApiException]:
+    """Brings the records of all clusters up to date that ask for them. A provider does this after every change.
+
+    A cluster that fails must not hold up the others. Returns the failures by the cluster, for the next try.
+    """
+    failures = {}
     clusters = CustomObjectsApi(management).list_cluster_custom_object(
         *_CLUSTER_API, "clusters", label_selector=f"{ENABLED_LABEL}=true"
     )
     for cluster in clusters["items"]:
         if "deletionTimestamp" not in cluster["metadata"] and _is_reachable(cluster):
-            reconcile(
-                management,
-                cluster["metadata"]["namespace"],
-                cluster["metadata"]["name"],
-            )
+            namespace, name = cluster["metadata"]["namespace"], cluster["metadata"]["name"]
+            try:
+                reconcile(management, namespace, name)
+            except ApiException as error:
+                failures[f"{namespace}/{name}"] = error
+    return failures
 
 
 def reconcile(management: ApiClient, namespace: str, name: str) -> None:

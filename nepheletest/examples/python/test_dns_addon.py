@@ -64,6 +64,25 @@ def test_record_of_a_terminated_worker_makes_room_for_that_of_its_replacement(
     nephele.wait_until("the replacement has a record", replaced)
 
 
+def test_cluster_whose_api_server_fails_holds_up_no_other(nephele: Nephele, management: ApiClient) -> None:
+    """A mock of the workload cluster answers always.
+
+    Here the API server of one cluster does not, and another cluster has its records all the same. Before `reconcile_all`
+    tried the other clusters, too, this test failed with the ApiException of `broken`, and `sound` had no records.
+    """
+    for name in ("broken", "sound"):
+        CustomObjectsApi(management).create_namespaced_custom_object(*CLUSTERS, labelled_cluster(name))
+    broken, sound = nephele.wait_for_cluster("broken"), nephele.wait_for_cluster("sound")
+
+    with nephele.fault("apiServer: {error: {code: 503}}", "--target", "broken"):
+        failures = dns_addon.reconcile_all(management)
+        assert list(failures) == ["default/broken"]
+        expect_records(management, sound)
+
+    assert dns_addon.reconcile_all(management) == {}
+    expect_records(management, broken)
+
+
 def labelled_cluster(name: str) -> dict[str, Any]:
     """A Cluster that asks for the add-on, with one control plane machine and one worker."""
     workers = [{"class": "default-worker", "name": "workers", "replicas": 1}]

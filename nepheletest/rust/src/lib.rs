@@ -20,6 +20,24 @@
 //!
 //! The program is the one that the environment variable `NEPHELE` names, or else `nephele` on `PATH`.
 //!
+//! # Break and steer
+//!
+//! A test breaks the cloud with a [`Fault`], and steers it with [`Nephele::scenario`], [`Nephele::clock`],
+//! [`Nephele::checkpoint`] and [`Nephele::restore`]. [`Nephele::calls`] reads what a controller caused.
+//!
+//! ```no_run
+//! # use nepheletest::Nephele;
+//! # fn start_my_controller(management: kube::Client) {}
+//! # async fn cluster_has_its_records(nephele: &Nephele) -> Result<(), Box<dyn std::error::Error>> {
+//! let effect = "apiServer: {latency: {duration: 1h}}";
+//! let silence = nephele.fault(effect, &["--target", "small"]).await?;
+//! start_my_controller(nephele.client()?);
+//! // … what the controller has to do meanwhile
+//! silence.heal().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # The end of Nephele
 //!
 //! ```text
@@ -44,7 +62,9 @@
 
 mod builder;
 mod cluster;
+mod command;
 mod debug;
+mod fault;
 mod log;
 mod nephele;
 mod objects;
@@ -54,12 +74,16 @@ mod program;
 mod report;
 mod settings;
 mod start_error;
+mod steering;
 mod unnamed;
 mod wait;
 
 pub use builder::Builder;
 pub use cluster::{Cluster, ClusterError, Machine};
+pub use command::CommandError;
+pub use fault::{Fault, FaultError};
 pub use nephele::{Nephele, StopError};
 pub use process::Ended;
 pub use start_error::StartError;
+pub use steering::Record;
 pub use wait::{LastSeen, WaitError};

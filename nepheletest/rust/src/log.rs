@@ -25,6 +25,13 @@ pub(crate) fn describe(path: &Path) -> String {
     }
 }
 
+/// The address of the live page, for the end of an error. Empty without a page.
+pub(crate) fn describe_page(address: Option<&str>) -> String {
+    address.map_or_else(String::new, |address| {
+        format!("\nuntil Nephele ends, its page shows what is there: {address}")
+    })
+}
+
 /// Reads the end of a file, whatever its size.
 fn last_lines(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;

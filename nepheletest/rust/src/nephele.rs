@@ -35,6 +35,7 @@ const PROVIDERS_MARGIN: Duration = Duration::from_secs(150);
 /// [`stop`](Self::stop), or soon after it is dropped.
 pub struct Nephele {
     process: Process,
+    program: PathBuf,
     report: Report,
     config: Config,
     kubeconfig: PathBuf,
@@ -63,10 +64,11 @@ impl Nephele {
         }
         let attach = settings.attach.clone();
         let wait_limit = settings.wait_limit;
-        let (mut process, report) = launch(settings).await?;
+        let (mut process, program, report) = launch(settings).await?;
         match connect(&report, attach).await {
             Ok((config, kubeconfig)) => Ok(Self {
                 process,
+                program,
                 report,
                 config,
                 kubeconfig,
@@ -139,6 +141,12 @@ impl Nephele {
         &self.report.journal
     }
 
+    /// The address of the live page, which shows the clusters in a browser until Nephele ends. None if there is none.
+    #[must_use]
+    pub fn page(&self) -> Option<&str> {
+        self.report.page.as_deref()
+    }
+
     /// The number of the process.
     #[must_use]
     pub fn process_id(&self) -> u32 {
@@ -152,6 +160,10 @@ impl Nephele {
     /// When there is no such cluster, or when its API server is not up yet.
     pub async fn cluster(&self, namespace: &str, name: &str) -> Result<Cluster, ClusterError> {
         Cluster::find(&self.config, self.folder(), namespace, name).await
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
     }
 
     pub(crate) fn process(&self) -> &Process {
@@ -187,8 +199,8 @@ impl Drop for Nephele {
     }
 }
 
-/// Starts the program and waits until it is up.
-async fn launch(mut settings: Settings) -> Result<(Process, Report), StartError> {
+/// Starts the program and waits until it is up. Returns its path, too.
+async fn launch(mut settings: Settings) -> Result<(Process, PathBuf, Report), StartError> {
     let Program {
         path: program,
         origin,
@@ -211,7 +223,10 @@ async fn launch(mut settings: Settings) -> Result<(Process, Report), StartError>
     });
     let (mut process, line) = spawned?;
     let up = match timeout(limit, up(&process, line)).await {
-        Ok(Ok(line)) => Report::parse(&line).map_err(|source| StartError::Report { program, source }),
+        Ok(Ok(line)) => Report::parse(&line).map_err(|source| StartError::Report {
+            program: program.clone(),
+            source,
+        }),
         Ok(Err(ended)) => Err(StartError::Ended(ended)),
         Err(_elapsed) => Err(StartError::Time {
             limit,
@@ -219,7 +234,7 @@ async fn launch(mut settings: Settings) -> Result<(Process, Report), StartError>
         }),
     };
     match up {
-        Ok(report) => Ok((process, report)),
+        Ok(report) => Ok((process, program, report)),
         Err(error) => {
             // The first error is the one to show.
             let _ = process.end().await;

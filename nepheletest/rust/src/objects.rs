@@ -13,6 +13,8 @@ pub(crate) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
 pub(crate) const TERMINATE_ANNOTATION: &str =
     "inmemorymachine.infrastructure.cluster.x-k8s.io/terminate-instance";
 
+const CLOUD_GROUP: &str = "cloud.nephele.dev";
+
 pub(crate) fn cluster() -> ApiResource {
     resource("cluster.x-k8s.io", "Cluster", "clusters")
 }
@@ -29,6 +31,15 @@ pub(crate) fn in_memory_machine() -> ApiResource {
     )
 }
 
+pub(crate) fn fault() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(CLOUD_GROUP, "v1alpha1", "Fault"), "faults")
+}
+
+pub(crate) fn cluster_fault() -> ApiResource {
+    let kind = GroupVersionKind::gvk(CLOUD_GROUP, "v1alpha1", "ClusterFault");
+    ApiResource::from_gvk_with_plural(&kind, "clusterfaults")
+}
+
 fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1beta2", kind), plural)
 }
@@ -36,6 +47,19 @@ fn resource(group: &str, kind: &str, plural: &str) -> ApiResource {
 /// Reads what a type has of an object.
 pub(crate) fn decode<T: DeserializeOwned>(object: &DynamicObject) -> serde_json::Result<T> {
     T::deserialize(&object.data)
+}
+
+/// Of a Fault or a ClusterFault.
+#[derive(Deserialize)]
+pub(crate) struct FaultBody {
+    #[serde(default)]
+    pub(crate) status: FaultStatus,
+}
+
+#[derive(Default, Deserialize)]
+pub(crate) struct FaultStatus {
+    #[serde(default)]
+    pub(crate) hits: u64,
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -162,11 +162,15 @@ impl Process {
 }
 
 /// Waits outside of the lock, so that the process can be killed meanwhile.
-fn wait(pid: Pid, child: &Mutex<Child>) -> Exit {
+pub(crate) fn status(pid: Pid, child: &Mutex<Child>) -> io::Result<ExitStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     // With another error the wait that follows has the same one.
     while waitid(WaitId::Pid(pid), options).is_err_and(|error| error == rustix::io::Errno::INTR) {}
-    match child.lock().unwrap_or_else(PoisonError::into_inner).wait() {
+    child.lock().unwrap_or_else(PoisonError::into_inner).wait()
+}
+
+fn wait(pid: Pid, child: &Mutex<Child>) -> Exit {
+    match status(pid, child) {
         Ok(status) => Exit {
             status: status.to_string(),
             is_success: status.success(),

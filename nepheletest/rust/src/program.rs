@@ -18,14 +18,19 @@ impl Program {
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from)
         };
+        // The test may change its folder, and run further commands. A name alone is looked for on `PATH`.
+        let absolute = |path: PathBuf| match path.components().count() {
+            1 => path,
+            _ => std::path::absolute(&path).unwrap_or(path),
+        };
         if let Some(path) = wanted {
             Self {
-                path,
+                path: absolute(path),
                 origin: "Builder::program",
             }
         } else if let Some(path) = named("NEPHELE") {
             Self {
-                path,
+                path: absolute(path),
                 origin: "the environment variable NEPHELE",
             }
         } else {

@@ -11,6 +11,8 @@ pub(crate) struct Report {
     pub(crate) management: Management,
     pub(crate) journal: PathBuf,
     pub(crate) log: PathBuf,
+    /// The address of the live page, if there is one.
+    pub(crate) page: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -39,6 +41,7 @@ mod tests {
             },
             journal: "/a/j".into(),
             log: "/a/l".into(),
+            page: None,
         };
         assert_eq!(Report::parse(line).unwrap(), expected);
         assert!(Report::parse(b"{}").is_err());

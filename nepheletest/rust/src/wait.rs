@@ -23,7 +23,7 @@ pub enum WaitError {
         what: String,
         /// The limit of this wait.
         limit: Duration,
-        /// The path of Nephele's log, and its last lines.
+        /// The path of Nephele's log, and its last lines, and the address of its page.
         log: String,
         /// The last answer of the condition.
         source: LastSeen,
@@ -86,7 +86,7 @@ impl Nephele {
     /// # Errors
     ///
     /// After [`Builder::wait_limit`](crate::Builder::wait_limit), and as soon as Nephele ends. The error has what was
-    /// seen last, and the end of Nephele's log.
+    /// seen last, the end of Nephele's log, and the address of [`page`](Self::page).
     pub async fn wait_until<T, E>(
         &self,
         what: &str,
@@ -120,7 +120,7 @@ impl Nephele {
             Err(_elapsed) => {
                 let last_seen =
                     last_seen.unwrap_or_else(|| "nothing, because the condition has not returned".into());
-                let log = log::describe(self.log());
+                let log = log::describe(self.log()) + &log::describe_page(self.page());
                 Err(WaitError::Time {
                     what: what(),
                     limit,

@@ -7,4 +7,5 @@ mod killed;
 mod mistakes;
 mod objects;
 mod start;
+mod steering;
 mod waits;

@@ -17,6 +17,10 @@ use crate::{
     kinds::CLUSTER_NAME_LABEL, records,
 };
 
+/// How long a workload cluster may take for an answer. A request that gets none must not be the last one for this cluster;
+/// the controller tries again.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// Why the records of a cluster are not up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -97,7 +101,9 @@ async fn workload(management: &Client, namespace: &str, name: &str) -> Result<Cl
     let kubeconfig =
         Kubeconfig::from_yaml(&String::from_utf8_lossy(&content)).map_err(Error::UseKubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.map_err(Error::UseKubeconfig)?).map_err(Error::Connect)
+    let mut config = config.map_err(Error::UseKubeconfig)?;
+    config.read_timeout = Some(ANSWER_MAX);
+    Client::try_from(config).map_err(Error::Connect)
 }
 
 async fn publish(workload: Client, records: BTreeMap<String, String>) -> Result<(), Error> {

@@ -41,6 +41,31 @@ async fn records_follow_the_machines() -> anyhow::Result<()> {
     Ok(nephele.stop().await?)
 }
 
+/// A mock of the workload cluster answers always. Here its API server does not for a while, and afterwards the records
+/// follow the machines again.
+///
+/// Without the time limit in the client of the workload cluster, this test fails: the controller still waits for the answer
+/// to a request of that time, and `small` gets no records.
+#[tokio::test]
+async fn cluster_that_answers_again_has_its_records() -> anyhow::Result<()> {
+    let nephele = Nephele::builder().file("tests/clusters.yaml").start().await?;
+    let effect = "apiServer: {latency: {duration: 1h}}";
+    let silence = nephele.fault(effect, &["--target", "small"]).await?;
+    let controller = tokio::spawn(dns_addon::run(nephele.client()?));
+
+    // When another cluster has its records, the controller has asked this one, too.
+    create_cluster(nephele.client()?, "later").await?;
+    let later = nephele.wait_for_cluster("default", "later").await?;
+    expect_records(&nephele, &later, None).await?;
+
+    silence.heal().await?;
+    let small = nephele.wait_for_cluster("default", "small").await?;
+    expect_records(&nephele, &small, None).await?;
+
+    controller.abort();
+    Ok(nephele.stop().await?)
+}
+
 /// Waits until a cluster has the records of exactly its Machines, and one of them is gone.
 async fn expect_records(nephele: &Nephele, cluster: &Cluster, gone: Option<&str>) -> anyhow::Result<()> {
     let config_maps = Api::<ConfigMap>::namespaced(cluster.client()?, RECORDS_NAMESPACE);

@@ -7,11 +7,27 @@
 
 With pytest, the fixture `nephele` does the same; see `nepheletest.pytest_plugin`.
 
+A test can also break and steer the cloud, with `fault`, `scenario`, `clock`, `checkpoint` and `restore`, and read what
+a controller caused, with `calls`.
+
 The program is the one that the environment variable NEPHELE names, or else `nephele` on PATH. It ends with the test,
 also when the test is killed: its standard input is a pipe that the kernel closes then.
 """
 
-from nepheletest._errors import NepheleError, WaitError
+from nepheletest._errors import CommandError, NepheleError, WaitError
+from nepheletest._fault import Fault
+from nepheletest._journal import Record
 from nepheletest._nephele import Cluster, Machine, Nephele, Provider, start
 
-__all__ = ["Cluster", "Machine", "Nephele", "NepheleError", "Provider", "WaitError", "start"]
+__all__ = [
+    "Cluster",
+    "CommandError",
+    "Fault",
+    "Machine",
+    "Nephele",
+    "NepheleError",
+    "Provider",
+    "Record",
+    "WaitError",
+    "start",
+]

@@ -16,6 +16,11 @@ def describe(path: Path | None) -> str:
         return f"\nfailed to read the log: {error}"
 
 
+def describe_page(address: str | None) -> str:
+    """The address of the live page, for the end of an error. Empty without a page."""
+    return "" if address is None else f"\nuntil Nephele ends, its page shows what is there: {address}"
+
+
 def last_lines(path: Path) -> str:
     """Reads the end of a file, whatever its size."""
     with path.open("rb") as file:

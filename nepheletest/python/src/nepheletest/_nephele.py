@@ -15,6 +15,8 @@ from urllib.parse import quote, urlencode
 from nepheletest import _kubeconfig, _log
 from nepheletest._api import Api, Object
 from nepheletest._errors import NepheleError, WaitError
+from nepheletest._fault import Fault
+from nepheletest._journal import Record, records_in
 from nepheletest._process import Process
 
 StrPath = str | os.PathLike[str]
@@ -117,6 +119,8 @@ class Nephele:
     """The log. The environment variable RUST_LOG sets what it contains."""
     journal: Path
     """The journal of the simulated cloud: every call and every event."""
+    page: str | None
+    """The address of the live page, which shows the clusters in a browser until Nephele ends. None if there is none."""
 
     def __init__(self, process: Process) -> None:
         """Use `start`."""
@@ -126,6 +130,7 @@ class Nephele:
         self.kubeconfig = Path(report["management"]["kubeconfig"])
         self.server = report["management"]["server"]
         self.folder, self.log, self.journal = (Path(report[name]) for name in ("folder", "log", "journal"))
+        self.page = report.get("page")
 
     def __enter__(self) -> "Nephele":
         return self
@@ -180,7 +185,7 @@ class Nephele:
         """Calls `condition` until it returns a true value, and returns that.
 
         An exception counts as false, so a condition can also `assert`. WaitError says what it returned or raised last,
-        and has the end of Nephele's log. The wait fails as soon as Nephele ends.
+        and has the end of Nephele's log and the address of `page`. The wait fails as soon as Nephele ends.
         """
         __tracebackhide__ = True
         deadline = time.monotonic() + time_limit
@@ -199,9 +204,80 @@ class Nephele:
             if time.monotonic() >= deadline:
                 raise WaitError(
                     f"failed to wait until {what}: it is not so after {time_limit} s; last seen: {seen}"
-                    f"{_log.describe(self.log)}"
+                    f"{_log.describe(self.log)}{_log.describe_page(self.page)}"
                 ) from cause
             time.sleep(_POLL_SECONDS)
+
+    def run(self, *arguments: str) -> str:
+        """Runs a command of the program against this Nephele, and returns what it prints.
+
+        Every command of the book that takes a kubeconfig works, with all its flags: `nephele.run("get", "machines")`.
+        The program is the one that runs as Nephele, and KUBECONFIG names `kubeconfig`. Proxies of the environment are
+        left out. The command ends as soon as Nephele ends. CommandError says that the program refuses or fails.
+        """
+        return self._process.run(arguments, self.kubeconfig)
+
+    def fault(self, effect: str, *flags: str) -> Fault:
+        """Lets something go wrong, and returns when that is in force.
+
+        The effect and the flags are those of `nephele fault add`:
+
+            with nephele.fault("fail: {reason: InsufficientCapacity}", "--operation", "CreateInstance"):
+                ...
+
+        Unless a flag says otherwise, it affects the namespace default, gets a new name, and lasts until the end of
+        `with` or until `heal`. CommandError says that the effect or a flag is wrong.
+        """
+        return Fault(self, self._api, self.run("fault", "add", effect, *flags))
+
+    def preview(self, effect: str, *flags: str) -> str:
+        """Says what a Fault would hit, as `nephele fault preview` does, and creates none.
+
+        CommandError says that the effect or a flag is wrong.
+        """
+        return self.run("fault", "preview", effect, *flags)
+
+    def scenario(self, name_or_file: StrPath, *flags: str) -> None:
+        """Runs a scenario of the library, or of a file: a path with / or .yaml. Returns when the scenario has passed.
+
+        The flags are those of `nephele scenario run`, such as --make-cluster. CommandError says which step has failed,
+        and what was seen.
+        """
+        self.run("scenario", "run", os.fspath(name_or_file), *flags)
+
+    def clock(self, *flags: str) -> None:
+        """Changes the clock of a SimulatedCloud, and returns when the change is in force.
+
+        The flags are those of `nephele clock`: --pause, --resume, --rate, --step and --jump, and the name of the cloud
+        if there are several. CommandError says that there is no SimulatedCloud, or that a flag is wrong.
+        """
+        self.run("clock", *flags)
+
+    def checkpoint(self, file: StrPath) -> None:
+        """Saves all clusters of the namespace default, with everything in them, to a file that only its owner can read.
+
+        For other namespaces, `run` takes all flags of `nephele checkpoint save`. CommandError says that the file cannot
+        be written.
+        """
+        self.run("checkpoint", "save", os.fspath(file))
+
+    def restore(self, file: StrPath) -> None:
+        """Replaces all clusters, clouds and Faults in the namespaces of a file of `checkpoint` by those of the file.
+
+        Names, endpoints and kubeconfigs are the same as before, so each Cluster stays valid; objects of the management
+        API have new uids. Conditions may change for a moment, so wait for what your test needs. CommandError says that
+        the file is none of `checkpoint`.
+        """
+        self.run("checkpoint", "restore", "--replace", os.fspath(file))
+
+    def calls(self, *flags: str) -> list[Record]:
+        """The calls of the cloud and its events, the oldest first: those that your controller caused, too.
+
+        The flags are those of `nephele journal show`, such as --cluster, --machine, --operation and --fault; without
+        --namespace or --all-namespaces, the records of the namespace default. Nephele remembers the last 4,096 records;
+        the file `journal` has all. CommandError says that a flag is wrong.
+        """
+        return records_in(self.run("journal", "show", "--output", "json", *flags))
 
     @functools.cached_property
     def _api(self) -> Api:

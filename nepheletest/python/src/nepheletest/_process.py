@@ -1,5 +1,6 @@
 """A running `nephele up --json`."""
 
+import contextlib
 import json
 import os
 import queue
@@ -8,18 +9,23 @@ import subprocess
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from nepheletest import _log
-from nepheletest._errors import NepheleError
+from nepheletest._errors import CommandError, NepheleError, command_line
 
 # What a start may take beyond the time limit for Clusters: an attached API server may take 15 s until it serves our
 # definitions.
 _START_MARGIN_SECONDS = 30.0
 # How long nephele may take to end. It gives its own tasks 10 s.
 _STOP_SECONDS_MAX = 20.0
+
+# How often a command is asked whether Nephele is still there. The end of the command is seen at once.
+_LOOK_SECONDS = 0.2
+# They would lead requests for this machine elsewhere.
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"}
 
 # The report has some 200 bytes per cluster.
 _REPORT_BYTES_MAX = 64 * 1024 * 1024
@@ -44,8 +50,8 @@ class Process:
         time_limit: float,
         margin: float = 0.0,
     ) -> None:
-        path = find_program(program)
-        command = [path, "up", "--json", "--time-limit", f"{time_limit:.3f}s", *arguments]
+        self._program = find_program(program)
+        command = [self._program, "up", "--json", "--time-limit", f"{time_limit:.3f}s", *arguments]
         self._tail = bytearray()
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._input_name = ""
@@ -88,6 +94,36 @@ class Process:
             )
         if self._popen.returncode != 0:
             raise NepheleError(f"failed to end nephele in an orderly way: {self.failure()}")
+
+    def run(self, arguments: Sequence[str], kubeconfig: Path) -> str:
+        """Runs another command of the same program, and returns what it prints.
+
+        The command ends as soon as Nephele ends: it would wait for a Nephele that is gone.
+        """
+        environment = {name: value for name, value in os.environ.items() if name.upper() not in _PROXIES}
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            try:
+                command = subprocess.Popen(
+                    [self._program, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    env=environment | {"KUBECONFIG": str(kubeconfig)},
+                )
+            except OSError as error:
+                raise NepheleError(f"failed to run {command_line(arguments)}: {error}") from error
+            with _killed_at_the_end(command):
+                while command.poll() is None and not self.has_exited():
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        command.wait(_LOOK_SECONDS)
+            stdout.seek(0)
+            if command.returncode == 0:
+                return stdout.read().decode()
+            if self.has_exited():
+                raise NepheleError(f"failed to run {command_line(arguments)}: nephele ended: {self.failure()}")
+            stderr.seek(max(stderr.seek(0, os.SEEK_END) - _log.BYTES_MAX, 0))
+            said = stderr.read().decode(errors="replace")
+        raise CommandError(arguments, command.returncode, said)
 
     def failure(self) -> str:
         """Why the process ended, in its own words, with the end of its log."""
@@ -172,6 +208,16 @@ def _popen(command: list[str], descriptors: list[int]) -> "subprocess.Popen[byte
         )
     except OSError as error:
         raise NepheleError(f"failed to run {command[0]}: {error}") from error
+
+
+@contextlib.contextmanager
+def _killed_at_the_end(command: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Leaves no command behind, also when a developer interrupts the test."""
+    try:
+        yield
+    finally:
+        command.kill()
+        command.wait()
 
 
 def _in_background(read: Any, stream: IO[bytes]) -> threading.Thread:
