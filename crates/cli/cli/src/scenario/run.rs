@@ -16,7 +16,7 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher::watch_object},
 };
 use nephele_api::cloud::v1alpha1::Scenario;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -40,6 +40,9 @@ Examples:
   nephele scenario run quota --make-cluster
   nephele scenario run quota -n workshop --junit report.xml
   nephele scenario run ./mine.yaml";
+
+/// How long the management cluster may be lost while a scenario is followed: longer than an API server takes for its start.
+const LOST_MAX: Duration = Duration::from_secs(120);
 
 /// Which scenario, and what to do with it.
 #[derive(Debug, Args)]
@@ -248,9 +251,21 @@ pub(crate) fn failure(ended: &Scenario) -> Option<String> {
 async fn follow(api: &Api<Scenario>, name: &str) -> anyhow::Result<Scenario> {
     let mut seen = Vec::new();
     let mut changes = pin!(watch_object(api.clone(), name).default_backoff());
+    let mut lost = None;
     while let Some(change) = changes.next().await {
-        // The watch begins again by itself; meanwhile the scenario continues.
-        let Ok(change) = change else { continue };
+        let change = match change {
+            Ok(change) => change,
+            // The watch begins again by itself, and the scenario continues.
+            Err(error) => {
+                if lost.get_or_insert_with(Instant::now).elapsed() >= LOST_MAX {
+                    let message =
+                        format!("failed to follow Scenario {name}: the management cluster does not answer");
+                    return Err(Problem::unreachable(message, error.into()).into());
+                }
+                continue;
+            }
+        };
+        lost = None;
         let Some(scenario) = change else {
             let message = format!("Scenario {name} was deleted while it was followed");
             return Err(Problem::new(Exit::NotFound, message).into());
@@ -275,6 +290,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_management_cluster_that_is_lost_is_told_after_a_while() {
+        let refused = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+            Err::<http::Response<kube::client::Body>, _>(refused)
+        });
+        let api = Api::<Scenario>::namespaced(kube::Client::new(refused, "default"), "default");
+        let started = Instant::now();
+        let error = follow(&api, "s").await.expect_err("it is lost");
+        let problem = error.downcast_ref::<Problem>().expect("a problem");
+        assert_eq!(problem.exit, Exit::Unreachable);
+        assert!(started.elapsed() >= LOST_MAX, "{error:#}");
+    }
 
     #[tokio::test]
     async fn a_scenario_is_followed_until_it_is_over_or_gone() {
