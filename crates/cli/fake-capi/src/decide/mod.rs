@@ -32,7 +32,7 @@ use crate::{observe::Observed, wanted::Wanted};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) actions: Vec<Action>,
-    /// Whether to poll the workload cluster again soon, because it is not watched.
+    /// Whether to decide again soon: the workload cluster is not watched, and nothing tells that a drain is over.
     pub(crate) polls: bool,
 }
 
@@ -76,8 +76,15 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
     if paused::is_paused(&observed.cluster) {
         return only(paused::report(observed, now));
     }
+    let drains = observed
+        .machines
+        .iter()
+        .any(|machine| deletion::is_draining(machine, now));
     if observed.cluster.metadata.deletion_timestamp.is_some() {
-        return only(deletion::delete_cluster(observed, now));
+        return Decision {
+            actions: deletion::delete_cluster(observed, now),
+            polls: drains,
+        };
     }
     let plan = match wanted {
         Wanted::Plan(plan) => plan,
@@ -113,10 +120,6 @@ pub(crate) fn decide(wanted: &Wanted, observed: &Observed, now: Timestamp) -> De
     }
     let is_topology = matches!(wanted, Wanted::Topology(_));
     actions.extend(cluster::report(plan, observed, is_topology, now));
-    let drains = observed
-        .machines
-        .iter()
-        .any(|machine| deletion::is_draining(machine, now));
     Decision {
         actions,
         polls: waits_for_workload(observed) || drains,

@@ -120,50 +120,54 @@ impl World {
     /// Runs rounds until there is nothing left to decide; fails when that does not happen.
     fn settle(&mut self) {
         for _ in 0..100 {
-            self.second += 1;
-            let now = Timestamp::from_second(self.second).expect("in range");
-            let is_asked = asks_workload(&self.observed) && !self.is_down;
-            self.observed.workload = is_asked.then(|| Workload {
-                initialized: !self.nodes.is_empty() && self.second >= self.initialized_from,
-                nodes: self.nodes.values().cloned().collect(),
-            });
-            if is_asked {
-                self.observed.probe = Probe {
-                    last_success: Some(now),
-                    ..Probe::default()
-                };
-            }
-            let plan = self.plan.clone();
-            let wanted = if self.is_topology {
-                Wanted::Topology(Ok(plan))
-            } else {
-                Wanted::Plan(plan)
-            };
-            let decision = decide(&wanted, &self.observed, now);
-            let before = (
-                self.observed.infrastructure.clone(),
-                self.observed.infrastructure_machines.clone(),
-            );
-            let nodes = self.nodes.len();
-            let quiet = decision.actions.is_empty();
-            for action in decision.actions {
-                self.apply(&action);
-                self.log.push(action);
-            }
-            self.provide();
-            let after = (
-                self.observed.infrastructure.clone(),
-                self.observed.infrastructure_machines.clone(),
-            );
-            if quiet
-                && (!decision.polls || self.is_down || self.has_no_new_nodes || !self.unborn.is_empty())
-                && before == after
-                && nodes == self.nodes.len()
-            {
+            if self.round() {
                 return;
             }
         }
         panic!("it never settles: {:#?}", self.log);
+    }
+
+    /// Runs one round. Whether nothing more happens by itself.
+    fn round(&mut self) -> bool {
+        self.second += 1;
+        let now = Timestamp::from_second(self.second).expect("in range");
+        let is_asked = asks_workload(&self.observed) && !self.is_down;
+        self.observed.workload = is_asked.then(|| Workload {
+            initialized: !self.nodes.is_empty() && self.second >= self.initialized_from,
+            nodes: self.nodes.values().cloned().collect(),
+        });
+        if is_asked {
+            self.observed.probe = Probe {
+                last_success: Some(now),
+                ..Probe::default()
+            };
+        }
+        let plan = self.plan.clone();
+        let wanted = if self.is_topology {
+            Wanted::Topology(Ok(plan))
+        } else {
+            Wanted::Plan(plan)
+        };
+        let decision = decide(&wanted, &self.observed, now);
+        let before = (
+            self.observed.infrastructure.clone(),
+            self.observed.infrastructure_machines.clone(),
+        );
+        let nodes = self.nodes.len();
+        let quiet = decision.actions.is_empty();
+        for action in decision.actions {
+            self.apply(&action);
+            self.log.push(action);
+        }
+        self.provide();
+        let after = (
+            self.observed.infrastructure.clone(),
+            self.observed.infrastructure_machines.clone(),
+        );
+        quiet
+            && (!decision.polls || self.is_down || self.has_no_new_nodes || !self.unborn.is_empty())
+            && before == after
+            && nodes == self.nodes.len()
     }
 
     fn machine(&mut self, name: &str) -> &mut Machine {
@@ -175,7 +179,8 @@ impl World {
     }
 
     fn apply(&mut self, action: &Action) {
-        let now = || Some(Time(Timestamp::UNIX_EPOCH));
+        let second = self.second;
+        let now = || Some(Time(Timestamp::from_second(second).expect("in range")));
         match action.clone() {
             Action::CompleteCluster(cluster) => self.observed.cluster = *cluster,
             Action::CreateInfrastructure(infrastructure) => {

@@ -47,6 +47,21 @@ impl World {
         self.settle();
     }
 
+    /// Settles as in a process, where a round that does something takes no time.
+    fn settle_at_once(&mut self) {
+        for _ in 0..200 {
+            let second = self.second;
+            let done = self.log.len();
+            if self.round() {
+                return;
+            }
+            if self.log.len() > done {
+                self.second = second;
+            }
+        }
+        panic!("it never settles: {:#?}", self.log);
+    }
+
     fn check_status(&self) -> crate::kinds::MachineHealthCheckStatus {
         self.observed.health_checks[0].status.clone().expect("reported")
     }
@@ -168,6 +183,28 @@ fn a_silent_worker_is_replaced_once_its_time_is_over_and_the_check_counts_it() {
         ])
     );
     assert_eq!(world.check_status().current_healthy, Some(4));
+}
+
+/// Time alone has to bring what waits for time: of a cluster that is deleted, nothing else tells that a drain is over.
+#[test]
+fn a_cluster_goes_whenever_it_is_deleted_while_a_machine_is_replaced() {
+    for rounds in 0..20 {
+        let mut world = World::of_topology(1, 3);
+        world.settle();
+        world.check(&json!({}));
+        world.silence(false, 1);
+        world.second += 40;
+        for _ in 0..rounds {
+            let second = world.second;
+            world.round();
+            world.second = second;
+        }
+        let now = Timestamp::from_second(world.second).expect("in range");
+        world.observed.cluster.metadata.deletion_timestamp = Some(Time(now));
+        world.settle_at_once();
+        let left = (world.names(), world.observed.cluster.finalizers());
+        assert_eq!(left, (Vec::new(), &[][..]), "after {rounds} rounds");
+    }
 }
 
 #[test]
