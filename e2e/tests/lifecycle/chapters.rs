@@ -99,7 +99,7 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
     let said = shell
         .run("nephele workshop reset 1 && kubectl get clusters,faults.cloud.nephele.dev --no-headers")
         .await?;
-    ensure!(said.ends_with("`nephele workshop hint 1`\n"), "{said}");
+    ensure!(said.ends_with("`nephele workshop show 1`\n"), "{said}");
     Ok(())
 }
 

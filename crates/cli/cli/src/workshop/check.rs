@@ -8,7 +8,10 @@ use nephele_api::cloud::v1alpha1::Scenario;
 use nephele_scenario_library::workshop;
 use tokio_util::sync::CancellationToken;
 
-use super::chapter::{ChapterArgs, begun, scenario};
+use super::{
+    chapter::{ChapterArgs, begun, scenario},
+    text::answers,
+};
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
@@ -56,10 +59,11 @@ pub(super) async fn run(args: CheckArgs, shutdown: CancellationToken) -> anyhow:
         return Ok(ExitCode::from(INTERRUPTED));
     };
     match failure(&ended) {
-        None => print(&done(number)?)?,
+        None => print(&(answers(&chapter) + &done(number)?))?,
         Some(why) => {
-            let message =
-                format!("chapter {number} is not done yet: {why}\n`nephele workshop hint {number}` helps");
+            let message = format!(
+                "chapter {number} is not done yet: {why}\n`nephele workshop hint {number}` helps, and `nephele workshop reset {number}` begins again"
+            );
             return Err(Problem::new(Exit::Failed, message).into());
         }
     }

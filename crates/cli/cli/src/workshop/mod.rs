@@ -1,7 +1,7 @@
 //! `nephele workshop`: chapters that a person reads and does, on any management cluster.
 //!
 //! ```text
-//!  library ──list, hint, solution──▶ terminal
+//!  library ──list, show, hint, solution──▶ terminal
 //!     └──start, reset──▶ clear: what chapters made goes ─▶ objects, Scenario `workshop-N-start` ─▶ the chapter's text
 //!     └──check─────────▶ Scenario `workshop-N-check` ──followed──▶ done, or what is missing
 //! ```
@@ -29,6 +29,8 @@ pub(crate) enum Action {
     /// Begin a chapter: make its cluster, let happen what the chapter begins with, and print the task.
     #[command(after_help = start::AFTER_HELP)]
     Start(start::StartArgs),
+    /// Print the task of a chapter again.
+    Show(text::ShowArgs),
     /// Check whether the task of a chapter is done. Exit code 0 says that it is.
     Check(check::CheckArgs),
     /// Print a hint for the task of a chapter.
@@ -47,6 +49,7 @@ pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
         Action::Start(args) => process::block_on(|shutdown| start::start(args, shutdown)),
         Action::Reset(args) => process::block_on(|shutdown| start::reset(args, shutdown)),
         Action::Check(args) => process::block_on(|shutdown| check::run(args, shutdown)),
+        Action::Show(args) => text::show(&args),
         Action::Hint(args) => text::hint(&args),
         Action::Solution(args) => text::solution(&args),
     }

@@ -54,6 +54,7 @@ pub(super) async fn reset(args: StartArgs, shutdown: CancellationToken) -> anyho
 async fn begin(args: StartArgs, again: bool, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
     let StartArgs { chapter, access } = args;
     let chapter = chapter.chapter()?;
+    let given = access.namespace.clone();
     let access = access.open().await?;
     let api: Api<Scenario> = Api::namespaced(access.client.clone(), &access.namespace);
     let Some(prepared) = shutdown
@@ -74,7 +75,7 @@ async fn begin(args: StartArgs, again: bool, shutdown: CancellationToken) -> any
         );
         return Err(Problem::new(Exit::Failed, message).into());
     }
-    print(&task(&chapter))?;
+    print(&task(&chapter, given.as_deref()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,8 +86,8 @@ async fn prepare(chapter: &Chapter, access: &Access, api: &Api<Scenario>, again:
     let (scenarios, numbers) = begun(api, namespace).await?;
     if numbers.contains(&number) && !again {
         let message = format!(
-            "chapter {number} has begun in namespace {namespace}; `nephele workshop check {number}` checks it, and \
-             `nephele workshop reset {number}` begins it again"
+            "chapter {number} has begun in namespace {namespace}; `nephele workshop show {number}` prints its task, `nephele \
+             workshop check {number}` checks it, and `nephele workshop reset {number}` begins it again"
         );
         return Err(Problem::new(Exit::Failed, message).into());
     }
@@ -103,11 +104,8 @@ async fn prepare(chapter: &Chapter, access: &Access, api: &Api<Scenario>, again:
     }
     let objects = with_cluster(&chapter.cluster);
     let seen = setting.see(&chapter.start, Some(&objects)).await?;
-    if let Some((kind, name)) = foreign(&objects, &seen) {
-        let message = format!(
-            "{kind} {name} is in namespace {namespace} already, and no chapter made it; choose another namespace (-n)"
-        );
-        return Err(Problem::new(Exit::Failed, message).into());
+    if let Some(object) = there(&seen) {
+        return Err(Problem::new(Exit::Failed, in_the_way(object, namespace)).into());
     }
     setting.create_class().await?;
     setting.create_missing(&chapter.cluster, &seen, print).await
@@ -124,9 +122,42 @@ fn with_cluster(objects: &[Value]) -> Vec<Value> {
     objects
 }
 
-/// An object that is there, by kind and name.
-fn foreign(objects: &[Value], seen: &Seen) -> Option<(String, String)> {
-    let mut there = objects.iter().zip(&seen.objects);
-    let (object, _) = there.find(|(_, found)| matches!(found, Found::Object(_)))?;
-    Some(named(object))
+/// An object that is there.
+fn there(seen: &Seen) -> Option<&Value> {
+    seen.objects.iter().find_map(|found| match found {
+        Found::Object(object) => Some(object),
+        Found::NoKind | Found::NoObject => None,
+    })
+}
+
+/// Why a chapter finds no room.
+fn in_the_way(object: &Value, namespace: &str) -> String {
+    let (kind, name) = named(object);
+    if object["metadata"]["deletionTimestamp"].is_string() {
+        return format!(
+            "{kind} {name} in namespace {namespace} is still being deleted; try again, or choose another namespace (-n)"
+        );
+    }
+    format!(
+        "{kind} {name} is in namespace {namespace} already, and no chapter made it; choose another namespace (-n)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_is_named_with_what_happens_to_it() {
+        let mut cluster = json!({ "kind": "Cluster", "metadata": { "name": "demo" } });
+        assert_eq!(
+            in_the_way(&cluster, "two"),
+            "Cluster demo is in namespace two already, and no chapter made it; choose another namespace (-n)"
+        );
+        cluster["metadata"]["deletionTimestamp"] = "2026-11-30T01:15:06Z".into();
+        assert_eq!(
+            in_the_way(&cluster, "two"),
+            "Cluster demo in namespace two is still being deleted; try again, or choose another namespace (-n)"
+        );
+    }
 }

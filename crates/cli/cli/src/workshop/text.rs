@@ -26,11 +26,24 @@ pub(crate) struct HintArgs {
     hint: usize,
 }
 
+/// Which task.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    chapter: ChapterArgs,
+}
+
 /// Which solution.
 #[derive(Debug, Args)]
 pub(crate) struct SolutionArgs {
     #[command(flatten)]
     chapter: ChapterArgs,
+}
+
+/// Prints the text of a chapter.
+pub(super) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    print(&task(&args.chapter.chapter()?, None))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a hint.
@@ -42,7 +55,11 @@ pub(super) fn hint(args: &HintArgs) -> anyhow::Result<ExitCode> {
     let chapter = chapter.chapter()?;
     let hints = &chapter.hints;
     let Some(hint) = wanted.checked_sub(1).and_then(|index| hints.get(index)) else {
-        let message = format!("chapter {} has {} hints", chapter.number, hints.len());
+        let message = format!(
+            "there is no hint {wanted}; chapter {} has the hints 1 to {}",
+            chapter.number,
+            hints.len()
+        );
         return Err(Problem::new(Exit::NotFound, message).into());
     };
     let next = if *wanted < hints.len() {
@@ -63,13 +80,46 @@ pub(super) fn solution(args: &SolutionArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a chapter for a terminal: as in the book, without what its commands print.
-pub(super) fn task(chapter: &Chapter) -> String {
+/// Where the part begins that answers what the task asks.
+const ANSWERS: &str = "## Look again\n";
+
+/// The text of a chapter for a terminal, as far as its task. A namespace that is not that of the kubeconfig has to be given to
+/// each command.
+pub(super) fn task(chapter: &Chapter, namespace: Option<&str>) -> String {
     let number = chapter.number;
-    let mut text = format!("\nChapter {number}: {}\n\n", chapter.about.title);
+    let text = chapter.text.split(ANSWERS).next().unwrap_or_default();
+    let mut text = format!(
+        "\nChapter {number}: {}\n\n{}",
+        chapter.about.title,
+        without_outputs(text)
+    );
+    let flag = namespace
+        .map(|namespace| format!(" -n {namespace}"))
+        .unwrap_or_default();
+    if let Some(namespace) = namespace {
+        text += &format!(
+            "These commands are for the namespace {namespace}: add{flag} to each, or run\n\
+             `kubectl config set-context --current --namespace {namespace}` once.\n\n"
+        );
+    }
+    text + &format!(
+        "Done? `nephele workshop check {number}{flag}`\nStuck? `nephele workshop hint {number}`\n\
+         This text again: `nephele workshop show {number}`\n"
+    )
+}
+
+/// The rest of the text of a chapter, for a person whose task is done.
+pub(super) fn answers(chapter: &Chapter) -> String {
+    let answers = chapter.text.split_once(ANSWERS).map(|(_, answers)| answers);
+    format!("\n{ANSWERS}{}\n", without_outputs(answers.unwrap_or_default()))
+}
+
+/// A text as in the book, without what its commands print.
+fn without_outputs(text: &str) -> String {
+    let mut kept = String::new();
     let mut is_output = false;
-    let mut is_blank = true;
-    for line in chapter.text.lines() {
+    let mut is_blank = false;
+    for line in text.lines() {
         match line {
             "```text" => is_output = true,
             "```" if is_output => is_output = false,
@@ -78,12 +128,12 @@ pub(super) fn task(chapter: &Chapter) -> String {
             "" if is_blank => {}
             line => {
                 is_blank = line.is_empty();
-                text.push_str(line);
-                text.push('\n');
+                kept.push_str(line);
+                kept.push('\n');
             }
         }
     }
-    text + &format!("\nDone? `nephele workshop check {number}`\nStuck? `nephele workshop hint {number}`\n")
+    kept
 }
 
 #[cfg(test)]
@@ -95,7 +145,7 @@ mod tests {
     #[test]
     fn a_terminal_gets_the_commands_and_not_what_they_print() {
         for chapter in workshop::all().expect("readable") {
-            let text = task(&chapter);
+            let text = task(&chapter, None);
             assert!(
                 text.contains("## Your task") && text.contains("```sh\n"),
                 "{text}"
@@ -104,5 +154,13 @@ mod tests {
             let fences = text.lines().filter(|line| line.starts_with("```")).count();
             assert_eq!(fences % 2, 0, "{text}");
         }
+    }
+
+    #[test]
+    fn commands_that_are_printed_name_the_namespace_that_was_given() {
+        let chapter = workshop::find(4).expect("readable").expect("a chapter");
+        let text = task(&chapter, Some("two"));
+        assert!(text.contains("`nephele workshop check 4 -n two`\n"), "{text}");
+        assert!(!task(&chapter, None).contains("namespace two"));
     }
 }
