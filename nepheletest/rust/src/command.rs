@@ -58,7 +58,7 @@ pub enum CommandError {
     /// `fault add` does not name a Fault that is in force.
     #[error("failed to find the Fault in what `nephele fault add` says: {said}")]
     NoFault {
-        /// What the program printed.
+        /// What the program printed instead of a name.
         said: String,
     },
     /// A line of the journal is not a record.

@@ -111,10 +111,13 @@ async fn fault_of_all_namespaces_is_healed_also_when_it_is_gone() -> anyhow::Res
     nephele
         .wait_until("the Fault is gone", async || match fault.hits().await {
             Ok(_) => Err("it is there".to_owned()),
-            Err(error) => Ok(expect_error(
-                Err::<(), _>(error),
-                &["failed to get Fault default/", "not found"],
-            )),
+            Err(error) => {
+                expect_error(
+                    Err::<(), _>(error),
+                    &["failed to get Fault default/", "not found"],
+                );
+                Ok(())
+            }
         })
         .await?;
     fault.heal().await?;

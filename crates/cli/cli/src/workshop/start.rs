@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::Args;
 use kube::Api;
 use nephele_api::cloud::v1alpha1::Scenario;
-use nephele_scenario_library::workshop::{CLUSTER, Chapter};
+use nephele_scenario_library::workshop::{CLUSTER, Chapter, LABEL};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +99,8 @@ async fn prepare(chapter: &Chapter, access: &Access, api: &Api<Scenario>, again:
         let what = format!("chapter {number}");
         return Err(lacking(&what, &missing, &format!("workshop-{number}-start"), namespace).into());
     }
-    if !scenarios.is_empty() {
+    // A clearing that was interrupted has left objects, and no Scenario.
+    if !scenarios.is_empty() || is_left(&first) {
         clear(access, api, &scenarios).await?;
     }
     let objects = with_cluster(&chapter.cluster);
@@ -120,6 +121,15 @@ fn with_cluster(objects: &[Value]) -> Vec<Value> {
         }));
     }
     objects
+}
+
+/// Whether an object is there that a chapter has made.
+fn is_left(seen: &Seen) -> bool {
+    let is_ours = |found: &Found| match found {
+        Found::Object(object) => object["metadata"]["labels"].get(LABEL).is_some(),
+        Found::NoKind | Found::NoObject => false,
+    };
+    seen.objects.iter().any(is_ours)
 }
 
 /// An object that is there.
@@ -146,6 +156,17 @@ fn in_the_way(object: &Value, namespace: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_chapter_has_made_is_known_by_its_label() {
+        let seen = |metadata: Value| Seen {
+            objects: vec![Found::NoObject, Found::Object(json!({ "metadata": metadata }))],
+            ..Seen::default()
+        };
+        assert!(is_left(&seen(json!({ "labels": { LABEL: "4" } }))));
+        assert!(!is_left(&seen(json!({ "labels": { "team": "a" } }))));
+        assert!(!is_left(&seen(json!({}))));
+    }
 
     #[test]
     fn what_is_in_the_way_is_named_with_what_happens_to_it() {
