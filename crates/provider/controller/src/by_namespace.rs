@@ -20,7 +20,7 @@ pub struct ByNamespace<K: Resource<DynamicType = ()> + 'static> {
 
 /// The names of objects by their namespace.
 #[derive(Debug, Default)]
-struct Names(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct Names(BTreeMap<String, BTreeSet<String>>);
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for ByNamespace<K> {
     fn clone(&self) -> Self {
@@ -75,14 +75,14 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> ByNamespace<K> {
         self.names.lock().remove(object);
     }
 
-    /// Forgets all, as when the first list of a store begins again.
-    pub(crate) fn clear(&self) {
-        *self.names.lock() = Names::default();
+    /// Takes the names of the first list, which the store has now.
+    pub(crate) fn listed(&self, names: Names) {
+        *self.names.lock() = names;
     }
 }
 
 impl Names {
-    fn add<K: Resource>(&mut self, object: &K) {
+    pub(crate) fn add<K: Resource>(&mut self, object: &K) {
         let namespace = object.namespace().unwrap_or_default();
         self.0.entry(namespace).or_default().insert(object.name_any());
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::{
-    by_namespace::ByNamespace,
+    by_namespace::{ByNamespace, Names},
     events::{Event, Severity},
     failures::ObjectKey,
     listed::{Listed, Listing},
@@ -341,6 +341,8 @@ pub(crate) fn followed<K: Kind>(
     let by_namespace = ByNamespace::new(store.clone());
     let names_of = by_namespace.clone();
     let mut is_first = true;
+    // The store has the objects of the first list at its end.
+    let mut first = Names::default();
     let changes = in_stretches(steps).filter_map(move |step| {
         let change = match step {
             Step::Apply(object) => {
@@ -363,13 +365,16 @@ pub(crate) fn followed<K: Kind>(
             }
             Step::Begin => {
                 if is_first {
-                    names_of.clear();
+                    first = Names::default();
                     writer.apply_watcher_event(&watcher::Event::Init);
                 }
                 None
             }
             Step::Listed(object) => {
-                names_of.applied(&object);
+                match is_first {
+                    true => first.add(&object),
+                    false => names_of.applied(&object),
+                }
                 writer.apply_watcher_event(&match is_first {
                     true => watcher::Event::InitApply(object),
                     false => watcher::Event::Apply(object),
@@ -385,6 +390,7 @@ pub(crate) fn followed<K: Kind>(
             Step::End { gone } => {
                 if std::mem::take(&mut is_first) {
                     writer.apply_watcher_event(&watcher::Event::InitDone);
+                    names_of.listed(std::mem::take(&mut first));
                 }
                 debug!(kind = %K::kind(&()), objects = reader.len(), "Listed");
                 listing.finished();
