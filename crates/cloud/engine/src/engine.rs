@@ -303,7 +303,7 @@ impl Engine {
         let now = *now;
         match request {
             Request::Create(spec) => self.create_new(now, caller, spec, events),
-            Request::Adopt { spec, previous } => self.adopt(now, caller, spec, previous, events),
+            Request::Adopt { spec, previous } => self.adopt(now, spec, previous, events),
             Request::RegisterBackend {
                 load_balancer,
                 instance,

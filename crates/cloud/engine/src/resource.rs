@@ -112,7 +112,7 @@ pub struct Resource {
     /// When the notices among its active effects are over, by the name of the fault.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notices: BTreeMap<String, Due>,
-    /// Who asked for its creation or adoption. Empty if that is not known.
+    /// Who asked for its creation. Empty if an earlier process was asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub creator: String,
     /// The fault because of which its creator does not know that it exists, see [`crate::Engine::is_unanswered`].

@@ -281,8 +281,9 @@ impl Runners {
         let clusters = manager.runner("inmemorycluster", cluster_concurrency);
         let machines = manager.runner("inmemorymachine", machine_concurrency);
         let clouds = manager.runner("simulatedcloud", cluster_concurrency);
+        // Their reconcilers take steps of the start that read these lists.
+        let machines = machines.follows(clusters.listed());
         Self {
-            // Its reconciler takes steps of the start that read these lists.
             clouds: clouds.follows(clusters.listed()).follows(machines.listed()),
             clusters,
             machines,

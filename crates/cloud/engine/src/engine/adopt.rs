@@ -21,12 +21,14 @@ use crate::{
     spec::ResourceSpec,
 };
 
+/// The creator of what is adopted. No caller has this name: a read that does not show it misses no change of the reader's own.
+const BY_AN_EARLIER_PROCESS: &str = "";
+
 impl Engine {
     /// Adopts a resource. One that exists is changed as by a repeated creation.
     pub(crate) fn adopt(
         &mut self,
         now: SimTime,
-        caller: &str,
         spec: &ResourceSpec,
         previous: &Previous,
         events: &mut Vec<Event>,
@@ -42,7 +44,7 @@ impl Engine {
         let created = previous.created.min(now);
         let outcome = self.create(
             now,
-            caller,
+            BY_AN_EARLIER_PROCESS,
             spec,
             previous.hardware.as_ref(),
             created,

@@ -34,8 +34,7 @@ impl Engine {
             let cloud_spec = self.clouds.cloud_spec(&found.spec.cloud_id());
             let lag = cloud_spec.map_or(Duration::ZERO, |cloud_spec| cloud_spec.api.read_after_write_lag);
             let left = lag.saturating_sub(now.since(found.created));
-            // A new process reads what an earlier one has made, and cannot know what that one could see, whatever happens later.
-            let is_own = found.creator == caller && found.adopted.is_none();
+            let is_own = found.creator == caller;
             Reason {
                 lag,
                 left,

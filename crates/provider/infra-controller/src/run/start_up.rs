@@ -24,8 +24,8 @@ const ORDER: [Step; 3] = [Step::Endpoints, Step::Machines, Step::Faults];
 
 /// What clusters need.
 pub(super) const CLUSTERS: &[Step] = &[Step::Endpoints, Step::Faults];
-/// What machines need.
-pub(super) const MACHINES: &[Step] = &[Step::Machines, Step::Faults];
+/// What machines need. One that is put back before its load balancer is reserved loses its place behind it.
+pub(super) const MACHINES: &[Step] = &[Step::Endpoints, Step::Machines, Step::Faults];
 /// What SimulatedClouds need: until then a cloud counts too little.
 pub(super) const CLOUDS: &[Step] = &[Step::Endpoints, Step::Machines];
 /// What the other kinds need.
