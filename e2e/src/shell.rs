@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
@@ -29,6 +30,26 @@ impl Shell {
         // Otherwise clusterctl asks GitHub for a newer version of itself.
         let environment = vec![("CLUSTERCTL_DISABLE_VERSIONCHECK".to_owned(), "true".into())];
         Ok(Self { folder, environment })
+    }
+
+    /// Lets commands find a program as `nephele`, before all others.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be linked.
+    pub fn with_nephele(self, program: impl AsRef<Path>) -> anyhow::Result<Self> {
+        let folder = self.programs();
+        fs::create_dir_all(&folder).context("failed to create a folder for programs")?;
+        symlink(program, folder.join("nephele")).context("failed to link our program")?;
+        let rest = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{rest}", folder.display());
+        Ok(self.with("PATH", path))
+    }
+
+    /// The folder whose programs commands find first after [`Shell::with_nephele`].
+    #[must_use]
+    pub fn programs(&self) -> PathBuf {
+        self.folder.join("bin")
     }
 
     /// Sets a variable for all commands.

@@ -113,10 +113,8 @@ pub(super) async fn shell(name: &str) -> anyhow::Result<Shell> {
     let socket = variable("NEPHELE_E2E_CONTAINERD")?;
     let program = variable("NEPHELE_PROGRAM")?;
     let config = Releases::from_environment()?.config;
-    let shell = Shell::new(name)?;
-    let folder = shell.folder().join("bin");
-    fs::create_dir_all(&folder).context("failed to create a folder for programs")?;
-    std::os::unix::fs::symlink(program, folder.join("nephele")).context("failed to link our program")?;
+    let shell = Shell::new(name)?.with_nephele(program)?;
+    let folder = shell.programs();
     let kind = format!(
         "case \"$1 $2\" in\n  'create cluster' | 'delete cluster') ;;\n  'load image-archive')\n    test \"$4 $5\" = \
          '--name kind'\n    exec ctr --address '{socket}' --namespace k8s.io images import --local \"$3\" ;;\n  *) \
@@ -132,8 +130,7 @@ pub(super) async fn shell(name: &str) -> anyhow::Result<Shell> {
     let kubeconfig = folder.join("kubeconfig");
     let own = kubectl(&["config", "view", "--raw", "--minify", "--flatten"]).await?;
     fs::write(&kubeconfig, own).context("failed to write a kubeconfig")?;
-    let path = format!("{}:{rest}", folder.display());
-    let shell = shell.with("PATH", path).with("KUBECONFIG", kubeconfig);
+    let shell = shell.with("KUBECONFIG", kubeconfig);
     shell
         .run("kubectl config rename-context \"$(kubectl config current-context)\" kind-kind")
         .await?;

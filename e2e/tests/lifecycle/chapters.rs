@@ -3,7 +3,7 @@
 //!
 //! What a command prints stands below it. The test compares the two; with `OUTPUTS=overwrite` it writes what it saw.
 
-use std::{env, fs, os::unix::fs::symlink, path::Path, time::Instant};
+use std::{env, fs, path::Path, time::Instant};
 
 use anyhow::{Context as _, ensure};
 use futures::future::join_all;
@@ -18,8 +18,6 @@ use nephele_scenario_library::workshop::{self, Chapter};
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/workshop");
 /// Where a shell has what `nephele up` prints.
 pub(crate) const SAID: &str = "up.out";
-/// What separates what a person looks at before from what is there afterwards.
-const TASK: &str = "## Your task\n";
 
 #[tokio::test]
 async fn chapters_fail_before_their_solution_and_pass_after_it() -> anyhow::Result<()> {
@@ -33,12 +31,7 @@ async fn chapters_fail_before_their_solution_and_pass_after_it() -> anyhow::Resu
 /// A shell that finds our program by its name.
 pub(crate) fn shell(name: &str) -> anyhow::Result<Shell> {
     let program = env::var("NEPHELE_PROGRAM").context("run cargo xtask e2e")?;
-    let shell = Shell::new(name)?;
-    let folder = shell.folder().join("bin");
-    fs::create_dir_all(&folder).context("failed to create a folder for programs")?;
-    symlink(program, folder.join("nephele")).context("failed to link our program")?;
-    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
-    Ok(shell.with("PATH", path))
+    Shell::new(name)?.with_nephele(program)
 }
 
 /// Does all chapters on the management cluster of `nephele up` in the folder `up`, which prints into [`SAID`], and returns how long each took.
@@ -66,7 +59,6 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
     let Chapter {
         number,
         name,
-        text,
         solution,
         ..
     } = chapter;
@@ -81,15 +73,17 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
         ))
         .await?;
     let said = shell.run(&format!("nephele workshop start {number}")).await?;
-    ensure!(said.contains(TASK), "start does not tell the task: {said}");
-    let (before, after) = text.split_once(TASK).context("no task")?;
-    let mut seen = seen(&shell, before, name).await?;
+    ensure!(
+        said.contains("## Your task\n"),
+        "start does not tell the task: {said}"
+    );
+    let mut seen = seen(&shell, chapter.task(), name).await?;
     let check = format!("nephele workshop check {number}");
     let failed = shell.run(&check).await.err().context("done before it is")?;
     let failed = format!("{failed:#}");
     ensure!(failed.contains("is not done yet: "), "{failed}");
     shell.run(solution).await?;
-    seen.extend(self::seen(&shell, after, name).await?);
+    seen.extend(self::seen(&shell, chapter.answers(), name).await?);
     let said = shell.run(&check).await?;
     ensure!(said.contains(&format!("Chapter {number} is done.\n")), "{said}");
     if are_recorded {

@@ -42,6 +42,7 @@ mod manager;
 mod manager_socket;
 mod manifests;
 mod matcher;
+mod objects;
 mod output;
 mod page;
 mod process;

@@ -23,6 +23,9 @@ pub const LABEL: &str = "cloud.nephele.dev/workshop";
 /// The name of the Cluster of each chapter. In the first one, a person creates it, without the label.
 pub const CLUSTER: &str = "demo";
 
+/// The heading of the part of a text that answers what the task asks.
+const ANSWERS: &str = "## Look again\n";
+
 /// The files of a chapter.
 struct Files {
     name: &'static str,
@@ -87,6 +90,21 @@ pub struct Chapter {
     pub hints: Vec<Hint>,
     /// Commands for a shell that do the task.
     pub solution: &'static str,
+}
+
+impl Chapter {
+    /// The text as far as the task.
+    #[must_use]
+    pub fn task(&self) -> &'static str {
+        self.text.split(ANSWERS).next().unwrap_or_default()
+    }
+
+    /// The rest of the text, from its heading on: what a person sees and reads when the task is done.
+    #[must_use]
+    pub fn answers(&self) -> &'static str {
+        let task = self.task().len();
+        self.text.get(task..).unwrap_or_default()
+    }
 }
 
 /// A hint for the task of a chapter.

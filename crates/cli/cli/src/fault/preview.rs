@@ -6,11 +6,7 @@ use std::{collections::BTreeMap, fmt::Debug, process::ExitCode, sync::Arc};
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    api::{ListParams, ObjectList},
-    core::NamespaceResourceScope,
-};
+use kube::{Api, Client, Resource, ResourceExt as _, core::NamespaceResourceScope};
 use nephele_api::{
     cloud::v1alpha1::{ClusterFaultSpec, FaultBudget, FaultSpec, SimulatedCloud},
     core::{Cluster, Machine},
@@ -26,6 +22,7 @@ use super::flags::{NamespaceArgs, SpecArgs};
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
+    objects::listed,
     output::print,
 };
 
@@ -200,22 +197,6 @@ where
         objects.entry(namespace).or_default().push(Arc::new(object));
     }
     Ok(objects)
-}
-
-async fn listed<K>(api: &Api<K>, place: &str) -> Result<Vec<K>, Problem>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    let listed = api.list(&ListParams::default()).await;
-    let plural = K::plural(&());
-    let group = match K::group(&()) {
-        group if group.is_empty() => String::new(),
-        group => format!(".{group}"),
-    };
-    listed.map(|ObjectList { items, .. }| items).map_err(|error| {
-        let what = format!("list the {}s{place}", K::kind(&()));
-        Problem::request(&what, &format!("list {plural}{group}{place}"), error)
-    })
 }
 
 /// What a Fault selects in a namespace.

@@ -40,7 +40,7 @@ pub(super) async fn run(args: RerunArgs, shutdown: CancellationToken) -> anyhow:
     let api: Api<Scenario> = Api::namespaced(access.client, &access.namespace);
     let former = read(&api, &access.namespace, &name).await?;
     let wanted = again(&former);
-    delete(&api, &access.namespace, &former).await?;
+    delete(&api, &former).await?;
     if let Err(error) = create(&api, &access.namespace, &wanted).await {
         // It exists nowhere else now.
         let text = serde_yaml_ng::to_string(&wanted).context("failed to write the Scenario")?;

@@ -3,17 +3,13 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, Preconditions},
-    runtime::wait::{await_condition, conditions},
-};
+use kube::Api;
 use nephele_api::cloud::v1alpha1::Scenario;
-use tokio::time::timeout;
 
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
+    objects,
     output::print,
 };
 
@@ -42,7 +38,7 @@ pub(super) async fn run(args: StopArgs) -> anyhow::Result<ExitCode> {
     let access = access.open().await?;
     let api: Api<Scenario> = Api::namespaced(access.client, &access.namespace);
     let scenario = read(&api, &access.namespace, &name).await?;
-    delete(&api, &access.namespace, &scenario).await?;
+    delete(&api, &scenario).await?;
     print(&format!(
         "Scenario {}/{name} is deleted, and its Faults are gone\n",
         access.namespace
@@ -63,35 +59,8 @@ pub(super) async fn read(api: &Api<Scenario>, namespace: &str, name: &str) -> an
 }
 
 /// Deletes this Scenario and no later one of its name, and waits until it is gone.
-pub(crate) async fn delete(api: &Api<Scenario>, namespace: &str, scenario: &Scenario) -> anyhow::Result<()> {
-    let name = scenario.name_any();
-    let uid = scenario.uid().unwrap_or_default();
-    let only = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: scenario.uid(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    match api.delete(&name, &only).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        Err(error) => {
-            let what = format!("delete Scenario {namespace}/{name}");
-            return Err(Problem::request(&what, "delete scenarios.cloud.nephele.dev", error).into());
-        }
-    }
-    let gone = await_condition(api.clone(), &name, conditions::is_deleted(&uid));
-    match timeout(GONE_WITHIN, gone).await {
-        Ok(gone) => Ok(gone.map(drop)?),
-        Err(_) => {
-            let limit = nephele_go_duration::format(GONE_WITHIN);
-            let message = format!(
-                "Scenario {namespace}/{name} is still there after {limit}, because its Faults are; does a manager run?"
-            );
-            Err(Problem::new(Exit::Failed, message).into())
-        }
-    }
+pub(crate) async fn delete(api: &Api<Scenario>, scenario: &Scenario) -> anyhow::Result<()> {
+    objects::delete(api, scenario, GONE_WITHIN, ", because its Faults are").await
 }
 
 #[cfg(test)]
@@ -111,14 +80,14 @@ mod tests {
         management.create(&scenario).await;
         let api = management.api::<Scenario>();
         let first = read(&api, "default", "s").await.expect("it is there");
-        delete(&api, "default", &first).await.expect("deleted");
+        delete(&api, &first).await.expect("deleted");
         let error = read(&api, "default", "s").await.expect_err("it is gone");
         assert_eq!(
             error.downcast_ref::<Problem>().expect("a problem").exit,
             Exit::NotFound
         );
         management.create(&scenario).await;
-        delete(&api, "default", &first).await.expect_err("another one");
+        delete(&api, &first).await.expect_err("another one");
         read(&api, "default", "s").await.expect("it is there");
     }
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, ResourceExt as _};
 use nephele_api::cloud::v1alpha1::Scenario;
 use nephele_scenario_library::workshop::{self, Chapter};
 use serde_json::Value;
 
-use crate::exit::{Exit, Problem};
+use crate::{
+    exit::{Exit, Problem},
+    objects::listed,
+};
 
 /// Which chapter.
 #[derive(Debug, Args)]
@@ -43,13 +46,8 @@ pub(super) async fn begun(
     api: &Api<Scenario>,
     namespace: &str,
 ) -> anyhow::Result<(Vec<Scenario>, BTreeSet<usize>)> {
-    let listed = api.list(&ListParams::default().labels(workshop::LABEL)).await;
-    let scenarios = listed
-        .map_err(|error| {
-            let what = format!("list the Scenarios in namespace {namespace}");
-            Problem::request(&what, "list scenarios.cloud.nephele.dev", error)
-        })?
-        .items;
+    let mut scenarios = listed(api, &format!(" in namespace {namespace}")).await?;
+    scenarios.retain(|scenario| scenario.labels().contains_key(workshop::LABEL));
     let number = |scenario: &Scenario| scenario.labels().get(workshop::LABEL)?.parse().ok();
     let numbers = scenarios.iter().filter_map(number).collect();
     Ok((scenarios, numbers))

@@ -52,7 +52,7 @@ pub(super) async fn run(args: CheckArgs, shutdown: CancellationToken) -> anyhow:
         .iter()
         .find(|former| former.name_any() == check.name_any());
     if let Some(former) = former {
-        delete(&api, namespace, former).await?;
+        delete(&api, former).await?;
     }
     let name = create(&api, namespace, &check).await?;
     let Some(ended) = followed(&api, &name, CHECKED_WITHIN, shutdown).await? else {

@@ -6,7 +6,6 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams},
     core::{DynamicObject, NamespaceResourceScope},
-    runtime::wait::{await_condition, conditions},
 };
 use nephele_access::{Kinds, kind_of};
 use nephele_api::{
@@ -17,12 +16,12 @@ use nephele_api::{
 use nephele_scenario_library::workshop::{CLUSTER, LABEL};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::time::timeout;
 
 use crate::{
     access::Access,
-    exit::{Exit, Problem},
+    exit::Problem,
     fault::heal,
+    objects::{self, listed},
     output::print,
     scenario::delete,
 };
@@ -41,7 +40,7 @@ pub(super) async fn clear(
     } = access;
     // Faults could refuse the deletions that follow.
     for scenario in scenarios {
-        delete(api, namespace, scenario).await?;
+        delete(api, scenario).await?;
     }
     let faults: Api<Fault> = Api::namespaced(client.clone(), namespace);
     for name in heal(&faults, Some(namespace), None).await? {
@@ -74,36 +73,16 @@ where
         + Send
         + 'static,
 {
-    let kind = K::kind(&());
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let permission = |verb: &str| format!("{verb} {}.{}", K::plural(&()), K::group(&()));
-    let listed = api.list(&ListParams::default()).await;
-    let mut objects = listed
-        .map_err(|error| {
-            let what = format!("list the {kind}s in namespace {namespace}");
-            Problem::request(&what, &permission("list"), error)
-        })?
-        .items;
+    let mut objects = listed(&api, &format!(" in namespace {namespace}")).await?;
     objects.retain(is_one);
     for object in &objects {
-        let name = object.name_any();
-        let what = format!("{kind} {namespace}/{name}");
-        match api.delete(&name, &DeleteParams::default()).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => continue,
-            Err(error) => {
-                return Err(Problem::request(&format!("delete {what}"), &permission("delete"), error).into());
-            }
-        }
-        let uid = object.uid().unwrap_or_default();
-        let gone = await_condition(api.clone(), &name, conditions::is_deleted(&uid));
-        let Ok(gone) = timeout(GONE_WITHIN, gone).await else {
-            let limit = nephele_go_duration::format(GONE_WITHIN);
-            let message = format!("{what} is still there after {limit}; does a manager run?");
-            return Err(Problem::new(Exit::Failed, message).into());
-        };
-        gone?;
-        print(&format!("{what} is deleted\n"))?;
+        objects::delete(&api, object, GONE_WITHIN, "").await?;
+        print(&format!(
+            "{} {namespace}/{} is deleted\n",
+            K::kind(&()),
+            object.name_any()
+        ))?;
     }
     Ok(objects.iter().map(ResourceExt::name_any).collect())
 }

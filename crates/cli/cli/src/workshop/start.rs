@@ -92,19 +92,19 @@ async fn prepare(chapter: &Chapter, access: &Access, api: &Api<Scenario>, again:
         return Err(Problem::new(Exit::Failed, message).into());
     }
     let setting = Setting::new(access.client.clone(), namespace);
-    let first = setting.see(&chapter.start, Some(&chapter.cluster)).await?;
-    let mut missing = lacks(&chapter.start, &chapter.cluster, &first);
+    let objects = with_cluster(&chapter.cluster);
+    let mut seen = setting.see(&chapter.start, Some(&objects)).await?;
+    let mut missing = lacks(&chapter.start, &objects, &seen);
     missing.retain(|lack| matches!(lack, Lack::ClusterApi(_) | Lack::Kind(_)));
     if !missing.is_empty() {
         let what = format!("chapter {number}");
         return Err(lacking(&what, &missing, &format!("workshop-{number}-start"), namespace).into());
     }
     // A clearing that was interrupted has left objects, and no Scenario.
-    if !scenarios.is_empty() || is_left(&first) {
+    if !scenarios.is_empty() || is_left(&seen) {
         clear(access, api, &scenarios).await?;
+        seen = setting.see(&chapter.start, Some(&objects)).await?;
     }
-    let objects = with_cluster(&chapter.cluster);
-    let seen = setting.see(&chapter.start, Some(&objects)).await?;
     if let Some(object) = there(&seen) {
         return Err(Problem::new(Exit::Failed, in_the_way(object, namespace)).into());
     }

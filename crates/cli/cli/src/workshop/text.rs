@@ -80,18 +80,14 @@ pub(super) fn solution(args: &SolutionArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the part begins that answers what the task asks.
-const ANSWERS: &str = "## Look again\n";
-
 /// The text of a chapter for a terminal, as far as its task. A namespace that is not that of the kubeconfig has to be given to
 /// each command.
 pub(super) fn task(chapter: &Chapter, namespace: Option<&str>) -> String {
     let number = chapter.number;
-    let text = chapter.text.split(ANSWERS).next().unwrap_or_default();
     let mut text = format!(
         "\nChapter {number}: {}\n\n{}",
         chapter.about.title,
-        without_outputs(text)
+        without_outputs(chapter.task())
     );
     let flag = namespace
         .map(|namespace| format!(" -n {namespace}"))
@@ -110,8 +106,7 @@ pub(super) fn task(chapter: &Chapter, namespace: Option<&str>) -> String {
 
 /// The rest of the text of a chapter, for a person whose task is done.
 pub(super) fn answers(chapter: &Chapter) -> String {
-    let answers = chapter.text.split_once(ANSWERS).map(|(_, answers)| answers);
-    format!("\n{ANSWERS}{}\n", without_outputs(answers.unwrap_or_default()))
+    format!("\n{}\n", without_outputs(chapter.answers()))
 }
 
 /// A text as in the book, without what its commands print.

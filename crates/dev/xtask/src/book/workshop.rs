@@ -18,7 +18,6 @@ fn page(chapter: &Chapter) -> String {
         number,
         name,
         about,
-        text,
         hints,
         solution,
         ..
@@ -30,16 +29,16 @@ fn page(chapter: &Chapter) -> String {
         about.teaches,
         about.takes.as_secs() / 60,
     );
-    // The end of a chapter looks further; what checks it belongs to its task.
-    let (task, after) = text.split_once("## Look again\n").unwrap_or((text, ""));
-    page.push_str(task);
+    // What checks the task belongs to it.
+    page.push_str(chapter.task());
     for hint in hints {
         detail(&mut page, &format!("Hint: {}", lower(hint.title)), hint.text);
     }
     detail(&mut page, "Solution", &format!("```sh\n{solution}```"));
     let _ = write!(
         page,
-        "Check it:\n\n```sh\nnephele workshop check {number}\n```\n\n## Look again\n{after}"
+        "Check it:\n\n```sh\nnephele workshop check {number}\n```\n\n{}",
+        chapter.answers()
     );
     page
 }
