@@ -8,7 +8,7 @@ use std::{
 
 use nephele_apiserver::{Settings, Store};
 use nephele_engine::Seed;
-use nephele_etcd::{CallDelay, EtcdCluster, SharedEtcdCluster, member_id};
+use nephele_etcd::{CallDelay, Delay, EtcdCluster, SharedEtcdCluster, member_id};
 use nephele_listen::{Budget, Limits, Owner};
 use nephele_model::ClusterId;
 use parking_lot::Mutex;
@@ -168,7 +168,7 @@ impl ClusterServer {
 }
 
 impl CallDelay for ClusterServer {
-    fn delay(&self) -> Duration {
-        self.etcd_latenesses.delay(&self.id, &self.shared.seed)
+    fn delay(&self) -> Option<Delay> {
+        Some(Box::pin(self.etcd_latenesses.delay(&self.id, &self.shared.seed)?))
     }
 }

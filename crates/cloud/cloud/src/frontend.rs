@@ -16,15 +16,17 @@
 
 use std::{
     collections::BTreeMap,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use nephele_apiserver::{ApiServer, PortForward, Settings, Store, Version};
 use nephele_model::{ApiServerRequestEffect, ApiServerRequestEffectKind, LoadBalancerEffect};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -79,6 +81,15 @@ impl FrontendState {
             std::mem::take(&mut self.epoch).cancel();
         }
     }
+}
+
+/// How a time ended that a fault imposed on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Imposed {
+    /// All of it is over.
+    Over,
+    /// The fault has gone or changed before.
+    Healed,
 }
 
 /// The front of one cluster.
@@ -240,6 +251,26 @@ impl Frontend {
         self.state.borrow().request_effects.clone()
     }
 
+    /// Waits for a time that a fault of these effects imposes, at most until the fault goes or changes.
+    pub(crate) fn imposed(
+        &self,
+        request_effects: &RequestEffects,
+        (fault, time): (String, Duration),
+    ) -> impl Future<Output = Imposed> + Send + 'static {
+        let before = request_effects.get(&fault).cloned();
+        let mut state = self.state.subscribe();
+        async move {
+            let is_healed = |state: &FrontendState| {
+                let now = state.request_effects.get(&fault);
+                now.map(Arc::as_ptr) != before.as_ref().map(Arc::as_ptr)
+            };
+            match timeout(time, state.wait_for(is_healed)).await {
+                Ok(_) => Imposed::Healed,
+                Err(_) => Imposed::Over,
+            }
+        }
+    }
+
     pub(crate) fn subscribe(&self) -> watch::Receiver<FrontendState> {
         self.state.subscribe()
     }
@@ -260,7 +291,7 @@ impl Frontend {
     }
 }
 
-/// The troubles that let reads be answered from the past.
+/// The effects that let reads be answered from the past.
 fn pasts(request_effects: &RequestEffects) -> impl Iterator<Item = *const RequestEffect> {
     request_effects
         .values()
@@ -276,5 +307,61 @@ pub(crate) fn parse_version(text: &str) -> Version {
         major: part(),
         minor: part(),
         git_version: text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use nephele_apiserver::{Authentication, StoreOptions};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    fn cut(seconds: u64) -> ApiServerRequestEffect {
+        ApiServerRequestEffect {
+            verbs: vec![],
+            resources: vec![],
+            kind: ApiServerRequestEffectKind::Cut {
+                after: Duration::from_secs(seconds),
+            },
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_that_a_fault_imposes_ends_with_the_fault() {
+        let settings = Settings {
+            version: parse_version(""),
+            authentication: Authentication::AllowAll,
+            clock: Arc::new(Timestamp::now),
+            observer: None,
+        };
+        let frontend = Frontend::new(settings);
+        let store = Store::new(StoreOptions::default());
+        let set = |effects: &[(&str, u64)]| {
+            let wanted = effects
+                .iter()
+                .map(|&(fault, seconds)| (fault.to_owned(), cut(seconds)));
+            frontend.set_request_effects(wanted.collect(), &store);
+        };
+        set(&[("healed", 0), ("changed", 1), ("stays", 2)]);
+        let began = Instant::now();
+        let request_effects = frontend.request_effects();
+        let ends = ["healed", "changed", "stays"].map(|fault| {
+            let imposed = frontend.imposed(&request_effects, (fault.to_owned(), Duration::from_secs(60)));
+            tokio::spawn(async move { (imposed.await, began.elapsed().as_secs()) })
+        });
+        sleep(Duration::from_secs(10)).await;
+        set(&[("changed", 1), ("new", 0), ("stays", 2)]);
+        sleep(Duration::from_secs(10)).await;
+        set(&[("changed", 3), ("stays", 2)]);
+        let mut seen = Vec::new();
+        for end in ends {
+            seen.push(end.await.unwrap());
+        }
+        assert_eq!(
+            seen,
+            [(Imposed::Healed, 10), (Imposed::Healed, 20), (Imposed::Over, 60)]
+        );
     }
 }

@@ -21,33 +21,33 @@ use nephele_engine::Seed;
 use nephele_model::{ApiServerRequestEffect, ApiServerRequestEffectKind, ClusterId};
 use serde_json::json;
 
-/// The troubles of a cluster, by the name of the fault.
+/// What is wrong with the API servers of a cluster, by the name of the fault.
 pub(crate) type RequestEffects = BTreeMap<String, Arc<RequestEffect>>;
 
-/// A trouble, and how many requests it was about.
+/// What one fault does to requests, and how many it has selected.
 #[derive(Debug)]
 pub(crate) struct RequestEffect {
     pub(crate) spec: ApiServerRequestEffect,
     requests: AtomicU64,
-    /// The objects as they were when the trouble began, if reads are answered from them.
+    /// The objects as they were when the effect began, if reads are answered from them.
     pub(crate) past: Option<Arc<Store>>,
 }
 
-/// What the troubles decided about a request.
+/// What the effects decided about a request when it arrived.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Treatment {
-    /// The request waits for this time.
-    pub(crate) wait: Duration,
+    /// The request waits for one time after the other, each imposed by the fault of this name.
+    pub(crate) waits: Vec<(String, Duration)>,
     /// The request is answered with this code, because of the fault of this name.
     pub(crate) error: Option<(u16, String)>,
-    /// The answer ends after this time.
-    pub(crate) cut: Option<Duration>,
+    /// The answer ends after the first of these times, each imposed by the fault of this name.
+    pub(crate) cuts: Vec<(String, Duration)>,
     /// The request reads the objects as they were when the fault of this name began.
     pub(crate) past_of: Option<String>,
 }
 
 impl RequestEffect {
-    /// A trouble that begins now, with API servers that serve `store`.
+    /// An effect that begins now, with API servers that serve `store`.
     pub(crate) fn new(spec: ApiServerRequestEffect, store: &Store) -> Self {
         let past = (spec.kind == ApiServerRequestEffectKind::Stale).then(|| store.copy());
         Self {
@@ -64,9 +64,8 @@ impl RequestEffect {
     }
 }
 
-/// What happens to a request. Waits add up, and of several errors or pasts, the first one by the name of its fault
-/// decides. Draws are keyed by the
-/// cluster, the fault and the number of the request among those that the fault selects.
+/// What happens to a request. Of several errors or pasts, the first one by the name of its fault decides. Draws are keyed
+/// by the cluster, the fault and the number of the request among those that the fault selects.
 pub(crate) fn treat(
     request_effects: &RequestEffects,
     request: &RequestInfo,
@@ -92,11 +91,9 @@ pub(crate) fn treat(
                 jitter_per_million,
             } => {
                 let extra = base.mul_f64(draw() * f64::from(jitter_per_million) / 1e6);
-                treatment.wait = treatment.wait.saturating_add(base).saturating_add(extra);
+                treatment.waits.push((fault.clone(), base.saturating_add(extra)));
             }
-            ApiServerRequestEffectKind::Cut { after } => {
-                treatment.cut = Some(treatment.cut.map_or(after, |cut| cut.min(after)));
-            }
+            ApiServerRequestEffectKind::Cut { after } => treatment.cuts.push((fault.clone(), after)),
             ApiServerRequestEffectKind::Stale => drop(treatment.past_of.get_or_insert_with(|| fault.clone())),
         }
     }
@@ -199,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_selects_its_verbs_and_resources() {
+    fn an_effect_selects_its_verbs_and_resources() {
         let always = ApiServerRequestEffectKind::Error {
             code: 500,
             per_million: 1_000_000,
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_add_up_and_the_first_error_decides() {
+    fn each_latency_counts_and_the_first_error_decides() {
         let late = |seconds| {
             let base = Duration::from_secs(seconds);
             about(
@@ -250,12 +247,13 @@ mod tests {
             ("d", late(2)),
             ("e", cut),
         ]);
-        let wait = Duration::from_secs(3);
+        let seconds = Duration::from_secs;
+        let waits = vec![("a".to_owned(), seconds(1)), ("d".to_owned(), seconds(2))];
         let error = Some((503, "b".to_owned()));
         assert_eq!(
             treated(&request_effects, &Method::GET, "/version"),
             Treatment {
-                wait,
+                waits: waits.clone(),
                 error: error.clone(),
                 ..Treatment::default()
             }
@@ -263,9 +261,9 @@ mod tests {
         assert_eq!(
             treated(&request_effects, &Method::GET, "/api/v1/pods?watch"),
             Treatment {
-                wait,
+                waits,
                 error,
-                cut: Some(Duration::from_secs(9)),
+                cuts: vec![("e".to_owned(), seconds(9))],
                 past_of: None
             }
         );

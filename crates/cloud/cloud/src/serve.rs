@@ -3,6 +3,7 @@
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use axum::body::Body;
+use futures::{StreamExt as _, stream::FuturesUnordered};
 use http::{Request, Response};
 use nephele_apiserver::{PortForward, RequestInfo, UserInfo};
 use nephele_listen::{Grant, Http, Protocol, RequestBody};
@@ -14,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::{
     cluster_server::{ClusterServer, LIMITS},
-    frontend::FrontendState,
+    frontend::{FrontendState, Imposed},
     request_effect::{self, Treatment, treat},
 };
 
@@ -150,15 +151,19 @@ pub(crate) async fn answer(
     }
     let info = RequestInfo::of(&request);
     let Treatment {
-        wait,
+        waits,
         error,
-        cut,
+        cuts,
         past_of,
     } = treat(&request_effects, &info, &cluster.id, &cluster.shared.seed);
-    if !wait.is_zero() {
-        tokio::time::sleep(wait).await;
+    for wait in waits {
+        cluster.frontend.imposed(&request_effects, wait).await;
     }
-    if let Some((code, fault)) = error {
+    // What is healed while the request waits does not fail it.
+    let now = cluster.frontend.request_effects();
+    let is_in_force =
+        |fault: &String| now.get(fault).map(Arc::as_ptr) == request_effects.get(fault).map(Arc::as_ptr);
+    if let Some((code, fault)) = error.filter(|(_, fault)| is_in_force(fault)) {
         return request_effect::failure(
             code,
             &format!("the API server has a simulated failure (Fault {fault})"),
@@ -167,10 +172,19 @@ pub(crate) async fn answer(
     let past = past_of.and_then(|fault| request_effects.get(&fault)?.past.clone());
     let store = past.as_ref().unwrap_or(&cluster.store);
     let response = cluster.frontend.api_server(store, tunnel).handle(request).await;
-    match cut {
-        Some(after) => request_effect::cut(response, tokio::time::sleep(after)),
-        None => response,
+    if cuts.is_empty() {
+        return response;
     }
+    let cuts: FuturesUnordered<_> = cuts
+        .into_iter()
+        .map(|cut| cluster.frontend.imposed(&request_effects, cut))
+        .collect();
+    request_effect::cut(response, async {
+        let mut served = cuts.filter(|imposed| std::future::ready(*imposed == Imposed::Over));
+        if served.next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    })
 }
 
 /// A 503 response that asks the client to retry.

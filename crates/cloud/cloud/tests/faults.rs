@@ -230,6 +230,39 @@ async fn an_instance_that_reboots_under_another_name_is_down_for_a_while_and_the
     next.stop().await;
 }
 
+/// Otherwise a request without a time limit that a Fault has held would wait for hours after the Fault.
+#[tokio::test]
+async fn a_request_that_waits_is_answered_when_its_fault_goes() {
+    let world = World::start(31_050..=31_059);
+    let authorities = &ECDSA;
+    let (cluster, endpoint) = world.cluster("late", authorities);
+    let cloud = &world.cloud;
+    support::provide(cloud, machine(&cluster, "one", Role::ControlPlane)).unwrap();
+    let mut http = Http::of_admin(&endpoint, &authorities.cluster).await.unwrap();
+    let late = VisibleEffect::ApiServer(ApiServerRequestEffect {
+        verbs: vec!["list".into()],
+        resources: vec![],
+        kind: ApiServerRequestEffectKind::Latency {
+            base: Duration::from_secs(3600),
+            jitter_per_million: 0,
+        },
+    });
+    put(cloud, "f", "late", &late);
+    cloud.observe_cluster(&cluster).unwrap();
+    let mut listed = Box::pin(http.names("/api/v1/nodes"));
+    assert!(
+        tokio::time::timeout(Duration::from_millis(200), &mut listed)
+            .await
+            .is_err(),
+        "it waits"
+    );
+    cloud.delete_fault(&id("f")).unwrap();
+    cloud.observe_cluster(&cluster).unwrap();
+    let listed = tokio::time::timeout(Duration::from_secs(60), listed).await;
+    assert_eq!(listed.expect("the fault is gone"), ["one"]);
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn a_leaked_instance_is_gone_from_its_cluster_and_keeps_its_room_and_address() {
     let world = World::start(30_950..=30_959);

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use nephele_etcd::{CallDelay, CallObserver, Connection, EtcdCluster, Member, member_id, serve_connection};
+use nephele_etcd::{
+    CallDelay, CallObserver, Connection, Delay, EtcdCluster, Member, member_id, serve_connection,
+};
 use parking_lot::Mutex;
 
 use crate::{input::choice, simulated_time::run};
@@ -28,8 +30,8 @@ impl CallObserver for Silent {
 }
 
 impl CallDelay for Silent {
-    fn delay(&self) -> Duration {
-        Duration::ZERO
+    fn delay(&self) -> Option<Delay> {
+        None
     }
 }
 

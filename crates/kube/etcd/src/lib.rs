@@ -30,4 +30,6 @@ mod service;
 
 pub use answer::VERSION;
 pub use cluster::{Alarm, EtcdCluster, EtcdError, Member, member_id};
-pub use service::{CallDelay, CallObserver, Connection, ServeError, SharedEtcdCluster, serve_connection};
+pub use service::{
+    CallDelay, CallObserver, Connection, Delay, ServeError, SharedEtcdCluster, serve_connection,
+};

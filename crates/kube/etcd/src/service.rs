@@ -2,7 +2,8 @@
 
 use std::{
     convert::Infallible,
-    future::{Ready, ready},
+    future::{Future, Ready, ready},
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -37,10 +38,13 @@ pub trait CallObserver: Send + Sync {
     fn observe(&self, method: &'static str, code: &'static str, duration: Duration);
 }
 
+/// Ready when a late call is carried out.
+pub type Delay = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Says how late calls are answered.
 pub trait CallDelay: Send + Sync {
-    /// How long the next call waits.
-    fn delay(&self) -> Duration;
+    /// What the next call waits for, if it has to.
+    fn delay(&self) -> Option<Delay>;
 }
 
 /// The member that a connection reaches.
@@ -91,9 +95,8 @@ async fn route(
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let started = Instant::now();
-    let delay = connection.delay.delay();
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
+    if let Some(delay) = connection.delay.delay() {
+        delay.await;
     }
     let (method, response) = match request.uri().path() {
         "/etcdserverpb.Cluster/MemberList" => (
@@ -231,8 +234,8 @@ mod tests {
     struct Late(Duration);
 
     impl CallDelay for Late {
-        fn delay(&self) -> Duration {
-            self.0
+        fn delay(&self) -> Option<Delay> {
+            Some(Box::pin(tokio::time::sleep(self.0)))
         }
     }
 
