@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -263,6 +264,31 @@ func TestWaitSaysWhatWasSeenLast(t *testing.T) {
 	}
 	_, err = nephele.WaitForCluster(ctx, "default", "absent")
 	expectError(t, err, "the Cluster default/absent is available")
+}
+
+func TestWaitOutlastsNoConditionThatHangsAndEndsWithATestThatFails(t *testing.T) {
+	t.Parallel()
+	nephele := Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	err := nephele.Wait(ctx, "it answers", func(context.Context) error {
+		<-ended
+		return nil
+	})
+	expectError(t, err, "failed to wait until it answers", "last seen: nothing")
+	exited, returned := make(chan struct{}), false
+	go func() {
+		defer close(exited)
+		// FailNow ends a goroutine in this way.
+		_ = nephele.Wait(t.Context(), "it fails", func(context.Context) error { runtime.Goexit(); return nil })
+		returned = true
+	}()
+	<-exited
+	if returned {
+		t.Error("the test continues")
+	}
 }
 
 func TestEndOfNepheleEndsWaits(t *testing.T) {
