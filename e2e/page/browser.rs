@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use fantoccini::{Client, ClientBuilder, error::CmdError, wd::WebDriverCompatibleCommand};
+use fantoccini::{Client, ClientBuilder, Locator, error::CmdError, wd::WebDriverCompatibleCommand};
 use http::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Map, Value, json};
@@ -134,6 +134,24 @@ impl Browser {
     pub(crate) async fn click(&self, id: &str) -> anyhow::Result<()> {
         let clicks = format!("const found = document.getElementById('{id}'); found?.click(); return !!found");
         self.until(id, &clicks).await
+    }
+
+    /// Clicks an element that leads to another page, and returns the path and the query of that. A click does not always wait for it.
+    pub(crate) async fn follow(&self, element: Locator<'_>) -> anyhow::Result<(String, String)> {
+        let before = self.client.current_url().await?;
+        self.client.find(element).await?.click().await?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let now = self.client.current_url().await?;
+            if now != before {
+                return Ok((now.path().to_owned(), now.query().unwrap_or_default().to_owned()));
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "{element:?} leads from {before} to no other page"
+            );
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// Selects an element by a click, and waits for its Drawer.

@@ -228,20 +228,18 @@ async fn without_scripts_the_page_is_complete() {
     assert_eq!(rows.len(), 6);
     let palette = format!("{}/palette/-/new?effect=freeze&machines=worker", up.origin());
     browser.client.goto(&palette).await.expect("it opens");
-    let button = browser
-        .client
-        .find(Locator::Id("palette-preview"))
+    let (path, query) = browser
+        .follow(Locator::Id("palette-preview"))
         .await
-        .expect("a button");
-    button.click().await.expect("it is clicked");
-    let address = browser.client.current_url().await.expect("an address");
+        .expect("it leads on");
     assert_eq!(
-        (address.path(), address.query()),
-        ("/palette/default/new", Some("effect=freeze&machines=worker"))
+        (path.as_str(), query.as_str()),
+        ("/palette/default/new", "effect=freeze&machines=worker")
     );
     let preview = browser
         .client
-        .find(Locator::Id("preview"))
+        .wait()
+        .for_element(Locator::Id("preview"))
         .await
         .expect("a preview");
     let told = preview.text().await.expect("text");
