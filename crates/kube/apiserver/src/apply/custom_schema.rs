@@ -1,9 +1,9 @@
-//! The schema of a custom kind, as far as server-side apply needs it (`kube-openapi/pkg/schemaconv`).
+//! The schema of a custom kind, as far as server-side apply (`kube-openapi/pkg/schemaconv`) and `fieldValidation` need it.
 
 use serde_json::Value;
 
 use super::path_element::canonical;
-use crate::protobuf::{ListKey, Relation};
+use crate::protobuf::{ListKey, Relation, UnknownFields, of_metadata};
 
 /// A part of a custom kind. Objects with `metadata` of their own are the kind itself and embedded resources.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) struct CustomSchema {
     /// Fields that have no name in the schema.
     rest: Option<Box<CustomSchema>>,
     items: Option<Box<CustomSchema>>,
+    /// Whether there may be fields that the schema does not name.
+    open: bool,
 }
 
 impl CustomSchema {
@@ -42,6 +44,44 @@ impl CustomSchema {
             fields,
             rest: inner("additionalProperties").map(|rest| Box::new(Self::read(rest))),
             items: inner("items").map(|items| Box::new(Self::read(items))),
+            open: truth("x-kubernetes-preserve-unknown-fields")
+                || truth("additionalProperties")
+                || schema.get("type").is_none(),
+        }
+    }
+
+    /// The paths of the fields of an object that its kind does not have, in order, as the pruning of a structural schema finds
+    /// them (`apiextensions-apiserver/pkg/apiserver/schema/pruning`): [`FIELDS_MAX`](crate::protobuf::FIELDS_MAX) at most.
+    pub(crate) fn unknown_fields(&self, object: &Value) -> Vec<String> {
+        let mut unknown = UnknownFields::default();
+        self.look_for_unknown(object, &mut unknown);
+        unknown.found
+    }
+
+    /// Recurses no deeper than the object, whose depth is bounded.
+    fn look_for_unknown(&self, value: &Value, unknown: &mut UnknownFields) {
+        match value {
+            Value::Object(fields) => unknown.each(fields, |unknown, name, value| {
+                match name {
+                    "apiVersion" | "kind" if self.object => return,
+                    "metadata" if self.object => return of_metadata(unknown, value),
+                    _ => {}
+                }
+                match self.field(name).or(self.rest()) {
+                    Some(field) => field.look_for_unknown(value, unknown),
+                    None if self.open => {}
+                    None => unknown.tell(),
+                }
+            }),
+            // A list may keep what its elements have.
+            Value::Array(elements) if !self.open => {
+                if let Some(items) = self.element() {
+                    unknown.each_element(elements, |unknown, element| {
+                        items.look_for_unknown(element, unknown);
+                    });
+                }
+            }
+            _ => {}
         }
     }
 
@@ -144,6 +184,46 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_a_definition_does_not_name_are_unknown_unless_it_keeps_them() {
+        let thing = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        let schema = CustomSchema::of_kind(
+            &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                "list": {"type": "array", "items": thing},
+                "map": {"type": "object", "additionalProperties": thing},
+                "any": {"type": "object", "additionalProperties": true},
+                "kept": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": thing}},
+                "port": {"x-kubernetes-int-or-string": true},
+                "none": {"type": "object"},
+                "template": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": thing}},
+            }}}}),
+        );
+        let fields = json!({"name": "a", "nam": "b"});
+        let object = json!({"apiVersion": "x.io/v1", "kind": "X", "metadata": {"nam": 1, "name": "x", "labels": {"any": ""}}, "specs": {}, "spec": {
+            "list": [{}, fields], "map": {"m": fields}, "any": fields, "kept": {"known": fields, "new": 1}, "port": 1,
+            "none": fields, "template": {"apiVersion": "v1", "kind": "Y", "metadata": fields, "spec": fields, "data": {}},
+            "wrong": null,
+        }});
+        assert_eq!(
+            schema.unknown_fields(&object),
+            [
+                "metadata.nam",
+                "spec.kept.known.nam",
+                "spec.list[1].nam",
+                "spec.map.m.nam",
+                "spec.none.nam",
+                "spec.none.name",
+                "spec.template.data",
+                "spec.template.metadata.nam",
+                "spec.template.spec.nam",
+                "spec.wrong",
+                "specs",
+            ]
+        );
+        let anything = CustomSchema::of_kind(&Value::Null);
+        assert_eq!(anything.unknown_fields(&object), ["metadata.nam"]);
+    }
+
+    #[test]
     fn malformed_schema_is_no_schema() {
         for schema in [
             json!(null),
@@ -154,6 +234,7 @@ mod tests {
                 CustomSchema::of_kind(&schema),
                 CustomSchema {
                     object: true,
+                    open: true,
                     ..CustomSchema::default()
                 }
             );

@@ -1,5 +1,5 @@
-//! The query parameter `fieldValidation`: whether fields that a built-in kind does not have are refused, told in warnings,
-//! or passed over (`apiserver/pkg/endpoints/handlers`). `kubectl` asks for the first, so that a misspelled field of a
+//! The query parameter `fieldValidation`: whether fields that a kind does not have are refused, told in warnings, or passed
+//! over (`apiserver/pkg/endpoints/handlers`). `kubectl` asks for the first, so that a misspelled field of a
 //! manifest is an error.
 
 use axum::body::Body;
@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::{query::Options, status::ApiError};
 use crate::{
+    apply::KindSchema,
     protobuf::unknown_fields,
     registry::ResourceType,
-    store::{Fault, StoreError},
+    store::{Fault, Store, StoreError},
 };
 
 /// The bytes of all warnings of a response together (`apiserver/pkg/endpoints/filters/warning.go`).
@@ -22,76 +23,103 @@ const SHOWN_MAX: usize = 1024;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Warnings(Vec<String>);
 
-/// Looks at the fields of a new object, or of one that replaces another.
-///
-/// # Errors
-/// When its kind lacks a field, and the client wants to know.
-pub(super) fn check(
-    options: &Options,
-    kind: &ResourceType,
-    version: &str,
-    value: &Value,
-) -> Result<Warnings, ApiError> {
-    said(options, &unknown(options, kind, version, value), |errors| {
-        let kind = &kind.kind;
-        ApiError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {errors}"
-        ))
-    })
+/// What a kind has for fields, and what the client wants to know of others.
+pub(super) struct FieldCheck<'a> {
+    options: &'a Options,
+    kind: &'a ResourceType,
+    version: &'a str,
+    /// Whether the client wants to know of them.
+    is_wanted: bool,
+    /// The schema of a custom kind.
+    custom: Option<KindSchema>,
 }
 
-/// Looks at the fields that a patch has added.
-///
-/// # Errors
-/// When its kind lacks such a field, and the client wants to know.
-pub(super) fn check_patch(
-    options: &Options,
-    kind: &ResourceType,
-    version: &str,
-    patch: &[u8],
-    before: impl FnOnce() -> Value,
-    patched: &Value,
-) -> Result<Warnings, ApiError> {
-    let mut added = unknown(options, kind, version, patched);
-    if !added.is_empty() {
-        let known = unknown(options, kind, version, &before());
-        added.retain(|field| !known.contains(field));
-    }
-    said(options, &added, |errors| {
-        // A fault shows the beginning.
-        let begin = &patch[..patch.len().min(SHOWN_MAX)];
-        let patch = Value::from(String::from_utf8_lossy(begin).into_owned());
-        let faults = vec![Fault::invalid("patch", &patch, &errors)];
-        StoreError::Invalid {
-            kind: String::new(),
-            group: String::new(),
-            name: String::new(),
-            faults,
+impl<'a> FieldCheck<'a> {
+    /// Not to be called while the store is locked.
+    pub(super) fn new(store: &Store, options: &'a Options, kind: &'a ResourceType, version: &'a str) -> Self {
+        let is_wanted = options.field_validation.as_deref() != Some("Ignore");
+        Self {
+            options,
+            kind,
+            version,
+            is_wanted,
+            custom: (kind.custom && is_wanted).then(|| store.schema(kind, version)),
         }
-        .into()
-    })
-}
-
-fn unknown(options: &Options, kind: &ResourceType, version: &str, value: &Value) -> Vec<String> {
-    if kind.custom || options.field_validation.as_deref() == Some("Ignore") {
-        return Vec::new();
     }
-    unknown_fields(&kind.group, &kind.api_version(version), &kind.kind, value)
-}
 
-fn said(
-    options: &Options,
-    fields: &[String],
-    refusal: impl FnOnce(String) -> ApiError,
-) -> Result<Warnings, ApiError> {
-    let errors: Vec<_> = fields
-        .iter()
-        .map(|field| format!("unknown field {field:?}"))
-        .collect();
-    if errors.is_empty() || options.field_validation.as_deref() != Some("Strict") {
-        return Ok(Warnings(errors));
+    /// Looks at the fields of a new object, or of one that replaces another.
+    ///
+    /// # Errors
+    /// When its kind lacks a field, and the client wants to know.
+    pub(super) fn check(&self, value: &Value) -> Result<Warnings, ApiError> {
+        self.said(&self.unknown(value), |errors| {
+            let kind = &self.kind.kind;
+            let version = self.version;
+            ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {errors}"
+            ))
+        })
     }
-    Err(refusal(format!("strict decoding error: {}", errors.join(", "))))
+
+    /// Looks at the fields that a patch has added.
+    ///
+    /// # Errors
+    /// When its kind lacks such a field, and the client wants to know.
+    pub(super) fn check_patch(
+        &self,
+        patch: &[u8],
+        before: impl FnOnce() -> Value,
+        patched: &Value,
+    ) -> Result<Warnings, ApiError> {
+        let mut added = self.unknown(patched);
+        if !added.is_empty() {
+            let known = self.unknown(&before());
+            added.retain(|field| !known.contains(field));
+        }
+        self.said(&added, |errors| {
+            // A fault shows the beginning.
+            let begin = &patch[..patch.len().min(SHOWN_MAX)];
+            let patch = Value::from(String::from_utf8_lossy(begin).into_owned());
+            let faults = vec![Fault::invalid("patch", &patch, &errors)];
+            StoreError::Invalid {
+                kind: String::new(),
+                group: String::new(),
+                name: String::new(),
+                faults,
+            }
+            .into()
+        })
+    }
+
+    fn unknown(&self, value: &Value) -> Vec<String> {
+        let Self {
+            kind,
+            version,
+            is_wanted,
+            custom,
+            ..
+        } = self;
+        match custom {
+            _ if !is_wanted => Vec::new(),
+            Some(KindSchema::Custom(schema)) => schema.unknown_fields(value),
+            _ => unknown_fields(&kind.group, &kind.api_version(version), &kind.kind, value),
+        }
+    }
+
+    fn said(
+        &self,
+        fields: &[String],
+        refusal: impl FnOnce(String) -> ApiError,
+    ) -> Result<Warnings, ApiError> {
+        let errors: Vec<_> = fields
+            .iter()
+            .map(|field| format!("unknown field {field:?}"))
+            .collect();
+        if errors.is_empty() || self.options.field_validation.as_deref() != Some("Strict") {
+            return Ok(Warnings(errors));
+        }
+        Err(refusal(format!("strict decoding error: {}", errors.join(", "))))
+    }
 }
 
 impl Warnings {

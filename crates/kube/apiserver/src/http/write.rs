@@ -18,7 +18,7 @@ use super::{
     read::select,
     request::RequestInfo,
     status::{ApiError, bytes_response, json_response},
-    strict::{self, Warnings},
+    strict::{FieldCheck, Warnings},
     view::View,
 };
 use crate::{
@@ -49,6 +49,10 @@ pub(crate) struct Write<'a> {
 impl Write<'_> {
     pub(super) fn kind(&self) -> &ResourceType {
         &self.view.kind
+    }
+
+    fn field_check(&self) -> FieldCheck<'_> {
+        FieldCheck::new(self.store, self.options, self.kind(), &self.info.version)
     }
 
     pub(super) fn respond(&self, code: StatusCode, object: &Object) -> Response<Body> {
@@ -121,7 +125,7 @@ impl Write<'_> {
         field_manager::check(self.options, "CreateOptions", false)?;
         let mut value = decode(self.headers, self.body)?;
         self.check_type(&mut value)?;
-        let warnings = strict::check(self.options, self.kind(), &self.info.version, &value)?;
+        let warnings = self.field_check().check(&value)?;
         self.check_place(&value)?;
         if !metadata_text(&value, "resourceVersion").is_empty() {
             return Err(ApiError::bad_request(
@@ -158,7 +162,7 @@ impl Write<'_> {
         field_manager::check(self.options, "UpdateOptions", false)?;
         let mut value = decode(self.headers, self.body)?;
         self.check_type(&mut value)?;
-        let warnings = strict::check(self.options, self.kind(), &self.info.version, &value)?;
+        let warnings = self.field_check().check(&value)?;
         self.check_place(&value)?;
         let mut value = inward(self.kind(), value)?;
         if part == Part::Main && self.kind().create_on_update && self.store.get(&self.key).is_none() {
@@ -195,6 +199,7 @@ impl Write<'_> {
             return self.apply(part);
         }
         let apply = self.patcher()?;
+        let fields = self.field_check();
         let mut warnings = Warnings::default();
         let object = self.write(part, |current| {
             let before = || outward_value(self.kind(), &self.info.version, current.clone());
@@ -206,9 +211,7 @@ impl Write<'_> {
             self.check_place(&patched)?;
             self.check_condition(&patched)?;
             self.check_patched(part, &current, &patched)?;
-            let kind = self.kind();
-            let version = &self.info.version;
-            warnings = strict::check_patch(self.options, kind, version, self.body, before, &patched)?;
+            warnings = fields.check_patch(self.body, before, &patched)?;
             let mut patched = inward(self.kind(), patched)?;
             complete(self.kind(), &mut patched);
             Ok(patched)

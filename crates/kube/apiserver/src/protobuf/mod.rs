@@ -15,7 +15,7 @@ use schema::Shape;
 pub(crate) use schema::{Field, ListKey, Message, Relation, Strategy, message};
 use serde_json::{Map, Value};
 use thiserror::Error;
-pub(crate) use unknown::unknown_fields;
+pub(crate) use unknown::{UnknownFields, of_metadata, unknown_fields};
 use wire::Reader;
 
 const MAGIC: &[u8; 4] = b"k8s\0";

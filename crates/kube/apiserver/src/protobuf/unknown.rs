@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::schema::{Message, Shape, is_kind, message};
+use super::schema::{Field, Message, Shape, is_kind, message};
 
 /// How many fields are told (`maxStrictErrors` of sigs.k8s.io/json).
 pub(crate) const FIELDS_MAX: usize = 100;
@@ -18,23 +18,33 @@ pub(crate) fn unknown_fields(group: &str, api_version: &str, kind: &str, object:
     let Some(message) = message(api_version, kind).or_else(|| message(group, kind)) else {
         return Vec::new();
     };
-    let mut walk = Walk {
-        path: String::new(),
-        found: Vec::new(),
-    };
-    walk.message(message, object);
-    walk.found
+    let mut unknown = UnknownFields::default();
+    of_message(&mut unknown, message, object);
+    unknown.found
 }
 
-struct Walk {
+/// Looks at the metadata of an object of any kind.
+pub(crate) fn of_metadata(unknown: &mut UnknownFields, metadata: &Value) {
+    let field = message("", "ConfigMap").and_then(|message| message.named("metadata"));
+    if let Some(message) = field.and_then(Field::message) {
+        of_message(unknown, message, metadata);
+    }
+}
+
+/// The paths of fields that a kind does not have, and where the search for them is.
+#[derive(Debug, Default)]
+pub(crate) struct UnknownFields {
     path: String,
-    found: Vec<String>,
+    pub(crate) found: Vec<String>,
 }
 
-impl Walk {
-    /// A message nests no deeper than the object, whose depth is bounded.
-    fn message(&mut self, message: &'static Message, value: &Value) {
-        let Value::Object(fields) = value else { return };
+impl UnknownFields {
+    /// Looks at each field of an object while there is room.
+    pub(crate) fn each(
+        &mut self,
+        fields: &Map<String, Value>,
+        mut look: impl FnMut(&mut Self, &str, &Value),
+    ) {
         for (name, value) in fields {
             if self.found.len() == FIELDS_MAX {
                 return;
@@ -44,46 +54,55 @@ impl Walk {
                 self.path.push('.');
             }
             self.path.push_str(name);
-            match message.named(name) {
-                Some(field) => {
-                    if let Some(element) = field.element() {
-                        self.field(field.shape, element, value);
-                    }
-                }
-                None if is_known(message, name) => {}
-                None => {
-                    let path = &self.path;
-                    let end = if path.len() > PATH_MAX { "…" } else { "" };
-                    self.found
-                        .push(format!("{}{end}", &path[..path.floor_char_boundary(PATH_MAX)]));
-                }
-            }
+            look(self, name, value);
             self.path.truncate(begin);
         }
     }
 
-    /// A field whose value, or the elements of which, are messages.
-    fn field(&mut self, shape: Shape, message: &'static Message, value: &Value) {
+    /// Looks at each element of a list.
+    pub(crate) fn each_element(&mut self, elements: &[Value], mut look: impl FnMut(&mut Self, &Value)) {
         let begin = self.path.len();
-        match (shape, value) {
-            (Shape::One, value) => self.message(message, value),
-            (Shape::List, Value::Array(elements)) => {
-                for (index, element) in elements.iter().enumerate() {
-                    let _ = write!(self.path, "[{index}]");
-                    self.message(message, element);
-                    self.path.truncate(begin);
-                }
-            }
-            (Shape::Map, Value::Object(entries)) => {
-                for (name, entry) in entries {
-                    self.path.push('.');
-                    self.path.push_str(name);
-                    self.message(message, entry);
-                    self.path.truncate(begin);
-                }
-            }
-            _ => {}
+        for (index, element) in elements.iter().enumerate() {
+            let _ = write!(self.path, "[{index}]");
+            look(self, element);
+            self.path.truncate(begin);
         }
+    }
+
+    /// The kind does not have the field at which the search is.
+    pub(crate) fn tell(&mut self) {
+        let path = &self.path;
+        let end = if path.len() > PATH_MAX { "…" } else { "" };
+        self.found
+            .push(format!("{}{end}", &path[..path.floor_char_boundary(PATH_MAX)]));
+    }
+}
+
+/// A message nests no deeper than the object, whose depth is bounded.
+fn of_message(unknown: &mut UnknownFields, message: &'static Message, value: &Value) {
+    let Value::Object(fields) = value else { return };
+    unknown.each(fields, |unknown, name, value| match message.named(name) {
+        Some(field) => {
+            if let Some(element) = field.element() {
+                of_field(unknown, field.shape, element, value);
+            }
+        }
+        None if is_known(message, name) => {}
+        None => unknown.tell(),
+    });
+}
+
+/// A field whose value, or the elements of which, are messages.
+fn of_field(unknown: &mut UnknownFields, shape: Shape, message: &'static Message, value: &Value) {
+    match (shape, value) {
+        (Shape::One, value) => of_message(unknown, message, value),
+        (Shape::List, Value::Array(elements)) => {
+            unknown.each_element(elements, |unknown, element| of_message(unknown, message, element));
+        }
+        (Shape::Map, Value::Object(entries)) => {
+            unknown.each(entries, |unknown, _, entry| of_message(unknown, message, entry));
+        }
+        _ => {}
     }
 }
 

@@ -801,9 +801,35 @@ async fn a_misspelled_field_is_refused_warned_of_or_passed_over() {
         );
     }
 
+    // A custom kind has the fields of its definition.
+    let thing = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"size": {"type": "integer"}}}, "status": {"type": "object"}}});
+    let definition = json!({"metadata": {"name": "things.x.io"}, "spec": {
+        "group": "x.io", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                      "schema": {"openAPIV3Schema": thing}}]}});
+    post(
+        &server,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        definition,
+    )
+    .await;
+    let things = "/apis/x.io/v1/namespaces/default/things";
+    let thing = json!({"metadata": {"name": "t", "label": {}}, "spec": {"size": 1, "sizes": 2}});
+    let refused =
+        failure(json_of(sent("POST", &format!("{things}?fieldValidation=Strict"), json, &thing).await).await);
+    let message = "Thing in version \"v1\" cannot be handled as a Thing: strict decoding error: unknown field \
+                   \"metadata.label\", unknown field \"spec.sizes\"";
+    assert_eq!(refused, (400, "BadRequest".to_owned(), message.to_owned()));
+    let warned = sent("POST", things, json, &thing).await;
+    assert_eq!((warned.status().as_u16(), warnings(&warned).len()), (201, 2));
+    let path = format!("{things}/t/status?fieldValidation=Strict");
+    let merge = "application/merge-patch+json";
+    let refused = sent("PATCH", &path, merge, &json!({"status": {"phase": "x"}})).await;
+    assert_eq!(refused.status().as_u16(), 422);
+
     // What is there already is in the way of no patch.
     let one = format!("{deployments}/a?fieldValidation=Strict");
-    let merge = "application/merge-patch+json";
     let patched = sent("PATCH", &one, merge, &json!({"spec": {"replicas": 2}})).await;
     assert_eq!((patched.status().as_u16(), warnings(&patched)), (200, vec![]));
     for content_type in [merge, "application/strategic-merge-patch+json"] {
