@@ -395,8 +395,8 @@ impl Cloud {
         }
     }
 
-    /// Binds the wanted port, or the lowest port that is free in the range and in the operating system. No port of a leaked
-    /// load balancer is free. Called while clusters are locked, see [`Making`].
+    /// Binds the wanted port; or that of a cluster of the same name that went a moment ago; or the lowest port that is free in
+    /// the range and in the operating system. No port of a leaked load balancer is free. Called while clusters are locked, see [`Making`].
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let config = &self.inner.config;
         let ports = &self.inner.ports;
@@ -437,24 +437,34 @@ impl Cloud {
             })?;
             return Ok((listener, lease));
         }
+        let is_leaked = |port| leaked.contains_key(&port);
+        let now = (config.clock)();
+        let former = PortLease::take_former(ports, cluster, now, is_leaked);
+        if let Some(lease) = former
+            && let Ok(listener) = bind(lease.port)
+        {
+            return Ok((listener, lease));
+        }
         let first = *config.ports.start();
         let last = *config.ports.end();
-        let mut from = first;
-        while let Some(lease) = PortLease::take_lowest(ports, from, |port| leaked.contains_key(&port)) {
-            match bind(lease.port) {
-                Ok(listener) => return Ok((listener, lease)),
-                Err(error) if is_of_port(&error) => {}
-                Err(error) => {
-                    return Err(ClusterError::Listen {
-                        port: lease.port,
-                        source: explained(error),
-                    });
+        for sparing in [Some(now), None] {
+            let mut from = first;
+            while let Some(lease) = PortLease::take_lowest(ports, from, sparing, is_leaked) {
+                match bind(lease.port) {
+                    Ok(listener) => return Ok((listener, lease)),
+                    Err(error) if is_of_port(&error) => {}
+                    Err(error) => {
+                        return Err(ClusterError::Listen {
+                            port: lease.port,
+                            source: explained(error),
+                        });
+                    }
                 }
+                from = match lease.port.checked_add(1) {
+                    Some(next) => next,
+                    None => break,
+                };
             }
-            from = match lease.port.checked_add(1) {
-                Some(next) => next,
-                None => break,
-            };
         }
         Err(ClusterError::PortsExhausted { first, last })
     }
@@ -573,13 +583,13 @@ impl Cloud {
     }
 
     /// Deletes a cluster with its load balancer and its machines. The listener closes, connections end, all objects are
-    /// forgotten, including kept ones, and the port is free.
+    /// forgotten, including kept ones, and the port waits a while for a cluster of the same name.
     pub fn delete_cluster(&self, id: &ClusterId) {
         self.inner.shared.persister.forget(id);
         // Locked, so that no cluster of this name is created with a load balancer that is being deleted.
         let mut making = self.inner.making.lock();
         making.machines.remove(id);
-        self.inner.ports.lock().forget(id);
+        self.inner.ports.lock().forget(id, (self.inner.config.clock)());
         let removed = self.inner.clusters.remove(id);
         self.delete_gone([id.load_balancer()]);
         drop(making);

@@ -4,6 +4,9 @@
 //! cluster runs. No other cluster gets the port until the object of the cluster is gone. Clusters that were published
 //! with the same port, which a move from another management cluster can cause, wait in a line for it.
 //!
+//! The port of a cluster that is gone waits a while for one of the same name, while others are free: a cluster that is made
+//! again, or restored from a checkpoint, has the endpoint that it had.
+//!
 //! A namespace has a share: so many of its clusters can have ports at a time, taken, reserved or leaked. Else whoever may
 //! write objects in one namespace could take the ports of all. A port outside of the range is served only if it is one of
 //! those from which clusters move.
@@ -15,6 +18,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::{SignedDuration, Timestamp};
 use nephele_model::ClusterId;
 use parking_lot::Mutex;
 
@@ -26,6 +30,9 @@ pub(crate) fn is_of_port(error: &io::Error) -> bool {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
     )
 }
+
+/// How long the port of a cluster that is gone waits for one of the same name.
+const WAITS: SignedDuration = SignedDuration::from_secs(60);
 
 /// Which ports are taken, and for which clusters ports are reserved.
 #[derive(Clone, Debug)]
@@ -40,6 +47,8 @@ pub(crate) struct Ports {
     reserved: BTreeMap<u16, VecDeque<ClusterId>>,
     /// The reserved port of each cluster.
     port_of: BTreeMap<ClusterId, u16>,
+    /// Ports of clusters that are gone, with the time until which they wait for one of the same name. One for each port at most.
+    waiting: BTreeMap<u16, (ClusterId, Timestamp)>,
 }
 
 /// Why a cluster cannot take its port.
@@ -76,6 +85,7 @@ impl Ports {
             taken,
             reserved,
             port_of,
+            waiting: BTreeMap::new(),
         }
     }
 
@@ -102,13 +112,48 @@ impl Ports {
         Err(Refused::ShareUsed(self.share))
     }
 
-    /// Takes the lowest port from `from` on that is neither taken nor reserved nor leaked. None if there is none.
-    pub(crate) fn take_lowest(&mut self, from: u16, is_leaked: impl Fn(u16) -> bool) -> Option<u16> {
-        let is_free =
-            |port: &u16| !self.taken.contains(port) && !self.reserved.contains_key(port) && !is_leaked(*port);
-        let port = (from.max(*self.range.start())..=*self.range.end()).find(is_free)?;
+    /// Takes the port that waits for a cluster of this name, if it is still free.
+    pub(crate) fn take_former(
+        &mut self,
+        cluster: &ClusterId,
+        now: Timestamp,
+        is_leaked: impl Fn(u16) -> bool,
+    ) -> Option<u16> {
+        let waits =
+            |(_, (former, until)): &(&u16, &(ClusterId, Timestamp))| former == cluster && now < *until;
+        // The one that it had last.
+        let (&port, _) = self
+            .waiting
+            .iter()
+            .filter(waits)
+            .max_by_key(|(_, (_, until))| *until)?;
+        if !self.range.contains(&port) || !self.is_free(port) || is_leaked(port) {
+            return None;
+        }
         self.taken.insert(port);
         Some(port)
+    }
+
+    /// Takes the lowest port from `from` on that is neither taken nor reserved nor leaked. None if there is none. Spares the ports
+    /// that wait for a cluster at a time.
+    pub(crate) fn take_lowest(
+        &mut self,
+        from: u16,
+        sparing: Option<Timestamp>,
+        is_leaked: impl Fn(u16) -> bool,
+    ) -> Option<u16> {
+        let waits = |port: &u16| {
+            let until = self.waiting.get(port).map(|(_, until)| *until);
+            sparing.is_some_and(|now| until.is_some_and(|until| now < until))
+        };
+        let may_be_taken = |port: &u16| self.is_free(*port) && !waits(port) && !is_leaked(*port);
+        let port = (from.max(*self.range.start())..=*self.range.end()).find(may_be_taken)?;
+        self.taken.insert(port);
+        Some(port)
+    }
+
+    fn is_free(&self, port: u16) -> bool {
+        !self.taken.contains(&port) && !self.reserved.contains_key(&port)
     }
 
     /// Takes this port for a cluster that was published with it. From then on it is reserved for the cluster.
@@ -135,7 +180,9 @@ impl Ports {
             return Err(Refused::Outside);
         }
         self.check_share(cluster, 0)?;
-        self.forget(cluster);
+        self.leave(cluster);
+        // It has a port now, and needs no former one.
+        self.waiting.retain(|_, (former, _)| former != cluster);
         self.port_of.insert(cluster.clone(), port);
         self.reserved.entry(port).or_default().push_back(cluster.clone());
         Ok(())
@@ -148,17 +195,31 @@ impl Ports {
 
     /// Removes a cluster that is gone. Its port goes to the next cluster in the line, or is free once its listener is
     /// closed.
-    pub(crate) fn forget(&mut self, cluster: &ClusterId) {
-        let Some(port) = self.port_of.remove(cluster) else {
-            return;
-        };
-        let Some(line) = self.reserved.get_mut(&port) else {
-            return;
-        };
+    pub(crate) fn forget(&mut self, cluster: &ClusterId, now: Timestamp) {
+        self.waiting.retain(|_, (_, until)| now < *until);
+        let port = self.port_of.get(cluster);
+        let had_it = port.is_some_and(|port| {
+            let first = self.reserved.get(port).and_then(VecDeque::front);
+            self.taken.contains(port) && first == Some(cluster)
+        });
+        if let Some(port) = self.leave(cluster)
+            && had_it
+            && !self.reserved.contains_key(&port)
+            && let Ok(until) = now.checked_add(WAITS)
+        {
+            self.waiting.insert(port, (cluster.clone(), until));
+        }
+    }
+
+    /// Takes a cluster out of the line for its port, and returns the port.
+    fn leave(&mut self, cluster: &ClusterId) -> Option<u16> {
+        let port = self.port_of.remove(cluster)?;
+        let line = self.reserved.get_mut(&port)?;
         line.retain(|waiting| waiting != cluster);
         if line.is_empty() {
             self.reserved.remove(&port);
         }
+        Some(port)
     }
 }
 
@@ -178,13 +239,28 @@ impl PortLease {
         })
     }
 
-    /// Takes the lowest free port from `from` on that is not leaked; none when all are taken.
+    /// As [`Ports::take_former`].
+    pub(crate) fn take_former(
+        ports: &Arc<Mutex<Ports>>,
+        cluster: &ClusterId,
+        now: Timestamp,
+        is_leaked: impl Fn(u16) -> bool,
+    ) -> Option<Self> {
+        let port = ports.lock().take_former(cluster, now, is_leaked)?;
+        Some(Self {
+            ports: ports.clone(),
+            port,
+        })
+    }
+
+    /// As [`Ports::take_lowest`].
     pub(crate) fn take_lowest(
         ports: &Arc<Mutex<Ports>>,
         from: u16,
+        sparing: Option<Timestamp>,
         is_leaked: impl Fn(u16) -> bool,
     ) -> Option<Self> {
-        let port = ports.lock().take_lowest(from, is_leaked)?;
+        let port = ports.lock().take_lowest(from, sparing, is_leaked)?;
         Some(Self {
             ports: ports.clone(),
             port,
@@ -219,14 +295,50 @@ mod tests {
     #[test]
     fn released_port_is_used_again_and_a_full_range_says_so() {
         let mut ports = unlimited(20_000..=20_002);
-        let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0, |_| false)).collect();
+        let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0, None, |_| false)).collect();
         assert_eq!(all, [20_000, 20_001, 20_002]);
         ports.release(20_001);
         assert_eq!(ports.take(20_002, &cluster("a")), Err(Refused::Taken));
-        ports.forget(&cluster("a"));
+        ports.forget(&cluster("a"), Timestamp::UNIX_EPOCH);
         assert_eq!(
-            (ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)),
+            (
+                ports.take_lowest(0, None, |_| false),
+                ports.take_lowest(0, None, |_| false)
+            ),
             (Some(20_001), None)
+        );
+    }
+
+    #[test]
+    fn the_port_of_a_cluster_that_is_gone_waits_a_minute_for_one_of_its_name_while_others_are_free() {
+        let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+        let none = |_| false;
+        let gone = |name: &str| {
+            let mut ports = unlimited(20_000..=20_002);
+            assert_eq!(ports.take(20_000, &cluster(name)), Ok(()));
+            ports.forget(&cluster(name), at(0));
+            ports.release(20_000);
+            ports
+        };
+        let mut ports = gone("a");
+        assert_eq!(ports.take_former(&cluster("b"), at(59), none), None);
+        assert_eq!(ports.take_lowest(0, Some(at(59)), none), Some(20_001));
+        assert_eq!(ports.take_former(&cluster("a"), at(59), none), Some(20_000));
+        assert_eq!(
+            ports.take_former(&cluster("a"), at(59), none),
+            None,
+            "it is taken"
+        );
+        let mut late = gone("a");
+        assert_eq!(late.take_former(&cluster("a"), at(60), none), None);
+        assert_eq!(late.take_lowest(0, Some(at(60)), none), Some(20_000));
+        let mut full = gone("a");
+        let now = Some(at(1));
+        let all = [now, now, now, None].map(|sparing| full.take_lowest(0, sparing, none));
+        assert_eq!(all, [Some(20_001), Some(20_002), None, Some(20_000)]);
+        assert_eq!(
+            gone("a").take_former(&cluster("a"), at(0), |port| port == 20_000),
+            None
         );
     }
 
@@ -240,19 +352,22 @@ mod tests {
             (Ok(()), Ok(()))
         );
         assert_eq!(
-            (ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)),
+            (
+                ports.take_lowest(0, None, |_| false),
+                ports.take_lowest(0, None, |_| false)
+            ),
             (Some(20_001), None)
         );
         assert_eq!(ports.take(20_000, &b), Err(Refused::Reserved(a.clone())));
         assert_eq!(ports.take(20_000, &a), Ok(()));
-        ports.forget(&a);
+        ports.forget(&a, Timestamp::UNIX_EPOCH);
         assert_eq!(ports.take(20_000, &b), Err(Refused::Taken));
         ports.release(20_000);
-        assert_eq!(ports.take_lowest(0, |_| false), None);
+        assert_eq!(ports.take_lowest(0, None, |_| false), None);
         assert_eq!(ports.take(20_000, &b), Ok(()));
         ports.release(20_000);
-        ports.forget(&b);
-        assert_eq!(ports.take_lowest(0, |_| false), Some(20_000));
+        ports.forget(&b, Timestamp::UNIX_EPOCH);
+        assert_eq!(ports.take_lowest(0, None, |_| false), Some(20_000));
     }
 
     #[test]
@@ -273,7 +388,10 @@ mod tests {
             );
         }
         assert_eq!(
-            (ports.take_lowest(0, |_| false), ports.take_lowest(0, |_| false)),
+            (
+                ports.take_lowest(0, None, |_| false),
+                ports.take_lowest(0, None, |_| false)
+            ),
             (Some(20_001), None)
         );
     }
@@ -292,7 +410,7 @@ mod tests {
                     published.iter().any(|(other, theirs)| *other != id && *theirs == port)
                 };
                 match step {
-                    0 => if let Some(port) = ports.take_lowest(port, |port| port == leaked) {
+                    0 => if let Some(port) = ports.take_lowest(port, None, |port| port == leaked) {
                         prop_assert!(port != leaked);
                         prop_assert!((3..=9).contains(&port));
                         prop_assert!(!published.values().any(|reserved| *reserved == port));
@@ -312,7 +430,7 @@ mod tests {
                         published.insert(id, port);
                     }
                     2 => { prop_assert_eq!(ports.reserve(&id, port), Ok(())); published.insert(id, port); }
-                    3 => { ports.forget(&id); published.remove(&id); }
+                    3 => { ports.forget(&id, Timestamp::UNIX_EPOCH); published.remove(&id); }
                     _ => { ports.release(port); taken.remove(&port); }
                 }
             }
@@ -343,13 +461,13 @@ mod tests {
                         }
                     }
                     2 if !runs => if ports.check_share(&hostile, 0).is_ok()
-                        && let Some(port) = ports.take_lowest(port, |_| false)
+                        && let Some(port) = ports.take_lowest(port, None, |_| false)
                     {
                         prop_assert_eq!(ports.reserve(&hostile, port), Ok(()));
                         theirs.insert(hostile, port);
                     },
                     3 => {
-                        ports.forget(&hostile);
+                        ports.forget(&hostile, Timestamp::UNIX_EPOCH);
                         if let Some(port) = theirs.remove(&hostile) {
                             ports.release(port);
                         }
@@ -358,7 +476,7 @@ mod tests {
                         let may = ports.check_share(&own, 0);
                         prop_assert_eq!(may.is_ok(), held.len() < SHARE);
                         if may.is_ok() {
-                            let port = ports.take_lowest(0, |_| false);
+                            let port = ports.take_lowest(0, None, |_| false);
                             prop_assert!(port.is_some(), "{:?}", ports);
                             let port = port.unwrap_or_default();
                             prop_assert_eq!(ports.reserve(&own, port), Ok(()));
@@ -366,7 +484,7 @@ mod tests {
                         }
                     }
                     5 => if let Some(port) = held.remove(&own) {
-                        ports.forget(&own);
+                        ports.forget(&own, Timestamp::UNIX_EPOCH);
                         ports.release(port);
                     },
                     _ => {}

@@ -17,6 +17,9 @@ use tokio::time::sleep;
 
 use crate::world::{Setup, World, reason};
 
+/// How long the port of a cluster that is gone waits for one of its name.
+const A_PORT_WAITS: Duration = Duration::from_secs(60);
+
 fn fault(name: &str, spec: &Value) -> Fault {
     let object = json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec });
     serde_json::from_value(object).expect("a Fault")
@@ -956,6 +959,7 @@ async fn what_leaked_is_gone_for_good_when_its_fault_is_not_valid_any_more() {
         .api
         .eventually::<Fault>("f", "to list nothing", lists(0))
         .await;
+    sleep(A_PORT_WAITS).await;
     assert_eq!(port(&world.cluster("next").await), first);
     world
         .api
@@ -994,6 +998,7 @@ async fn what_leaked_is_gone_with_its_cloud() {
         world
             .until("it to be gone", |cloud| leaked_balancers(cloud) == 0)
             .await;
+        sleep(A_PORT_WAITS).await;
         assert_eq!(port(&world.cluster("next").await), first);
         world.stop().await;
     }
