@@ -123,7 +123,7 @@ impl Loss {
                  its repetition: the machine has no record before it is answered."
             }
             Self::Delay => {
-                "A call that the effect `delay` delays is delayed again: no object lists such calls."
+                "A call that a Fault delays or has refused is made again at once, and counts again: no object lists such calls."
             }
             Self::CountedCalls => {
                 "The rate of a SimulatedCloud has counted no calls: its whole burst is free, as after a minute without calls."

@@ -89,7 +89,7 @@ impl Engine {
     pub fn apply(&mut self, operation: Operation) -> Outcome {
         let now = operation.at;
         self.poll(now);
-        let (is_counted, Verdict { faults, hit }) = match self.intercept(&operation) {
+        let (is_counted, verdict) = match self.intercept(&operation) {
             Ok(intercepted) => intercepted,
             Err(error) => {
                 let operation = Box::new(operation);
@@ -105,6 +105,23 @@ impl Engine {
                 return answer;
             }
         };
+        let Verdict {
+            faults,
+            hit,
+            repeated,
+        } = verdict;
+        if let Some(outcome) = repeated {
+            // A replay has to count it against the rate, if there is one.
+            if is_counted {
+                self.journal.push(Record::Operation {
+                    operation: Box::new(operation),
+                    outcome: outcome.clone(),
+                    faults,
+                    is_hit: false,
+                });
+            }
+            return outcome;
+        }
         let is_hit = hit.is_some();
         // A repetition that finds what exists changes nothing else, but it is the last one that could make a second one.
         let is_counted = is_counted || self.is_repetition(&operation);

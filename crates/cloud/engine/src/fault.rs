@@ -2,7 +2,10 @@
 //!
 //! ```text
 //!   operation ──▶ is it one that faults apply to, and would it change something or read something that is there?
-//!                   │ yes: the faults of its namespace, in order of their names
+//!                   │ yes
+//!                   ▼
+//!   has a fault answered it, and is its time to retry not over? ──▶ the same answer, and no fault counts it
+//!                   │ no: the faults of its namespace, in order of their names
 //!                   ▼
 //!   matches? ──▶ still active? ──▶ skipped enough? ──▶ draw ──▶ hit: the fault answers, no other fault is asked
 //!      └─────────────┴────────────────────┴─────────────┴─────▶ no hit: the next fault
@@ -164,8 +167,9 @@ pub struct FaultState {
     pub(crate) changes_at: Option<SimTime>,
     /// How many draws were made for each call, see [`Call::key`].
     attempts: BTreeMap<u64, u32>,
-    /// Until when each call that is being delayed waits.
-    delayed: BTreeMap<u64, SimTime>,
+    /// Until when each call that was delayed or refused has this answer: a caller that asks earlier is not counted again.
+    #[serde(rename = "delayed")]
+    answered: BTreeMap<u64, SimTime>,
     /// What it hides from reads, at most [`FaultState::CALLS_MAX`] changes.
     #[serde(default, with = "as_list", skip_serializing_if = "HiddenWrites::is_empty")]
     pub(crate) hidden: HiddenWrites,
@@ -209,7 +213,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Identifies the operation and the subject. Calls of different subjects may have the same key by accident, once in
     /// 2^64: then they share their number of attempts. Computed once for all faults that want it.
-    fn key(&self) -> u64 {
+    pub(crate) fn key(&self) -> u64 {
         *self
             .key
             .get_or_init(|| call_key(self.verb, &self.subject.spec.id))
@@ -233,6 +237,8 @@ pub(crate) struct Verdict {
     pub(crate) faults: Vec<String>,
     /// What the last of them does, if it hits the call.
     pub(crate) hit: Option<Strike>,
+    /// The answer that the caller got before, and gets again. No fault counts the call.
+    pub(crate) repeated: Option<Outcome>,
 }
 
 /// What one fault says to a call.
@@ -275,8 +281,8 @@ pub(crate) struct Lag {
 }
 
 impl FaultState {
-    /// How many calls a fault remembers attempts or delays of: 16 KiB each. For calls beyond, draws are keyed by the
-    /// number of the match, and there is no delay. It also hides as many changes, 300 KiB, and lets those beyond show.
+    /// How many calls a fault remembers attempts or answers of: 16 KiB each. For calls beyond, draws are keyed by the
+    /// number of the match, there is no delay, and a refusal counts each time. It also hides as many changes, 300 KiB, and lets those beyond show.
     const CALLS_MAX: usize = 1024;
 
     /// A fault with what it did in an earlier process, if anything.
@@ -299,7 +305,7 @@ impl FaultState {
             has_ended: false,
             changes_at: None,
             attempts: BTreeMap::new(),
-            delayed: BTreeMap::new(),
+            answered: BTreeMap::new(),
             hidden: HiddenWrites::new(),
         }
     }
@@ -310,17 +316,22 @@ impl FaultState {
             Effect::Lag(_) => self.hidden,
             _ => HiddenWrites::new(),
         };
-        let (attempts, delayed) = match fault.effect {
+        let attempts = match fault.effect {
             // It asks for no calls.
-            Effect::Affect(_) => (BTreeMap::new(), BTreeMap::new()),
-            _ => (self.attempts, self.delayed),
+            Effect::Affect(_) => BTreeMap::new(),
+            _ => self.attempts,
+        };
+        let answered = match (&self.fault.effect, &fault.effect) {
+            (Effect::Delay(_), Effect::Delay(_)) => self.answered,
+            (before, after) if before == after => self.answered,
+            _ => BTreeMap::new(),
         };
         Self {
             fault,
             has_ended: false,
             hidden,
             attempts,
-            delayed,
+            answered,
             ..self
         }
     }
@@ -363,13 +374,24 @@ impl FaultState {
     pub(crate) fn turn(&mut self, now: SimTime) -> BTreeSet<ResourceId> {
         match self.decisions.turn(&self.fault.budget, now) {
             Turn::Continues => BTreeSet::new(),
-            Turn::Begins | Turn::Ends => self.let_go(),
+            Turn::Begins | Turn::Ends => {
+                self.forget_refusals();
+                self.let_go()
+            }
+        }
+    }
+
+    /// Each window decides again about the calls that it refuses.
+    fn forget_refusals(&mut self) {
+        if !matches!(self.fault.effect, Effect::Delay(_)) {
+            self.answered.clear();
         }
     }
 
     /// Ends: its time is over. Returns the resources that it affects no more.
     pub(crate) fn end(&mut self) -> BTreeSet<ResourceId> {
         self.has_ended = true;
+        self.forget_refusals();
         self.let_go()
     }
 
@@ -486,18 +508,18 @@ impl FaultState {
 
     /// The keys of the calls of which it remembers something. One may appear more than once.
     pub(crate) fn calls(&self) -> impl Iterator<Item = u64> {
-        self.attempts.keys().chain(self.delayed.keys()).copied()
+        self.attempts.keys().chain(self.answered.keys()).copied()
     }
 
     /// Whether it remembers something of a call.
     pub(crate) fn remembers(&self, key: u64) -> bool {
-        self.attempts.contains_key(&key) || self.delayed.contains_key(&key)
+        self.attempts.contains_key(&key) || self.answered.contains_key(&key)
     }
 
     /// Forgets a call about a resource that is gone.
     pub(crate) fn forget_call(&mut self, key: u64) {
         self.attempts.remove(&key);
-        self.delayed.remove(&key);
+        self.answered.remove(&key);
     }
 
     /// When its notice to a resource is over, if it has given one.
@@ -505,11 +527,22 @@ impl FaultState {
         self.notices.get(id).copied()
     }
 
-    /// Decides about a call.
+    /// The answer to a call that was answered before, and whose caller asks earlier than it was told.
+    pub(crate) fn repeated(&self, call: &Call<'_>) -> Option<Outcome> {
+        let until = *self.answered.get(&call.key())?;
+        if call.at >= until || !self.is_in_force(call.at) || !self.concerns(call) {
+            return None;
+        }
+        let refusal = self.refusal(until.since(call.at));
+        Some(refusal.map_or(Outcome::Delayed { until }, Outcome::Refused))
+    }
+
+    /// Decides about a call that it does not answer as before.
     pub(crate) fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Answer {
         count_step();
         let is_active = self.decisions.is_active(&self.fault.budget, call.at);
-        let may_count = is_active || !self.delayed.is_empty();
+        let delays = matches!(self.fault.effect, Effect::Delay(_)) && !self.answered.is_empty();
+        let may_count = is_active || delays;
         // What was in force before a restart has met the reads before it.
         let is_of_restart = call
             .as_adopted
@@ -517,13 +550,7 @@ impl FaultState {
         if !may_count || is_of_restart || !self.concerns(call) {
             return Answer::NotCounted;
         }
-        if !self.delayed.is_empty()
-            && let Some(until) = self.delayed.get(&call.key()).copied()
-        {
-            if call.at < until && self.is_in_force(call.at) {
-                return Answer::Hits(Strike::Instead(Outcome::Delayed { until }));
-            }
-            self.delayed.remove(&call.key());
+        if delays && self.answered.remove(&call.key()).is_some() {
             return Answer::Passes;
         }
         if !is_active {
@@ -579,18 +606,32 @@ impl FaultState {
         *attempt
     }
 
-    fn effect(&mut self, call: &Call<'_>, attempt: u32, seed: &Seed) -> Option<Strike> {
-        let error = |reason: FailureReason, message: &str, retry_after: Duration| CloudError::Fault {
+    fn error(&self, reason: FailureReason, message: &str, retry_after: Duration) -> CloudError {
+        CloudError::Fault {
             fault: self.id.name.clone(),
             reason,
             message: message.to_owned(),
             retry_after,
-        };
+        }
+    }
+
+    /// What it answers instead of carrying out a call, if it refuses calls.
+    fn refusal(&self, retry_after: Duration) -> Option<CloudError> {
+        match &self.fault.effect {
+            Effect::Outage { .. } => Some(self.error(FailureReason::Unavailable, "", retry_after)),
+            Effect::Fail { reason, message, .. } if *reason != FailureReason::LostAnswer => {
+                Some(self.error(*reason, message, retry_after))
+            }
+            _ => None,
+        }
+    }
+
+    fn effect(&mut self, call: &Call<'_>, attempt: u32, seed: &Seed) -> Option<Strike> {
         match &self.fault.effect {
             Effect::Affect(_) => None,
             Effect::Leak => Some(Strike::Leak(self.id.name.clone())),
             Effect::Duplicate { retry_after } => {
-                let error = error(FailureReason::LostAnswer, "", *retry_after);
+                let error = self.error(FailureReason::LostAnswer, "", *retry_after);
                 Some(Strike::Duplicate {
                     fault: self.id.name.clone(),
                     error,
@@ -613,23 +654,20 @@ impl FaultState {
                     lasts,
                 }))
             }
-            Effect::Outage { retry_after, .. } => {
-                let error = error(FailureReason::Unavailable, "", *retry_after);
+            Effect::Outage { retry_after, .. } | Effect::Fail { retry_after, .. } => {
+                let retry_after = *retry_after;
+                let Some(error) = self.refusal(retry_after) else {
+                    let error = self.error(FailureReason::LostAnswer, "", retry_after);
+                    return Some(Strike::After(error));
+                };
+                // Whatever forgets a call finds it among the attempts.
+                if !retry_after.is_zero() && self.attempts.contains_key(&call.key()) {
+                    self.answered.insert(call.key(), call.at + retry_after);
+                }
                 Some(Strike::Instead(Outcome::Refused(error)))
             }
-            Effect::Fail {
-                reason,
-                message,
-                retry_after,
-            } => {
-                let error = error(*reason, message, *retry_after);
-                Some(match reason {
-                    FailureReason::LostAnswer => Strike::After(error),
-                    _ => Strike::Instead(Outcome::Refused(error)),
-                })
-            }
             Effect::Delay(latency) => {
-                if self.delayed.len() == Self::CALLS_MAX {
+                if self.answered.len() == Self::CALLS_MAX {
                     return None;
                 }
                 let decision = Decision::FaultDelay {
@@ -638,7 +676,7 @@ impl FaultState {
                 };
                 let until =
                     call.at + latency.draw(&mut seed.draws(call.subject.spec.drawn_by(), decision, attempt));
-                self.delayed.insert(call.key(), until);
+                self.answered.insert(call.key(), until);
                 Some(Strike::Instead(Outcome::Delayed { until }))
             }
         }

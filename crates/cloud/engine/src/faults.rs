@@ -355,6 +355,15 @@ impl Faults {
         else {
             return verdict;
         };
+        if !calling.is_empty() {
+            let remembering = calling.get(&call.key()).into_iter().flatten();
+            verdict.repeated = remembering
+                .filter_map(|name| by_name.get(name)?.repeated(call))
+                .next();
+            if verdict.repeated.is_some() {
+                return verdict;
+            }
+        }
         for name in index.candidates(Asked::Call(call.verb), &call.subject) {
             let state = by_name.get_mut(name).expect("a fault is removed from the index");
             let answer = state.strike(call, seed);

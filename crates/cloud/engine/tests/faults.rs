@@ -7,7 +7,7 @@ use std::{
 
 use nephele_engine::{
     ActiveEffect, Config, Cursor, Effect, Engine, Entry, Fault, Hit, Journal, Latency, Line, NamespaceQuotas,
-    Notice, Operation, Outcome, Record, Replay, Request, ResourceSpec,
+    Notice, Operation, Outcome, Record, Replay, Request, ResourceSpec, Seed,
 };
 use nephele_model::{
     Budget, Caller, CloudError, ErrorClass, FailureReason, FaultPhase, FaultRecord, Market, Matches, Odds,
@@ -410,7 +410,7 @@ fn the_first_fault_by_name_that_hits_decides() {
         ),
     )
     .unwrap();
-    let reasons = [0; 2].map(|_| ask(&mut engine, at(1), create("m")).unwrap_err());
+    let reasons = [1, 6].map(|seconds| ask(&mut engine, at(seconds), create("m")).unwrap_err());
     assert_eq!(
         reasons,
         [
@@ -477,6 +477,72 @@ fn a_delayed_operation_waits_once() {
     );
 }
 
+/// Otherwise each event of a machine, which lets its reconciler ask again, would use up a part of the budget.
+#[test]
+fn a_caller_that_asks_earlier_than_it_was_told_gets_the_same_answer_and_does_not_count() {
+    let mut engine = engine();
+    ask(&mut engine, at(0), put("f", failing(Matches::default()))).unwrap();
+    let tell_retry = |error: CloudError| match error.class() {
+        ErrorClass::RetryAfter(after) => after.as_secs(),
+        _ => 0,
+    };
+    let mut told = |seconds, name| tell_retry(ask(&mut engine, at(seconds), create(name)).unwrap_err());
+    assert_eq!([1, 1, 4, 5].map(|seconds| told(seconds, "m")), [5, 5, 2, 1]);
+    assert_eq!(told(5, "other"), 5);
+    assert_eq!([6, 7].map(|seconds| told(seconds, "m")), [5, 4]);
+    let record = engine.fault(&fault("f")).unwrap().decisions.record;
+    assert_eq!((record.matched, record.hits), (3, 3));
+    let journaled = engine.journal().since(1).filter(|entry| {
+        let Record::Operation { operation, .. } = &entry.record else {
+            return false;
+        };
+        matches!(operation.request, Request::Create(_))
+    });
+    assert_eq!(journaled.count(), 3);
+    // Another reason is another answer, and without the fault there is none.
+    let other = Fault {
+        effect: fails(FailureReason::QuotaExceeded),
+        ..failing(Matches::default())
+    };
+    ask(&mut engine, at(8), put("f", other)).unwrap();
+    assert_eq!(
+        ask(&mut engine, at(8), create("m")),
+        Err(refused("f", FailureReason::QuotaExceeded))
+    );
+    ask(&mut engine, at(9), Request::Delete(fault("f"))).unwrap();
+    assert_eq!(ask(&mut engine, at(9), create("m")), Ok(Outcome::Accepted));
+}
+
+/// More calls than a fault remembers, beside another fault that stays.
+#[test]
+fn refused_calls_without_number_are_forgotten_with_their_fault() {
+    let mut engine = Engine::new(Config::default(), Seed::new("amber-otter-lamp"));
+    let mut ask = |seconds, request| engine.apply(operation(at(seconds), request));
+    let slow = Fault {
+        effect: Effect::Delay(Latency::Fixed(Duration::from_secs(1))),
+        ..failing(Matches {
+            names: names(["none".to_owned()]),
+            ..Matches::default()
+        })
+    };
+    ask(0, put("other", slow));
+    ask(0, put("f", failing(Matches::default())));
+    let create = |index: u32| create(&format!("m{index}"));
+    for seconds in [1, 10] {
+        for index in 0..1500 {
+            assert!(matches!(ask(seconds, create(index)), Outcome::Refused(_)));
+        }
+    }
+    ask(11, Request::Delete(fault("f")));
+    for index in 0..1500 {
+        assert_eq!(ask(12, create(index)), Outcome::Accepted);
+        assert_eq!(
+            ask(13, Request::Delete(id(&format!("m{index}")))),
+            Outcome::Accepted
+        );
+    }
+}
+
 /// Otherwise reads, which are repeated all the time, would push other records out of the journal for good.
 #[test]
 fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
@@ -505,8 +571,8 @@ fn a_fault_that_cannot_hit_any_more_leaves_reads_out_of_the_journal() {
     engine.poll(at(0));
     let before = engine.journal().since(1).count();
     ask(&mut engine, at(1), Request::Describe(id("m"))).unwrap_err();
-    for _ in 0..3 {
-        ask(&mut engine, at(2), Request::Describe(id("m"))).unwrap();
+    for seconds in 6..9 {
+        ask(&mut engine, at(seconds), Request::Describe(id("m"))).unwrap();
     }
     assert_eq!(engine.journal().since(1).count() - before, 1);
     assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 1);
@@ -756,16 +822,39 @@ proptest! {
         prop_assert!(hits <= matched.saturating_sub(skip));
         prop_assert!(count.is_none_or(|count| hits <= count));
         let mut hit = 0;
+        let waits = match &fault_of.effect {
+            // Each window decides again.
+            _ if fault_of.budget.schedule.is_some() => Duration::ZERO,
+            Effect::Fail { reason: FailureReason::LostAnswer, .. } => Duration::ZERO,
+            Effect::Fail { retry_after, .. } | Effect::Outage { retry_after, .. } => *retry_after,
+            _ => Duration::ZERO,
+        };
+        let mut last_hits = BTreeMap::new();
         for entry in engine.journal().since(1) {
-            let Record::Operation { operation, faults, is_hit: true, .. } = &entry.record else { continue };
+            let Record::Operation { operation, faults, outcome, is_hit } = &entry.record else { continue };
+            // Calls about backends are about their instances.
+            let subject = match &operation.request {
+                Request::RegisterBackend { instance, .. } | Request::DeregisterBackend { instance, .. } => id(instance),
+                request => request.target().clone(),
+            };
+            if *outcome == Outcome::Accepted {
+                // A resource that is gone is forgotten.
+                last_hits.retain(|(_, hit), _| *hit != subject);
+            }
+            if !is_hit {
+                continue;
+            }
+            if let Some(last) = last_hits.insert((operation.verb(), subject), operation.at) {
+                prop_assert!(operation.at.since(last) >= waits, "{:?} is hit again too soon", operation);
+            }
             prop_assert_eq!(faults, &["f".to_owned()]);
             prop_assert!(lasts.is_none_or(|lasts| operation.at < at(0) + lasts));
             hit += 1;
         }
         let keeps = match fault_of.effect {
-            Effect::Fail { .. } | Effect::Lag(_) | Effect::Leak | Effect::Duplicate { .. } => hits == hit,
-            // A delayed call may ask several times.
-            Effect::Delay(_) => hits <= hit,
+            Effect::Fail { .. } | Effect::Delay(_) | Effect::Lag(_) | Effect::Leak | Effect::Duplicate { .. } => {
+                hits == hit
+            }
             // Resources are hit, too.
             Effect::Affect(_) => hit == 0,
             Effect::Outage { .. } => hits >= hit,
@@ -787,7 +876,7 @@ proptest! {
                 for ordinal in order {
                     let mut spec = machine(&format!("{prefix}-{ordinal}"), &Latency::ZERO);
                     spec.seed_key = Some(SeedKey { owner_set: "md".into(), ordinal: *ordinal });
-                    if ask(&mut engine, at(1), Request::Create(spec)).is_err() {
+                    if ask(&mut engine, at(1 + 5 * u64::from(attempt)), Request::Create(spec)).is_err() {
                         hit.insert((*ordinal, attempt));
                     }
                 }

@@ -178,7 +178,13 @@ struct Walk(BTreeMap<String, FaultState>);
 
 impl Walk {
     fn strike(&mut self, call: &Call<'_>, seed: &Seed) -> Verdict {
-        let mut verdict = Verdict::default();
+        let mut verdict = Verdict {
+            repeated: self.0.values().find_map(|state| state.repeated(call)),
+            ..Verdict::default()
+        };
+        if verdict.repeated.is_some() {
+            return verdict;
+        }
         for (name, state) in &mut self.0 {
             verdict.hit = match state.strike(call, seed) {
                 Answer::NotCounted => continue,
