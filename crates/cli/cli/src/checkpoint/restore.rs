@@ -67,7 +67,7 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
     let objects = restored.objects;
     let clusters = restored.clusters;
     print(&format!(
-        "Restored {objects} objects and {clusters} workload clusters\n"
+        "Restored objects: {objects}, workload clusters: {clusters}\n"
     ))?;
     Ok(ExitCode::SUCCESS)
 }

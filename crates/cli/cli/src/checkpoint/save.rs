@@ -60,7 +60,7 @@ pub(super) async fn run(args: SaveArgs, shutdown: CancellationToken) -> anyhow::
     let clusters = checkpoint.clusters.len();
     let file = args.file.display();
     print(&format!(
-        "Saved {objects} objects and {clusters} workload clusters to {file}\n"
+        "Saved objects: {objects}, workload clusters: {clusters}, to {file}\n"
     ))?;
     Ok(ExitCode::SUCCESS)
 }
