@@ -20,6 +20,7 @@ pub mod kubectl;
 pub mod load;
 pub mod management;
 pub mod manager;
+pub mod page;
 pub mod program;
 pub mod samples;
 pub mod scope;

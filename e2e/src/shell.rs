@@ -84,6 +84,17 @@ impl Shell {
         program::output(text, self.command(text)).await
     }
 
+    /// Runs commands to their end and returns what a person sees in the terminal: also what they say about errors.
+    ///
+    /// # Errors
+    ///
+    /// When one of them fails, of commands in a pipe the last one, with what they said.
+    pub async fn show(&self, text: &str) -> anyhow::Result<String> {
+        // A person's shell has no `pipefail`, and `head` ends the command before it.
+        let shown = format!("exec 2>&1\nset +o pipefail\n{text}");
+        program::output(text, self.command(&shown)).await
+    }
+
     /// Starts a command that runs on. It is killed when the result is dropped.
     ///
     /// # Errors

@@ -3,12 +3,17 @@
 //!
 //! What a command prints stands below it. The test compares the two; with `OUTPUTS=overwrite` it writes what it saw.
 
-use std::{env, fs, path::Path, time::Instant};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::{Context as _, ensure};
 use futures::future::join_all;
 use nephele_e2e::{
     Look,
+    page::{self, Block, Kind},
     shell::{Shell, Started},
     until,
     wait::LIMIT,
@@ -36,13 +41,7 @@ pub(crate) fn shell(name: &str) -> anyhow::Result<Shell> {
 
 /// Does all chapters on the management cluster of `nephele up` in the folder `up`, which prints into [`SAID`], and returns how long each took.
 pub(crate) async fn play(shell: &Shell, mut up: Started, are_recorded: bool) -> anyhow::Result<String> {
-    until("nephele up to be ready", LIMIT, async || {
-        up.still_runs()?;
-        let said = fs::read_to_string(shell.folder().join(SAID)).context("it says nothing")?;
-        Ok(Look::when(said.contains("Everything is up"), || said))
-    })
-    .await?;
-    let kubeconfig = shell.folder().join("up/management.kubeconfig");
+    let kubeconfig = kubeconfig(shell, &mut up).await?;
     let chapters = workshop::all().context("failed to read the chapters")?;
     let all = chapters.iter().map(async |chapter| {
         let started = Instant::now();
@@ -54,14 +53,19 @@ pub(crate) async fn play(shell: &Shell, mut up: Started, are_recorded: bool) -> 
     join_all(all).await.into_iter().collect()
 }
 
-/// Does one chapter.
-async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyhow::Result<()> {
-    let Chapter {
-        number,
-        name,
-        solution,
-        ..
-    } = chapter;
+/// Waits until `nephele up` is ready, and returns the path of its kubeconfig.
+pub(super) async fn kubeconfig(shell: &Shell, up: &mut Started) -> anyhow::Result<PathBuf> {
+    until("nephele up to be ready", LIMIT, async || {
+        up.still_runs()?;
+        let said = fs::read_to_string(shell.folder().join(SAID)).context("it says nothing")?;
+        Ok(Look::when(said.contains("Everything is up"), || said))
+    })
+    .await?;
+    Ok(shell.folder().join("up/management.kubeconfig"))
+}
+
+/// A shell whose commands have a namespace of this name to themselves.
+pub(super) async fn shell_in_namespace(name: &str, kubeconfig: &Path) -> anyhow::Result<Shell> {
     // The manager of `up --cluster-api` is found beside the kubeconfig.
     let file = kubeconfig.with_file_name(format!("{name}.kubeconfig"));
     fs::copy(kubeconfig, &file).context("failed to copy a kubeconfig")?;
@@ -72,6 +76,18 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
              kubectl config set-context --current --namespace {name}"
         ))
         .await?;
+    Ok(shell)
+}
+
+/// Does one chapter.
+async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyhow::Result<()> {
+    let Chapter {
+        number,
+        name,
+        solution,
+        ..
+    } = chapter;
+    let shell = shell_in_namespace(name, kubeconfig).await?;
     let said = shell.run(&format!("nephele workshop start {number}")).await?;
     ensure!(
         said.contains("## Your task\n"),
@@ -87,7 +103,7 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
     let said = shell.run(&check).await?;
     ensure!(said.contains(&format!("Chapter {number} is done.\n")), "{said}");
     if are_recorded {
-        compare(chapter, &seen)?;
+        compare(chapter, seen)?;
     }
     // Another chapter finds nothing of this one.
     let said = shell
@@ -100,101 +116,23 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
 /// Runs the commands of a text, and returns what each block printed.
 async fn seen(shell: &Shell, text: &str, namespace: &str) -> anyhow::Result<Vec<String>> {
     let mut seen = Vec::new();
-    for Block { commands, .. } in blocks(text) {
-        let said = shell.run(commands).await?;
+    for block in commands(text) {
+        let said = shell.show(block.text).await?;
         // A person reads it in the namespace of the kubeconfig.
         seen.push(said.replace(namespace, "default"));
     }
     Ok(seen)
 }
 
-/// Commands of a chapter, and what they print if the chapter shows it.
-struct Block<'a> {
-    commands: &'a str,
-    output: Option<&'a str>,
-}
-
-fn blocks(text: &str) -> impl Iterator<Item = Block<'_>> {
-    text.split("```sh\n").skip(1).filter_map(|rest| {
-        let (commands, rest) = rest.split_once("```\n")?;
-        let output = rest
-            .strip_prefix("\n```text\n")
-            .and_then(|rest| rest.split_once("```"));
-        Some(Block {
-            commands,
-            output: output.map(|(output, _)| output),
-        })
-    })
+fn commands(text: &str) -> impl Iterator<Item = Block<'_>> {
+    page::blocks(text)
+        .into_iter()
+        .filter(|block| block.kind == Kind::Commands)
 }
 
 /// Fails when a command printed something else than its chapter shows. Or writes what it printed into the chapter.
-fn compare(chapter: &Chapter, seen: &[String]) -> anyhow::Result<()> {
-    let mut text = chapter.text.to_owned();
-    let mut differences = String::new();
-    for (Block { commands, output }, seen) in blocks(chapter.text).zip(seen) {
-        let Some(output) = output else { continue };
-        if normal(output) != normal(seen) {
-            differences += &format!("{commands}shows\n{output}and printed\n{seen}");
-            text = text.replacen(
-                &format!("{commands}```\n\n```text\n{output}"),
-                &format!("{commands}```\n\n```text\n{seen}"),
-                1,
-            );
-        }
-    }
-    if env::var("OUTPUTS").is_ok_and(|wanted| wanted == "overwrite") {
-        let file = Path::new(FOLDER).join(chapter.name).join("chapter.md");
-        return fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()));
-    }
-    ensure!(differences.is_empty(), "{differences}");
-    Ok(())
-}
-
-/// An output without what differs each time: drawn names, ages, and the order of lines that follows from names.
-fn normal(output: &str) -> Vec<String> {
-    let mut lines: Vec<_> = output
-        .lines()
-        .map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" "))
-        .collect();
-    lines.sort();
-    lines
-}
-
-fn word(word: &str) -> String {
-    if is_age(word) {
-        return "AGE".to_owned();
-    }
-    let parts = word.split_inclusive(|of: char| !of.is_ascii_alphanumeric());
-    parts
-        .map(|part| {
-            let text = part.trim_end_matches(|of: char| !of.is_ascii_alphanumeric());
-            let rest = part.strip_prefix(text).unwrap_or_default();
-            if is_drawn(text) {
-                format!("DRAWN{rest}")
-            } else {
-                part.to_owned()
-            }
-        })
-        .collect()
-}
-
-/// As the API server makes the end of a name.
-fn is_drawn(text: &str) -> bool {
-    text.len() == 5 && text.chars().all(|of| "bcdfghjklmnpqrstvwxz2456789".contains(of))
-}
-
-/// As `kubectl` prints an age: `40s`, `2m10s`.
-fn is_age(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_digit())
-        && word.ends_with(['s', 'm', 'h'])
-        && word.chars().all(|of| of.is_ascii_digit() || "smh".contains(of))
-}
-
-#[test]
-fn what_is_drawn_makes_no_difference() {
-    let one = "NAME        AGE\ndemo-4hk2d   40s\ndemo-zzzzz   3s\n\"a-bbbbb\" deleted\n";
-    let other = "NAME   AGE\ndemo-22222   2m10s\ndemo-m9m9m   1s\n\"a-ccccc\" deleted\n";
-    assert_eq!(normal(one), normal(other));
-    assert_ne!(normal(one), normal("NAME AGE\ndemo-4hk2d 40s\n"));
-    assert_ne!(normal("Running\n"), normal("Deleting\n"));
+fn compare(chapter: &Chapter, seen: Vec<String>) -> anyhow::Result<()> {
+    let printed: Vec<_> = commands(chapter.text).zip(seen).collect();
+    let file = Path::new(FOLDER).join(chapter.name).join("chapter.md");
+    page::compare(chapter.text, &printed, &file)
 }

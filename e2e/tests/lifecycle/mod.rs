@@ -12,6 +12,7 @@ mod kubectl;
 mod machine_pool;
 mod metadata;
 mod network;
+mod pages;
 mod pause;
 pub(crate) mod remediation;
 mod scale;

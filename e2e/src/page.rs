@@ -1,0 +1,334 @@
+//! Pages of the book: their code blocks, and what commands print beside what the page shows.
+//!
+//! ````text
+//! ```sh      commands, which a shell runs
+//! ```text    right below: what they print; a line … stands for any lines
+//! ```yaml    objects, which are applied if a command of the page names one of them; or a file NAME.yaml, if one names that
+//! *No test runs this: it needs kind.*       below a block that cannot be played
+//! *[A test](…) runs this.*                  below a block that another test plays
+//! ````
+
+use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path, sync::LazyLock};
+
+use anyhow::{Context as _, ensure};
+use regex::Regex;
+
+/// A block of a page that can be played.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    pub kind: Kind<'a>,
+    pub text: &'a str,
+    /// What the page shows below commands.
+    pub output: Option<&'a str>,
+    /// Where the block ends in the page, in bytes, without its output.
+    end: usize,
+}
+
+/// What is in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// Commands for a shell.
+    Commands,
+    /// Objects for `kubectl apply`.
+    Objects,
+    /// A file of this name with `.yaml`, which a command reads.
+    File(&'a str),
+}
+
+const FENCE: &str = "```";
+const OUTPUT: &str = "\n```text\n";
+/// A line that stands for any lines.
+const GAP: &str = "…";
+/// How a paragraph begins that says why no test plays the block above it, or which one does.
+const MARKS: [&str; 2] = ["*No test runs ", "*[A test]("];
+
+/// The blocks of a page that are played: commands without a mark below them, and the objects that they name.
+#[must_use]
+pub fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    while let Some(block) = next(page, &mut at) {
+        blocks.extend(block);
+    }
+    let commands: String = blocks
+        .iter()
+        .filter(|block: &&Block<'_>| block.kind == Kind::Commands)
+        .map(|block| block.text)
+        .collect();
+    let is_name = |of: char| of.is_ascii_alphanumeric() || "-.".contains(of);
+    let named: BTreeSet<_> = commands.split(|of| !is_name(of)).collect();
+    blocks.retain_mut(|block| {
+        if block.kind == Kind::Commands {
+            return true;
+        }
+        if let Some(name) = names(block.text).find(|name| named.contains(format!("{name}.yaml").as_str())) {
+            block.kind = Kind::File(name);
+            return true;
+        }
+        names(block.text).any(|name| named.contains(name))
+    });
+    blocks
+}
+
+/// The names of objects.
+fn names(objects: &str) -> impl Iterator<Item = &str> {
+    static NAME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?m)^metadata:\s+\{?name: ([a-z0-9.-]+)").expect("a pattern"));
+    NAME.captures_iter(objects)
+        .filter_map(|found| Some(found.get(1)?.as_str()))
+}
+
+/// The block after this place, which moves behind it. The inner option is empty for a block that is not played.
+fn next<'a>(page: &'a str, at: &mut usize) -> Option<Option<Block<'a>>> {
+    let rest = page.get(*at..)?;
+    let open = if rest.starts_with(FENCE) {
+        0
+    } else {
+        rest.find("\n```")? + 1
+    };
+    let (language, body) = rest[open + FENCE.len()..].split_once('\n')?;
+    let (text, after) = body.split_once(FENCE)?;
+    let end = (page.len() - after.len() + 1).min(page.len());
+    let kind = match language {
+        "sh" => Some(Kind::Commands),
+        "yaml" if text.starts_with("apiVersion:") => Some(Kind::Objects),
+        _ => None,
+    };
+    let shown = page.get(end..).and_then(|after| after.strip_prefix(OUTPUT));
+    let output = (kind == Some(Kind::Commands))
+        .then_some(shown)
+        .flatten()
+        .and_then(|shown| Some(shown.split_once(FENCE)?.0));
+    *at = end + output.map_or(0, |output| OUTPUT.len() + output.len() + FENCE.len() + 1);
+    let below = page.get(*at..).unwrap_or_default().trim_start();
+    let kind = kind.filter(|_| !MARKS.iter().any(|mark| below.starts_with(mark)));
+    Some(kind.map(|kind| Block {
+        kind,
+        text,
+        output,
+        end,
+    }))
+}
+
+/// How what commands have printed differs from what the page shows, if it does.
+fn difference(block: &Block<'_>, printed: &str) -> Option<String> {
+    let shown = block.output.unwrap_or_default();
+    let wanted = normal(shown);
+    let seen = normal(printed);
+    let is_same = match wanted.iter().any(|line| line == GAP) {
+        true => has_in_order(&wanted, &seen),
+        false => sorted(&wanted) == sorted(&seen),
+    };
+    (!is_same).then(|| {
+        let mut text = format!("{}shows\n{shown}and printed\n{printed}", block.text);
+        for line in wanted.iter().filter(|line| *line != GAP && !seen.contains(line)) {
+            let _ = writeln!(text, "- {line}");
+        }
+        for line in seen.iter().filter(|line| !wanted.contains(line)) {
+            let _ = writeln!(text, "+ {line}");
+        }
+        text
+    })
+}
+
+/// The order of lines may follow from names, which differ.
+fn sorted(lines: &[String]) -> Vec<&String> {
+    let mut lines: Vec<_> = lines.iter().collect();
+    lines.sort();
+    lines
+}
+
+/// Whether lines are there in their order. What stands between two gaps is there without others between.
+fn has_in_order(wanted: &[String], seen: &[String]) -> bool {
+    let parts: Vec<_> = wanted.split(|line| line == GAP).collect();
+    let mut rest = seen;
+    for (number, part) in parts.iter().enumerate() {
+        let is_last = number + 1 == parts.len();
+        let found = match number {
+            0 => rest.starts_with(part).then_some(0),
+            _ if is_last => rest.ends_with(part).then(|| rest.len() - part.len()),
+            _ if part.is_empty() => Some(0),
+            _ => rest.windows(part.len()).position(|lines| lines == *part),
+        };
+        match found {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Fails when commands have printed something else than their page shows. With `OUTPUTS=overwrite` it writes what they have printed into
+/// the page instead, which is in this file.
+///
+/// # Errors
+///
+/// With all differences, or when the file cannot be written.
+pub fn compare(page: &str, printed: &[(Block<'_>, String)], file: &Path) -> anyhow::Result<()> {
+    let is_overwritten = env::var("OUTPUTS").is_ok_and(|wanted| wanted == "overwrite");
+    if is_overwritten {
+        fs::write(file, rewritten(page, printed))
+            .with_context(|| format!("failed to write {}", file.display()))?;
+    }
+    let differences: Vec<_> = printed
+        .iter()
+        .filter(|(block, _)| !is_overwritten || has_gap(block))
+        .filter_map(|(block, printed)| difference(block, printed))
+        .collect();
+    ensure!(
+        differences.is_empty(),
+        "{}\nOUTPUTS=overwrite writes what the commands print into the page",
+        differences.join("\n")
+    );
+    Ok(())
+}
+
+/// The page with what its blocks have printed in place of what it shows. `printed` has the blocks in their order.
+fn rewritten(page: &str, printed: &[(Block<'_>, String)]) -> String {
+    let mut text = page.to_owned();
+    for (block, printed) in printed.iter().rev() {
+        // What is left out was left out by a person.
+        if difference(block, printed).is_none() || block.output.is_some_and(|output| output.contains("…\n"))
+        {
+            continue;
+        }
+        let length = block
+            .output
+            .map_or(0, |output| OUTPUT.len() + output.len() + FENCE.len() + 1);
+        let output = match printed.is_empty() {
+            true => String::new(),
+            false => format!("{OUTPUT}{}\n{FENCE}\n", printed.trim_end()),
+        };
+        text.replace_range(block.end..block.end + length, &output);
+    }
+    text
+}
+
+fn has_gap(block: &Block<'_>) -> bool {
+    let mut lines = block.output.unwrap_or_default().lines();
+    lines.any(|line| line == GAP)
+}
+
+/// What differs each time, and what stands for it.
+static DIFFERENT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    [
+        (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", "TIME"),
+        (r"\b\d\d:\d\d:\d\d(\.\d+)?\b", "TIME"),
+        (
+            r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
+            "UID",
+        ),
+        // Pages are played at the same time, and take ports in any order.
+        (r"\b127\.0\.0\.1:\d+\b", "ENDPOINT"),
+        // As the API server makes the end of a name.
+        (r"\b[bcdfghjklmnpqrstvwxz2456789]{5}\b", "DRAWN"),
+    ]
+    .map(|(pattern, name)| (Regex::new(pattern).expect("a pattern"), name))
+    .into()
+});
+
+/// A word that is an age of kubectl, or how long a step took.
+static AGE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(\d+(\.\d+)?(h|ms|m|s))+(:?)$").expect("a pattern"));
+
+/// The lines of an output without what differs each time.
+fn normal(output: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let words = line
+            .split_whitespace()
+            .map(|word| AGE.replace(word, "AGE$4"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        DIFFERENT.iter().fold(words, |line, (pattern, name)| {
+            pattern.replace_all(&line, *name).into_owned()
+        })
+    };
+    output.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# A page\n\n```sh\nls\n```\n\n```text\na-4hk2d  40s\n```\n\nText\n\n```yaml\nspec: {}\n```\n\n\
+                        ```yaml\napiVersion: v1\nmetadata: {name: a}\n```\n\n\
+                        ```yaml\napiVersion: v1\nmetadata: {name: b}\n```\n\n```sh\nkind create\n```\n\n*No test runs this: it needs kind.*\n\n\
+                        ```sh\ntrue pod/a\n```\n";
+
+    fn shell<'a>(text: &'a str, output: Option<&'a str>) -> Block<'a> {
+        Block {
+            kind: Kind::Commands,
+            text,
+            output,
+            end: 0,
+        }
+    }
+
+    #[test]
+    fn blocks_are_those_without_a_mark_and_know_their_output() {
+        let found: Vec<_> = blocks(PAGE)
+            .into_iter()
+            .map(
+                |Block {
+                     kind, text, output, ..
+                 }| (kind, text, output),
+            )
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (Kind::Commands, "ls\n", Some("a-4hk2d  40s\n")),
+                (Kind::Objects, "apiVersion: v1\nmetadata: {name: a}\n", None),
+                (Kind::Commands, "true pod/a\n", None),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_is_rewritten_where_commands_print_something_else() {
+        let mut blocks = blocks(PAGE);
+        let last = blocks.pop().expect("a block");
+        let first = blocks.swap_remove(0);
+        let same = [(first, "a-zzzzz 3s\n".to_owned()), (last, String::new())];
+        assert_eq!(rewritten(PAGE, &same), PAGE);
+        let [(first, _), (last, _)] = same;
+        let other = [(first, String::new()), (last, "yes\n".to_owned())];
+        let expected = PAGE
+            .replace("\n```text\na-4hk2d  40s\n```\n", "")
+            .replace("true pod/a\n```\n", "true pod/a\n```\n\n```text\nyes\n```\n");
+        assert_eq!(rewritten(PAGE, &other), expected);
+    }
+
+    #[test]
+    fn what_is_drawn_makes_no_difference() {
+        let one = "NAME        AGE\ndemo-4hk2d   40s\ndemo-zzzzz   3s\n\"a-bbbbb\" at 21:57:03.118 on 127.0.0.1:20000\n";
+        let other = "NAME   AGE\ndemo-22222   2m10s\ndemo-m9m9m   1.5s\n\"a-ccccc\" at 00:00:00.1 on 127.0.0.1:20101\n";
+        let difference = |shown, printed| difference(&shell("ls\n", Some(shown)), printed);
+        assert_eq!(difference(one, other), None);
+        assert!(difference(one, "NAME AGE\ndemo-4hk2d 40s\n").is_some());
+        assert!(difference("Running\n", "Deleting\n").is_some());
+        assert!(difference("ahead 3600s, paused\n", "ahead 0s, paused\n").is_some());
+        assert_eq!(
+            difference("b passed after 0.1s: x\na\n", "a\nb passed after 3.0s: x\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn lines_that_are_left_out_may_be_any() {
+        let shown = "begins\n…\nends\n";
+        let difference = |printed| difference(&shell("ls\n", Some(shown)), printed);
+        assert_eq!(difference("begins\nmiddle\nanother\nends\n"), None);
+        assert_eq!(difference("begins\nends\n"), None);
+        for other in [
+            "begins\nmiddle\n",
+            "ends\nbegins\n",
+            "before\nbegins\nends\n",
+            "begins\nends\nafter\n",
+            "",
+        ] {
+            assert!(difference(other).is_some(), "{other}");
+        }
+    }
+}

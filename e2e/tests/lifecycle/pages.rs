@@ -1,0 +1,131 @@
+//! The pages of the book as a person plays them: objects are applied, commands are run, and what they print is what the page
+//! shows. All at the same time, each in a namespace of its own, on one `nephele up`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+use futures::future::join_all;
+use nephele_e2e::{
+    page::{self, Block, Kind},
+    shell::Shell,
+};
+
+use super::chapters::{SAID, kubeconfig, shell, shell_in_namespace};
+
+const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src");
+/// The page that makes the cluster of the examples, and how other pages say that they have it.
+const CLUSTER: &str = "try.md";
+const NEEDS_CLUSTER: &str = "[the cluster of Try it](try.md)";
+/// The command that runs on while others follow. The test has started it.
+const UP: &str = "nephele up --folder cloud\n";
+/// The test has set it, with a namespace of the page.
+const KUBECONFIG: &str = "export KUBECONFIG=$PWD/cloud/management.kubeconfig\n";
+/// How a page says that none of its commands is played here.
+const MARKS: [&str; 2] = [
+    "*No test runs the commands of this page",
+    "runs the commands of this page*",
+];
+
+#[tokio::test]
+async fn pages_show_what_their_commands_print() -> anyhow::Result<()> {
+    let up_shell = shell("book")?;
+    let mut up = up_shell.start(&format!("nephele up --folder up --no-page >{SAID}"))?;
+    let kubeconfig = kubeconfig(&up_shell, &mut up).await?;
+    let cluster =
+        fs::read_to_string(Path::new(BOOK).join(CLUSTER)).context("failed to read the first page")?;
+    let pages = pages()?;
+    ensure!(
+        pages.iter().any(|(file, _)| file.ends_with(CLUSTER)),
+        "{CLUSTER} is not played"
+    );
+    let all = pages.iter().map(async |(file, text)| {
+        let played = play(file, text, &cluster, &kubeconfig).await;
+        played.with_context(|| format!("{}", file.display()))
+    });
+    // All end before the first failure is reported: their commands need the server.
+    let all = join_all(all).await;
+    let failed: Vec<_> = all
+        .into_iter()
+        .filter_map(Result::err)
+        .map(|error| format!("{error:#}"))
+        .collect();
+    ensure!(failed.is_empty(), "{}", failed.join("\n\n"));
+    Ok(())
+}
+
+/// The pages with commands to play, and their files.
+fn pages() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(BOOK).context("failed to list the book")? {
+        let file = entry.context("failed to list the book")?.path();
+        if file.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        let has_commands = page::blocks(&text)
+            .iter()
+            .any(|block| block.kind == Kind::Commands);
+        if has_commands && !MARKS.iter().any(|mark| in_one_line(&text).contains(mark)) {
+            pages.push((file, text));
+        }
+    }
+    Ok(pages)
+}
+
+/// Plays a page, and compares.
+async fn play(file: &Path, text: &str, cluster: &str, kubeconfig: &Path) -> anyhow::Result<()> {
+    let name = file
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .context("the page has no name")?;
+    let namespace = format!("page-{name}");
+    let shell = shell_in_namespace(&namespace, kubeconfig).await?;
+    if in_one_line(text).contains(NEEDS_CLUSTER) {
+        for block in page::blocks(cluster) {
+            printed(&shell, &block, &namespace).await?;
+        }
+    }
+    let mut seen = Vec::new();
+    for block in page::blocks(text) {
+        if let Some(said) = printed(&shell, &block, &namespace).await? {
+            seen.push((block, said));
+        }
+    }
+    page::compare(text, &seen, file)
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Plays a block, and returns what it has printed if that belongs to the page.
+async fn printed(shell: &Shell, block: &Block<'_>, namespace: &str) -> anyhow::Result<Option<String>> {
+    match block.kind {
+        Kind::Objects => {
+            shell
+                .run(&format!("kubectl apply -f - <<'END'\n{}END", block.text))
+                .await?;
+            Ok(None)
+        }
+        Kind::File(name) => {
+            let file = shell.folder().join(format!("{name}.yaml"));
+            fs::write(&file, block.text).with_context(|| format!("failed to write {}", file.display()))?;
+            Ok(None)
+        }
+        Kind::Commands if [UP, KUBECONFIG].contains(&block.text) => Ok(None),
+        Kind::Commands => {
+            // A person sees what a command says that fails, and continues.
+            let fails = block.output.is_some_and(|output| output.starts_with("Error: "));
+            let text = block
+                .text
+                .replace("namespace default", &format!("namespace {namespace}"));
+            let text = if fails { format!("! {{ {text}}}") } else { text };
+            let said = shell.show(&text).await?;
+            // A person reads it in the namespace of the kubeconfig.
+            Ok(Some(said.replace(namespace, "default")))
+        }
+    }
+}
