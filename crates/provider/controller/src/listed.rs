@@ -14,6 +14,11 @@ impl Listed {
         self.0.wait_for(|listed| *listed).await.is_ok()
     }
 
+    /// Whether both tell of the same watch.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
+
     /// Whether the first list is complete by now.
     #[must_use]
     pub fn already(&self) -> bool {

@@ -248,9 +248,12 @@ impl<K: Kind> Runner<K> {
     }
 
     /// Delays the start of the controller until another one has its first list, because the reconcile function reads that
-    /// one's store.
+    /// one's store. Its own list comes before its first reconcile in any case.
     #[must_use]
     pub fn follows(mut self, listed: Listed) -> Self {
+        if listed.is_same(&self.listed) {
+            return self;
+        }
         self.caches.push(async move { listed.wait().await }.boxed());
         self
     }

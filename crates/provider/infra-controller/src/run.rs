@@ -278,15 +278,10 @@ impl Runners {
             machine_concurrency,
             ..
         } = manager.settings;
-        let clusters = manager.runner("inmemorycluster", cluster_concurrency);
-        let machines = manager.runner("inmemorymachine", machine_concurrency);
-        let clouds = manager.runner("simulatedcloud", cluster_concurrency);
-        // Their reconcilers take steps of the start that read these lists.
-        let machines = machines.follows(clusters.listed());
         Self {
-            clouds: clouds.follows(clusters.listed()).follows(machines.listed()),
-            clusters,
-            machines,
+            clusters: manager.runner("inmemorycluster", cluster_concurrency),
+            machines: manager.runner("inmemorymachine", machine_concurrency),
+            clouds: manager.runner("simulatedcloud", cluster_concurrency),
             machine_pools: manager.runner("inmemorymachinepool", cluster_concurrency),
             machine_templates: manager.runner("inmemorymachinetemplate", cluster_concurrency),
             pool_templates: manager.runner("inmemorymachinepooltemplate", cluster_concurrency),
@@ -379,11 +374,10 @@ impl<K: Kind, Reconcile> Controller<K, Reconcile> {
             reconcile,
             failed,
         } = self;
-        let runner = wakes(runner, &manager.context);
+        let runner = start_up.waited_for(needs, wakes(runner, &manager.context));
         let context = Arc::clone(&manager.context);
         let start_up = Arc::clone(start_up);
         let reconcile = move |object| {
-            // By now the stores have their whole first lists.
             start_up.take(needs);
             reconcile(object, Arc::clone(&context))
         };
@@ -447,12 +441,7 @@ impl Manager {
             clusters, machines, ..
         } = runners;
         let context = Arc::clone(&self.context);
-        Arc::new(StartUp::new(
-            context,
-            clusters.store(),
-            machines.store(),
-            self.scope().filtered,
-        ))
+        Arc::new(StartUp::new(context, clusters, machines, self.scope().filtered))
     }
 
     fn scope(&self) -> Scope {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Once};
 
 use kube::runtime::reflector::Store;
 use nephele_api::infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine};
+use nephele_controller::{Kind, Listed, Runner};
 
 use crate::{context::Context, restore_addresses};
 
@@ -31,30 +32,55 @@ pub(super) const CLOUDS: &[Step] = &[Step::Endpoints, Step::Machines];
 /// What the other kinds need.
 pub(super) const NOTHING: &[Step] = &[];
 
-/// The start of the controllers. A step is taken when the controllers that need it have their first lists.
+/// The start of the controllers. A step is taken when the first lists that it reads are complete: a controller that needs it waits
+/// for them.
 pub(super) struct StartUp {
     context: Arc<Context>,
-    clusters: Store<InMemoryCluster>,
-    machines: Store<InMemoryMachine>,
+    clusters: Objects<InMemoryCluster>,
+    machines: Objects<InMemoryMachine>,
     /// Whether other managers may have clusters, too.
     filtered: bool,
     taken: [(Step, Once); 3],
 }
 
+/// What a step reads.
+struct Objects<K: Kind> {
+    store: Store<K>,
+    listed: Listed,
+}
+
+impl<K: Kind> Objects<K> {
+    fn of(runner: &Runner<K>) -> Self {
+        Self {
+            store: runner.store(),
+            listed: runner.listed(),
+        }
+    }
+}
+
 impl StartUp {
     pub(super) fn new(
         context: Arc<Context>,
-        clusters: Store<InMemoryCluster>,
-        machines: Store<InMemoryMachine>,
+        clusters: &Runner<InMemoryCluster>,
+        machines: &Runner<InMemoryMachine>,
         filtered: bool,
     ) -> Self {
         Self {
             context,
-            clusters,
-            machines,
+            clusters: Objects::of(clusters),
+            machines: Objects::of(machines),
             filtered,
             taken: ORDER.map(|step| (step, Once::new())),
         }
+    }
+
+    /// Lets the controller begin when all is listed that these steps read.
+    pub(super) fn waited_for<K: Kind>(&self, needed: &[Step], runner: Runner<K>) -> Runner<K> {
+        needed.iter().fold(runner, |runner, step| match step {
+            Step::Endpoints => runner.follows(self.clusters.listed.clone()),
+            Step::Machines => runner.follows(self.machines.listed.clone()),
+            Step::Faults => runner.reads(self.context.faults.cache()),
+        })
     }
 
     /// Takes those of `needed` that were not taken before, and waits for those that another thread takes now.
@@ -73,8 +99,8 @@ impl StartUp {
             taken: _,
         } = self;
         match step {
-            Step::Endpoints => restore_addresses::endpoints(context, clusters, *filtered),
-            Step::Machines => restore_addresses::machines(context, machines),
+            Step::Endpoints => restore_addresses::endpoints(context, &clusters.store, *filtered),
+            Step::Machines => restore_addresses::machines(context, &machines.store),
             Step::Faults => context.faults.put_all(),
         }
     }
