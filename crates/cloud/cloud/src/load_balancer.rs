@@ -39,6 +39,20 @@ impl Cloud {
         self.ask_as(Caller::Cluster.as_str(), request)
     }
 
+    /// Adopts the load balancer of a cluster that cannot run, because another process has its port, for example: so a Fault, a
+    /// rate or a latency meets its deletion as any other. Changes nothing about one that is known.
+    ///
+    /// # Errors
+    /// When the cloud refuses it.
+    pub fn adopt_load_balancer(&self, cluster: &ClusterSpec) -> Result<(), CallError> {
+        match &cluster.endpoint {
+            Some(endpoint) if self.expects_load_balancer(&cluster.id) => {
+                self.create_load_balancer(cluster, endpoint)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the load balancer of a cluster exists since an earlier process and was not adopted yet.
     #[must_use]
     pub fn expects_load_balancer(&self, id: &ClusterId) -> bool {

@@ -1,6 +1,10 @@
 //! Faults: what users see of them on machines and clusters, and that everything continues when they are gone.
 
-use std::time::Duration;
+use std::{
+    net::TcpListener,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use nephele_api::{
     cloud::v1alpha1::{Fault, FaultStatus, MistakesByCaller, SimulatedCloud, SimulatedCloudSpec},
@@ -431,6 +435,32 @@ async fn a_restart_carries_out_no_deletion_that_a_fault_refuses() {
         world.api.eventually_gone::<InMemoryMachine>(name).await;
     }
     world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    world.stop().await;
+}
+
+/// Another process has taken its port while no manager ran, so the cluster does not run; its load balancer is there all the same.
+#[tokio::test(start_paused = true)]
+async fn a_restart_deletes_no_load_balancer_past_a_fault_where_the_cluster_cannot_run() {
+    let world = started(56_300).await;
+    let deletions = json!({ "operations": ["DeleteLoadBalancer"] });
+    let fails = json!({ "fail": { "reason": "Unavailable", "retryAfter": "1h" } });
+    begin(&world, "f", &json!({ "match": deletions, "effect": fails })).await;
+    let api = world.api.clone();
+    let taken = Arc::new(OnceLock::new());
+    let taking = Arc::clone(&taken);
+    let world = world
+        .restart_after(async move {
+            let other = TcpListener::bind(("127.0.0.1", 56_300)).expect("the port is free");
+            taking.set(other).expect("it is taken once");
+            api.delete::<InMemoryCluster>("demo").await;
+        })
+        .await;
+    let refused = hit(&world, "f", 1).await;
+    assert_eq!((refused.matched, refused.hits), (Some(1), Some(1)));
+    world.api.get::<InMemoryCluster>("demo").await;
+    world.api.delete::<Fault>("f").await;
+    world.api.eventually_gone::<InMemoryCluster>("demo").await;
+    assert!(taken.get().is_some(), "the port is taken until now");
     world.stop().await;
 }
 

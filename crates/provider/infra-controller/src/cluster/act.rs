@@ -353,6 +353,10 @@ async fn resume_removal(
 ) -> Result<Removal<CallError>, Error> {
     if context.cloud.expects_load_balancer(&wanted.spec.id) {
         support(object, context, wanted);
+        // Where it cannot run, it would be deleted past Faults.
+        if let Err(error) = context.cloud.adopt_load_balancer(&wanted.spec) {
+            return Ok(Removal::answered(Some(Err(error))));
+        }
     }
     remove(object, context, Some(&wanted.spec.id)).await
 }
