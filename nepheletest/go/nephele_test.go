@@ -289,6 +289,12 @@ func TestWaitOutlastsNoConditionThatHangsAndEndsWithATestThatFails(t *testing.T)
 	if returned {
 		t.Error("the test continues")
 	}
+	defer func() {
+		if panicked := recover(); panicked != "a mistake" {
+			t.Errorf("the test sees %v", panicked)
+		}
+	}()
+	_ = nephele.Wait(t.Context(), "it panics", func(context.Context) error { panic("a mistake") })
 }
 
 func TestEndOfNepheleEndsWaits(t *testing.T) {

@@ -23,24 +23,21 @@ const (
 //		return workload.Get(ctx, key, &configMap)
 //	})
 //
-// It fails at the deadline of the context, or after [DefaultWait] if there is none, and as soon as Nephele ends, also
-// when the condition does not within a second: that one runs on in its goroutine. The error says what was seen last, wraps it, and has
-// the end of Nephele's log and the address of [Nephele.Page].
+// It fails at the deadline of the context, or after [DefaultWait] if there is none, and as soon as Nephele ends. A condition
+// that has not returned a second later is left to itself, in its goroutine. The error says what was seen last, wraps it,
+// and has the end of Nephele's log and the address of [Nephele.Page].
 func (n *Nephele) Wait(ctx context.Context, what string, condition func(context.Context) error) error {
 	if _, hasDeadline := ctx.Deadline(); !hasDeadline {
 		limited, cancel := context.WithTimeout(ctx, DefaultWait)
 		defer cancel()
 		ctx = limited
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	abandoned := n.abandoned(ctx)
 	started := time.Now()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	lastSeen := errors.New("nothing, because the time was over")
 	for ctx.Err() == nil && !n.process.hasExited() {
-		answered, err := ask(ctx, abandoned, condition)
+		answered, err := n.ask(ctx, condition)
 		if answered && err == nil {
 			return nil
 		}
@@ -64,51 +61,48 @@ func (n *Nephele) Wait(ctx context.Context, what string, condition func(context.
 	)
 }
 
-// ask asks a condition, and leaves it to itself when it is abandoned: client-go asks an API server for its resources
-// without the context. It tells whether the condition has answered.
-func ask(ctx context.Context, abandoned <-chan struct{}, condition func(context.Context) error) (bool, error) {
-	type end struct {
-		err      error
-		panicked any
-		returned bool
-	}
-	ended := make(chan end, 1)
+// ask asks a condition, and leaves it to itself a while after the context or Nephele has ended: client-go asks an API
+// server for its resources without the context. It tells whether the condition has answered.
+func (n *Nephele) ask(ctx context.Context, condition func(context.Context) error) (bool, error) {
+	ended := make(chan answer, 1)
 	go func() {
-		var e end
+		var a answer
 		defer func() {
-			e.panicked = recover()
-			ended <- e
+			a.panicked = recover()
+			ended <- a
 		}()
-		e.err = condition(ctx)
-		e.returned = true
+		a.err = condition(ctx)
+		a.returned = true
 	}()
-	var e end
 	select {
-	case e = <-ended:
-	case <-abandoned:
+	case a := <-ended:
+		return true, a.pass()
+	case <-ctx.Done():
+	case <-n.process.exited:
+	}
+	select {
+	case a := <-ended:
+		return true, a.pass()
+	case <-time.After(abandonAfter):
 		return false, nil
 	}
-	switch {
-	case e.panicked != nil:
-		// In the goroutine of the test, which cleans up.
-		panic(e.panicked)
-	case !e.returned:
-		// It has called FailNow of a test, which has to end the goroutine of the test.
-		runtime.Goexit()
-	}
-	return true, e.err
 }
 
-// abandoned closes a while after the context or Nephele has ended.
-func (n *Nephele) abandoned(ctx context.Context) <-chan struct{} {
-	over := make(chan struct{})
-	go func() {
-		select {
-		case <-ctx.Done():
-		case <-n.process.exited:
-		}
-		time.Sleep(abandonAfter)
-		close(over)
-	}()
-	return over
+// answer is how a condition has ended.
+type answer struct {
+	err      error
+	panicked any
+	returned bool
+}
+
+// pass ends in the same way, in the goroutine of the test.
+func (a answer) pass() error {
+	switch {
+	case a.panicked != nil:
+		panic(a.panicked)
+	case !a.returned:
+		// It has called FailNow of a test.
+		runtime.Goexit()
+	}
+	return a.err
 }
