@@ -396,7 +396,8 @@ impl Cloud {
     }
 
     /// Binds the wanted port; or that of a cluster of the same name that went a moment ago; or the lowest port that is free in
-    /// the range and in the operating system. No port of a leaked load balancer is free. Called while clusters are locked, see [`Making`].
+    /// the range and in the operating system. No port of a leaked load balancer is free. Called while clusters are locked,
+    /// see [`Making`].
     fn open(&self, cluster: &ClusterId, wanted: u16) -> Result<(Listening, PortLease), ClusterError> {
         let config = &self.inner.config;
         let ports = &self.inner.ports;
@@ -447,9 +448,9 @@ impl Cloud {
         }
         let first = *config.ports.start();
         let last = *config.ports.end();
-        for sparing in [Some(now), None] {
+        for waiting in [false, true] {
             let mut from = first;
-            while let Some(lease) = PortLease::take_lowest(ports, from, sparing, is_leaked) {
+            while let Some(lease) = PortLease::take_lowest(ports, from, waiting, now, is_leaked) {
                 match bind(lease.port) {
                     Ok(listener) => return Ok((listener, lease)),
                     Err(error) if is_of_port(&error) => {}

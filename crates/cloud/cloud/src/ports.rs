@@ -134,19 +134,17 @@ impl Ports {
         Some(port)
     }
 
-    /// Takes the lowest port from `from` on that is neither taken nor reserved nor leaked. None if there is none. Spares the ports
-    /// that wait for a cluster at a time.
+    /// Takes the lowest port from `from` on that is neither taken nor reserved nor leaked: of those that wait for a cluster now, or
+    /// of the others. None if there is none.
     pub(crate) fn take_lowest(
         &mut self,
         from: u16,
-        sparing: Option<Timestamp>,
+        waiting: bool,
+        now: Timestamp,
         is_leaked: impl Fn(u16) -> bool,
     ) -> Option<u16> {
-        let waits = |port: &u16| {
-            let until = self.waiting.get(port).map(|(_, until)| *until);
-            sparing.is_some_and(|now| until.is_some_and(|until| now < until))
-        };
-        let may_be_taken = |port: &u16| self.is_free(*port) && !waits(port) && !is_leaked(*port);
+        let waits = |port: &u16| self.waiting.get(port).is_some_and(|(_, until)| now < *until);
+        let may_be_taken = |port: &u16| self.is_free(*port) && waits(port) == waiting && !is_leaked(*port);
         let port = (from.max(*self.range.start())..=*self.range.end()).find(may_be_taken)?;
         self.taken.insert(port);
         Some(port)
@@ -233,10 +231,14 @@ impl PortLease {
     /// Takes this port for a cluster.
     pub(crate) fn take(ports: &Arc<Mutex<Ports>>, port: u16, cluster: &ClusterId) -> Result<Self, Refused> {
         ports.lock().take(port, cluster)?;
-        Ok(Self {
+        Ok(Self::of(ports, port))
+    }
+
+    fn of(ports: &Arc<Mutex<Ports>>, port: u16) -> Self {
+        Self {
             ports: ports.clone(),
             port,
-        })
+        }
     }
 
     /// As [`Ports::take_former`].
@@ -247,24 +249,19 @@ impl PortLease {
         is_leaked: impl Fn(u16) -> bool,
     ) -> Option<Self> {
         let port = ports.lock().take_former(cluster, now, is_leaked)?;
-        Some(Self {
-            ports: ports.clone(),
-            port,
-        })
+        Some(Self::of(ports, port))
     }
 
     /// As [`Ports::take_lowest`].
     pub(crate) fn take_lowest(
         ports: &Arc<Mutex<Ports>>,
         from: u16,
-        sparing: Option<Timestamp>,
+        waiting: bool,
+        now: Timestamp,
         is_leaked: impl Fn(u16) -> bool,
     ) -> Option<Self> {
-        let port = ports.lock().take_lowest(from, sparing, is_leaked)?;
-        Some(Self {
-            ports: ports.clone(),
-            port,
-        })
+        let port = ports.lock().take_lowest(from, waiting, now, is_leaked)?;
+        Some(Self::of(ports, port))
     }
 }
 
@@ -287,6 +284,13 @@ mod tests {
         }
     }
 
+    /// Takes a port as a new cluster does.
+    fn lowest(ports: &mut Ports, from: u16, is_leaked: impl Fn(u16) -> bool) -> Option<u16> {
+        let now = Timestamp::UNIX_EPOCH;
+        let other = ports.take_lowest(from, false, now, &is_leaked);
+        other.or_else(|| ports.take_lowest(from, true, now, &is_leaked))
+    }
+
     /// All ports can be moved to, and a namespace may have any number.
     fn unlimited(range: RangeInclusive<u16>) -> Ports {
         Ports::new(range, vec![0..=u16::MAX], None)
@@ -295,16 +299,13 @@ mod tests {
     #[test]
     fn released_port_is_used_again_and_a_full_range_says_so() {
         let mut ports = unlimited(20_000..=20_002);
-        let all: Vec<_> = std::iter::from_fn(|| ports.take_lowest(0, None, |_| false)).collect();
+        let all: Vec<_> = std::iter::from_fn(|| lowest(&mut ports, 0, |_| false)).collect();
         assert_eq!(all, [20_000, 20_001, 20_002]);
         ports.release(20_001);
         assert_eq!(ports.take(20_002, &cluster("a")), Err(Refused::Taken));
         ports.forget(&cluster("a"), Timestamp::UNIX_EPOCH);
         assert_eq!(
-            (
-                ports.take_lowest(0, None, |_| false),
-                ports.take_lowest(0, None, |_| false)
-            ),
+            (lowest(&mut ports, 0, |_| false), lowest(&mut ports, 0, |_| false)),
             (Some(20_001), None)
         );
     }
@@ -322,7 +323,7 @@ mod tests {
         };
         let mut ports = gone("a");
         assert_eq!(ports.take_former(&cluster("b"), at(59), none), None);
-        assert_eq!(ports.take_lowest(0, Some(at(59)), none), Some(20_001));
+        assert_eq!(ports.take_lowest(0, false, at(59), none), Some(20_001));
         assert_eq!(ports.take_former(&cluster("a"), at(59), none), Some(20_000));
         assert_eq!(
             ports.take_former(&cluster("a"), at(59), none),
@@ -331,11 +332,10 @@ mod tests {
         );
         let mut late = gone("a");
         assert_eq!(late.take_former(&cluster("a"), at(60), none), None);
-        assert_eq!(late.take_lowest(0, Some(at(60)), none), Some(20_000));
+        assert_eq!(late.take_lowest(0, false, at(60), none), Some(20_000));
         let mut full = gone("a");
-        let now = Some(at(1));
-        let all = [now, now, now, None].map(|sparing| full.take_lowest(0, sparing, none));
-        assert_eq!(all, [Some(20_001), Some(20_002), None, Some(20_000)]);
+        let all = [false, false, false, true, true].map(|waiting| full.take_lowest(0, waiting, at(1), none));
+        assert_eq!(all, [Some(20_001), Some(20_002), None, Some(20_000), None]);
         assert_eq!(
             gone("a").take_former(&cluster("a"), at(0), |port| port == 20_000),
             None
@@ -352,10 +352,7 @@ mod tests {
             (Ok(()), Ok(()))
         );
         assert_eq!(
-            (
-                ports.take_lowest(0, None, |_| false),
-                ports.take_lowest(0, None, |_| false)
-            ),
+            (lowest(&mut ports, 0, |_| false), lowest(&mut ports, 0, |_| false)),
             (Some(20_001), None)
         );
         assert_eq!(ports.take(20_000, &b), Err(Refused::Reserved(a.clone())));
@@ -363,11 +360,11 @@ mod tests {
         ports.forget(&a, Timestamp::UNIX_EPOCH);
         assert_eq!(ports.take(20_000, &b), Err(Refused::Taken));
         ports.release(20_000);
-        assert_eq!(ports.take_lowest(0, None, |_| false), None);
+        assert_eq!(lowest(&mut ports, 0, |_| false), None);
         assert_eq!(ports.take(20_000, &b), Ok(()));
         ports.release(20_000);
         ports.forget(&b, Timestamp::UNIX_EPOCH);
-        assert_eq!(ports.take_lowest(0, None, |_| false), Some(20_000));
+        assert_eq!(lowest(&mut ports, 0, |_| false), Some(20_000));
     }
 
     #[test]
@@ -388,10 +385,7 @@ mod tests {
             );
         }
         assert_eq!(
-            (
-                ports.take_lowest(0, None, |_| false),
-                ports.take_lowest(0, None, |_| false)
-            ),
+            (lowest(&mut ports, 0, |_| false), lowest(&mut ports, 0, |_| false)),
             (Some(20_001), None)
         );
     }
@@ -410,7 +404,7 @@ mod tests {
                     published.iter().any(|(other, theirs)| *other != id && *theirs == port)
                 };
                 match step {
-                    0 => if let Some(port) = ports.take_lowest(port, None, |port| port == leaked) {
+                    0 => if let Some(port) = lowest(&mut ports, port, |port| port == leaked) {
                         prop_assert!(port != leaked);
                         prop_assert!((3..=9).contains(&port));
                         prop_assert!(!published.values().any(|reserved| *reserved == port));
@@ -461,7 +455,7 @@ mod tests {
                         }
                     }
                     2 if !runs => if ports.check_share(&hostile, 0).is_ok()
-                        && let Some(port) = ports.take_lowest(port, None, |_| false)
+                        && let Some(port) = lowest(&mut ports, port, |_| false)
                     {
                         prop_assert_eq!(ports.reserve(&hostile, port), Ok(()));
                         theirs.insert(hostile, port);
@@ -476,7 +470,7 @@ mod tests {
                         let may = ports.check_share(&own, 0);
                         prop_assert_eq!(may.is_ok(), held.len() < SHARE);
                         if may.is_ok() {
-                            let port = ports.take_lowest(0, None, |_| false);
+                            let port = lowest(&mut ports, 0, |_| false);
                             prop_assert!(port.is_some(), "{:?}", ports);
                             let port = port.unwrap_or_default();
                             prop_assert_eq!(ports.reserve(&own, port), Ok(()));
