@@ -11,7 +11,7 @@ use nephele_engine::Seed;
 use nephele_model::ClusterId;
 use tokio::{sync::watch, time::timeout};
 
-/// How late calls are answered because of one fault.
+/// How late calls or requests are answered because of one fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lateness {
     pub(crate) base: Duration,
@@ -20,8 +20,8 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// How late a call with this draw is, in [0, 1).
-    fn after(self, draw: f64) -> Duration {
+    /// How late one with this draw is, in [0, 1).
+    pub(crate) fn after(self, draw: f64) -> Duration {
         let extra = self.base.mul_f64(draw * f64::from(self.jitter_per_million) / 1e6);
         self.base.saturating_add(extra)
     }

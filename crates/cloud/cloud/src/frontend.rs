@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     connection::{self, Backend, Diversion, LoadBalancerEffects},
-    request_effect::{RequestEffect, RequestEffects},
+    request_effect::{RequestEffect, RequestEffects, stays},
     tls::ApiServerTls,
 };
 
@@ -260,10 +260,7 @@ impl Frontend {
         let before = request_effects.get(&fault).cloned();
         let mut state = self.state.subscribe();
         async move {
-            let is_healed = |state: &FrontendState| {
-                let now = state.request_effects.get(&fault);
-                now.map(Arc::as_ptr) != before.as_ref().map(Arc::as_ptr)
-            };
+            let is_healed = |state: &FrontendState| !stays(&state.request_effects, &fault, before.as_ref());
             match timeout(time, state.wait_for(is_healed)).await {
                 Ok(_) => Imposed::Healed,
                 Err(_) => Imposed::Over,

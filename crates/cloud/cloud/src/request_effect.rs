@@ -21,6 +21,8 @@ use nephele_engine::Seed;
 use nephele_model::{ApiServerRequestEffect, ApiServerRequestEffectKind, ClusterId};
 use serde_json::json;
 
+use crate::etcd_delay::Lateness;
+
 /// What is wrong with the API servers of a cluster, by the name of the fault.
 pub(crate) type RequestEffects = BTreeMap<String, Arc<RequestEffect>>;
 
@@ -64,6 +66,11 @@ impl RequestEffect {
     }
 }
 
+/// Whether a fault has neither gone nor changed since it had this effect.
+pub(crate) fn stays(now: &RequestEffects, fault: &str, before: Option<&Arc<RequestEffect>>) -> bool {
+    now.get(fault).map(Arc::as_ptr) == before.map(Arc::as_ptr)
+}
+
 /// What happens to a request. Of several errors or pasts, the first one by the name of its fault decides. Draws are keyed
 /// by the cluster, the fault and the number of the request among those that the fault selects.
 pub(crate) fn treat(
@@ -90,8 +97,11 @@ pub(crate) fn treat(
                 base,
                 jitter_per_million,
             } => {
-                let extra = base.mul_f64(draw() * f64::from(jitter_per_million) / 1e6);
-                treatment.waits.push((fault.clone(), base.saturating_add(extra)));
+                let lateness = Lateness {
+                    base,
+                    jitter_per_million,
+                };
+                treatment.waits.push((fault.clone(), lateness.after(draw())));
             }
             ApiServerRequestEffectKind::Cut { after } => treatment.cuts.push((fault.clone(), after)),
             ApiServerRequestEffectKind::Stale => drop(treatment.past_of.get_or_insert_with(|| fault.clone())),

@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 use crate::{
     cluster_server::{ClusterServer, LIMITS},
     frontend::{FrontendState, Imposed},
-    request_effect::{self, Treatment, treat},
+    request_effect::{self, Treatment, stays, treat},
 };
 
 /// How long the health check `GET /` waits for the first backend before the load balancer answers it. This is a second
@@ -160,10 +160,13 @@ pub(crate) async fn answer(
         cluster.frontend.imposed(&request_effects, wait).await;
     }
     // What is healed while the request waits does not fail it.
-    let now = cluster.frontend.request_effects();
-    let is_in_force =
-        |fault: &String| now.get(fault).map(Arc::as_ptr) == request_effects.get(fault).map(Arc::as_ptr);
-    if let Some((code, fault)) = error.filter(|(_, fault)| is_in_force(fault)) {
+    if let Some((code, fault)) = error
+        && stays(
+            &cluster.frontend.request_effects(),
+            &fault,
+            request_effects.get(&fault),
+        )
+    {
         return request_effect::failure(
             code,
             &format!("the API server has a simulated failure (Fault {fault})"),
