@@ -95,6 +95,27 @@ fn operations_are_hit_in_windows_only() {
     assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.matched, 4);
 }
 
+/// A time to retry that is longer than a window does not answer for the next one.
+#[test]
+fn each_window_decides_again_about_a_refused_call() {
+    let mut engine = engine();
+    let fails = Effect::Fail {
+        reason: FailureReason::Throttled,
+        message: String::new(),
+        retry_after: Duration::from_secs(300),
+    };
+    ask(&mut engine, at(0), put("f", scheduled(fails))).unwrap();
+    for seconds in [6, 14, 66] {
+        ask(
+            &mut engine,
+            at(seconds),
+            Request::Create(machine("m", &Latency::ZERO)),
+        )
+        .unwrap_err();
+    }
+    assert_eq!(engine.fault(&fault("f")).unwrap().decisions.record.hits, 2);
+}
+
 /// Who waits for the end of a delay can continue when the window ends.
 #[test]
 fn a_delay_ends_with_its_window() {
