@@ -66,8 +66,8 @@ pub enum Loss {
     Lag,
     /// That a creation was carried out and its creator got no answer.
     LostAnswer,
-    /// Until when a fault delays a call.
-    Delay,
+    /// Until when a call has the answer of a fault.
+    Answers,
     /// How many calls a rate has counted.
     CountedCalls,
     /// Who has waited longest for room.
@@ -78,24 +78,27 @@ pub enum Loss {
     ClockStep,
     /// What an API server with stale reads shows.
     StaleReads,
+    /// Which port waits for a cluster of a name.
+    FormerPorts,
     /// How long operations took that an earlier process accepted.
     Durations,
 }
 
 impl Loss {
     /// The whole list.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ChangedSettings,
         Self::ChangedFault,
         Self::EarlierClock,
         Self::Lag,
         Self::LostAnswer,
-        Self::Delay,
+        Self::Answers,
         Self::CountedCalls,
         Self::PlacesInLine,
         Self::LastSecond,
         Self::ClockStep,
         Self::StaleReads,
+        Self::FormerPorts,
         Self::Durations,
     ];
 
@@ -122,7 +125,7 @@ impl Loss {
                 "A creation whose answer the effect `duplicate` or `LostAnswer` lost, and that was not repeated yet, is found by \
                  its repetition: the machine has no record before it is answered."
             }
-            Self::Delay => {
+            Self::Answers => {
                 "A call that a Fault delays or has refused is made again at once, and counts again: no object lists such calls."
             }
             Self::CountedCalls => {
@@ -141,6 +144,10 @@ impl Loss {
             Self::StaleReads => {
                 "An API server with the effect `staleReads` shows the state at the restart, and not that at the begin of the \
                  Fault."
+            }
+            Self::FormerPorts => {
+                "The port of a cluster that was deleted less than a minute before waits no longer for a cluster of the same name: \
+                 no object of it is left."
             }
             Self::Durations => {
                 "The metrics of how long operations took leave out those that began before the restart."

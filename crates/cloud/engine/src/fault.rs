@@ -282,7 +282,8 @@ pub(crate) struct Lag {
 
 impl FaultState {
     /// How many calls a fault remembers attempts or answers of: 16 KiB each. For calls beyond, draws are keyed by the
-    /// number of the match, there is no delay, and a refusal counts each time. It also hides as many changes, 300 KiB, and lets those beyond show.
+    /// number of the match, there is no delay, and a refusal counts each time. It also hides as many changes, 300 KiB, and
+    /// lets those beyond show.
     const CALLS_MAX: usize = 1024;
 
     /// A fault with what it did in an earlier process, if anything.

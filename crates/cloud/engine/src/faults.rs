@@ -356,10 +356,8 @@ impl Faults {
             return verdict;
         };
         if !calling.is_empty() {
-            let remembering = calling.get(&call.key()).into_iter().flatten();
-            verdict.repeated = remembering
-                .filter_map(|name| by_name.get(name)?.repeated(call))
-                .next();
+            let mut remembering = calling.get(&call.key()).into_iter().flatten();
+            verdict.repeated = remembering.find_map(|name| by_name.get(name)?.repeated(call));
             if verdict.repeated.is_some() {
                 return verdict;
             }

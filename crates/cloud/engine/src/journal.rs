@@ -84,8 +84,9 @@ pub struct Cursor(u64);
 pub struct Behind;
 
 /// The latest records, up to a bound, in the order in which they took effect: an operation comes after the events that
-/// were due before it. Successful reads, repeated operations that change nothing, and refused ones that come before their time
-/// to retry are not recorded, unless a fault or a rate counts them. Controllers send those all the time, and they would push out the records that matter.
+/// were due before it. Successful reads, repeated operations that change nothing, and refused ones that come before their
+/// time to retry are not recorded, unless a fault or a rate counts them. Controllers send those all the time, and they would
+/// push out the records that matter.
 ///
 /// Each reader has a [`Cursor`] and pulls records at its own pace; the readers share the records. A reader of the whole
 /// journal gets all records in order. A reader of a followed cluster gets only the records of the cluster.

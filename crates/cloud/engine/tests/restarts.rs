@@ -449,11 +449,12 @@ fn without_losses(engine: &Engine) -> Engine {
             | Loss::ChangedFault
             | Loss::EarlierClock
             | Loss::Lag
-            | Loss::Delay
+            | Loss::Answers
             | Loss::PlacesInLine
             | Loss::LastSecond
             | Loss::ClockStep
             | Loss::StaleReads
+            | Loss::FormerPorts
             | Loss::Durations => {}
         }
     }
