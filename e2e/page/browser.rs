@@ -136,7 +136,8 @@ impl Browser {
         self.until(id, &clicks).await
     }
 
-    /// Clicks an element that leads to another page, and returns the path and the query of that. A click does not always wait for it.
+    /// Clicks an element that leads to another page, and returns the path and the query of that. A click does not always wait
+    /// for it.
     pub(crate) async fn follow(&self, element: Locator<'_>) -> anyhow::Result<(String, String)> {
         let before = self.client.current_url().await?;
         self.client.find(element).await?.click().await?;

@@ -8,7 +8,7 @@
 //! *[A test](…) runs this.*                  below a block that another test plays
 //! ````
 
-use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path, sync::LazyLock};
+use std::{collections::BTreeSet, env, fmt::Write as _, fs, ops::Range, path::Path, sync::LazyLock};
 
 use anyhow::{Context as _, ensure};
 use regex::Regex;
@@ -20,8 +20,8 @@ pub struct Block<'a> {
     pub text: &'a str,
     /// What the page shows below commands.
     pub output: Option<&'a str>,
-    /// Where the block ends in the page, in bytes, without its output.
-    end: usize,
+    /// Where what the page shows is in it, in bytes, with its fences. Empty if it shows nothing.
+    shown: Range<usize>,
 }
 
 /// What is in a block.
@@ -70,6 +70,12 @@ pub fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
+/// The blocks of commands that are played.
+pub fn commands(page: &str) -> impl Iterator<Item = Block<'_>> {
+    let blocks = blocks(page).into_iter();
+    blocks.filter(|block| block.kind == Kind::Commands)
+}
+
 /// The names of objects.
 fn names(objects: &str) -> impl Iterator<Item = &str> {
     static NAME: LazyLock<Regex> =
@@ -99,14 +105,15 @@ fn next<'a>(page: &'a str, at: &mut usize) -> Option<Option<Block<'a>>> {
         .then_some(shown)
         .flatten()
         .and_then(|shown| Some(shown.split_once(FENCE)?.0));
-    *at = end + output.map_or(0, |output| OUTPUT.len() + output.len() + FENCE.len() + 1);
+    let length = output.map_or(0, |output| OUTPUT.len() + output.len() + FENCE.len() + 1);
+    *at = end + length;
     let below = page.get(*at..).unwrap_or_default().trim_start();
     let kind = kind.filter(|_| !MARKS.iter().any(|mark| below.starts_with(mark)));
     Some(kind.map(|kind| Block {
         kind,
         text,
         output,
-        end,
+        shown: end..end + length,
     }))
 }
 
@@ -158,8 +165,8 @@ fn has_in_order(wanted: &[String], seen: &[String]) -> bool {
     true
 }
 
-/// Fails when commands have printed something else than their page shows. With `OUTPUTS=overwrite` it writes what they have printed into
-/// the page instead, which is in this file.
+/// Fails when commands have printed something else than their page shows. With `OUTPUTS=overwrite` it writes what they have
+/// printed into the page instead, which is in this file.
 ///
 /// # Errors
 ///
@@ -188,18 +195,14 @@ fn rewritten(page: &str, printed: &[(Block<'_>, String)]) -> String {
     let mut text = page.to_owned();
     for (block, printed) in printed.iter().rev() {
         // What is left out was left out by a person.
-        if difference(block, printed).is_none() || block.output.is_some_and(|output| output.contains("…\n"))
-        {
+        if difference(block, printed).is_none() || has_gap(block) {
             continue;
         }
-        let length = block
-            .output
-            .map_or(0, |output| OUTPUT.len() + output.len() + FENCE.len() + 1);
         let output = match printed.is_empty() {
             true => String::new(),
             false => format!("{OUTPUT}{}\n{FENCE}\n", printed.trim_end()),
         };
-        text.replace_range(block.end..block.end + length, &output);
+        text.replace_range(block.shown.clone(), &output);
     }
     text
 }
@@ -261,7 +264,7 @@ mod tests {
             kind: Kind::Commands,
             text,
             output,
-            end: 0,
+            shown: 0..0,
         }
     }
 

@@ -14,6 +14,7 @@ use nephele_e2e::{
     Look, Management,
     management::kinds,
     manager::{self, Provider},
+    page::commands,
     shell::{Shell, Started},
     until,
     wait::LIMIT,
@@ -42,7 +43,7 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
     let started = Instant::now();
     let mut connected = None;
     let mut looked_at = None;
-    for block in blocks(&page) {
+    for block in commands(&page).map(|block| block.text) {
         if block == CONNECT {
             let mut command = shell.start(CONNECT.trim())?;
             let nodes = ready_nodes(&shell, &mut command, 3).await?;
@@ -94,15 +95,6 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
     let left = left().await?;
     assert!(!left.lines().any(is_ours), "{left}");
     Ok(())
-}
-
-/// The blocks of shell commands of a page.
-fn blocks(page: &str) -> Vec<&str> {
-    page.split("```sh\n")
-        .skip(1)
-        .filter_map(|rest| rest.split_once("```"))
-        .map(|(block, _)| block)
-        .collect()
 }
 
 /// A shell with our program, and with programs that stand in for kind and for what needs the internet.
@@ -187,5 +179,6 @@ async fn replace_manager(management: &Management) -> anyhow::Result<()> {
 #[test]
 fn the_blocks_of_a_page_are_its_commands() {
     let page = "Text.\n\n```sh\none\n  two\n```\n\n```yaml\na: b\n```\n```sh\nthree\n```\n";
-    assert_eq!(blocks(page), ["one\n  two\n", "three\n"]);
+    let blocks: Vec<_> = commands(page).map(|block| block.text).collect();
+    assert_eq!(blocks, ["one\n  two\n", "three\n"]);
 }

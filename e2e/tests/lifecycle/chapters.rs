@@ -12,8 +12,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use futures::future::join_all;
 use nephele_e2e::{
-    Look,
-    page::{self, Block, Kind},
+    Look, page,
     shell::{Shell, Started},
     until,
     wait::LIMIT,
@@ -93,13 +92,13 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
         said.contains("## Your task\n"),
         "start does not tell the task: {said}"
     );
-    let mut seen = seen(&shell, chapter.task(), name).await?;
+    let mut seen = seen(&shell, chapter.task(), name, are_recorded).await?;
     let check = format!("nephele workshop check {number}");
     let failed = shell.run(&check).await.err().context("done before it is")?;
     let failed = format!("{failed:#}");
     ensure!(failed.contains("is not done yet: "), "{failed}");
     shell.run(solution).await?;
-    seen.extend(self::seen(&shell, chapter.answers(), name).await?);
+    seen.extend(self::seen(&shell, chapter.answers(), name, are_recorded).await?);
     let said = shell.run(&check).await?;
     ensure!(said.contains(&format!("Chapter {number} is done.\n")), "{said}");
     if are_recorded {
@@ -113,26 +112,27 @@ async fn done(chapter: &Chapter, kubeconfig: &Path, are_recorded: bool) -> anyho
     Ok(())
 }
 
-/// Runs the commands of a text, and returns what each block printed.
-async fn seen(shell: &Shell, text: &str, namespace: &str) -> anyhow::Result<Vec<String>> {
+/// Runs the commands of a text, and returns what each block printed. Where that is compared with nothing, each command of a pipe has
+/// to succeed.
+async fn seen(shell: &Shell, text: &str, namespace: &str, are_recorded: bool) -> anyhow::Result<Vec<String>> {
     let mut seen = Vec::new();
-    for block in commands(text) {
-        let said = shell.show(block.text).await?;
-        // A person reads it in the namespace of the kubeconfig.
-        seen.push(said.replace(namespace, "default"));
+    for block in page::commands(text) {
+        seen.push(match are_recorded {
+            true => shown(shell, block.text, namespace).await?,
+            false => shell.run(block.text).await?,
+        });
     }
     Ok(seen)
 }
 
-fn commands(text: &str) -> impl Iterator<Item = Block<'_>> {
-    page::blocks(text)
-        .into_iter()
-        .filter(|block| block.kind == Kind::Commands)
+/// What commands print for a person who reads it in the namespace of the kubeconfig.
+pub(super) async fn shown(shell: &Shell, commands: &str, namespace: &str) -> anyhow::Result<String> {
+    Ok(shell.show(commands).await?.replace(namespace, "default"))
 }
 
 /// Fails when a command printed something else than its chapter shows. Or writes what it printed into the chapter.
 fn compare(chapter: &Chapter, seen: Vec<String>) -> anyhow::Result<()> {
-    let printed: Vec<_> = commands(chapter.text).zip(seen).collect();
+    let printed: Vec<_> = page::commands(chapter.text).zip(seen).collect();
     let file = Path::new(FOLDER).join(chapter.name).join("chapter.md");
     page::compare(chapter.text, &printed, &file)
 }

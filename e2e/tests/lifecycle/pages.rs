@@ -13,7 +13,7 @@ use nephele_e2e::{
     shell::Shell,
 };
 
-use super::chapters::{SAID, kubeconfig, shell, shell_in_namespace};
+use super::chapters::{SAID, kubeconfig, shell, shell_in_namespace, shown};
 
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src");
 /// The page that makes the cluster of the examples, and how other pages say that they have it.
@@ -65,9 +65,7 @@ fn pages() -> anyhow::Result<Vec<(PathBuf, String)>> {
             continue;
         }
         let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
-        let has_commands = page::blocks(&text)
-            .iter()
-            .any(|block| block.kind == Kind::Commands);
+        let has_commands = page::commands(&text).next().is_some();
         if has_commands && !MARKS.iter().any(|mark| in_one_line(&text).contains(mark)) {
             pages.push((file, text));
         }
@@ -123,9 +121,7 @@ async fn printed(shell: &Shell, block: &Block<'_>, namespace: &str) -> anyhow::R
                 .text
                 .replace("namespace default", &format!("namespace {namespace}"));
             let text = if fails { format!("! {{ {text}}}") } else { text };
-            let said = shell.show(&text).await?;
-            // A person reads it in the namespace of the kubeconfig.
-            Ok(Some(said.replace(namespace, "default")))
+            Ok(Some(shown(shell, &text, namespace).await?))
         }
     }
 }
