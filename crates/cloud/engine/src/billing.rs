@@ -9,6 +9,9 @@
 //! are millionths of a unit for an hour of the time of its cloud, so nothing is spent while the clock of the cloud stands
 //! still. Everything is added up in whole numbers, a price times microseconds, so no reading and no order changes a sum.
 //!
+//! The time of a meter never goes back. While the wall clock is set back, a meter stands at the last time until
+//! which it was added up, and shows that time: so a cost that was written down predicts the one that is read later.
+//!
 //! A price is below 10^12 millionths. So a million instances spend less than 10^18 in an hour, and in all microseconds that
 //! a clock can count less than 2 * 10^37, which is a tenth of the largest number here. More would stay at that number.
 
@@ -98,7 +101,10 @@ impl Gauge {
             until: then,
         };
         let spent = Self { sum, rate }.spent(now);
-        self.sum = Sum { spent, until: now };
+        self.sum = Sum {
+            spent,
+            until: then.max(now),
+        };
     }
 }
 
@@ -122,6 +128,11 @@ impl Billing {
     /// How many clusters without instances are remembered, some 100 bytes each: clusters come and go without end.
     const IDLE_MAX: usize = 100;
 
+    /// The time of this meter at a time of the cloud.
+    fn time(&self, of_cloud: CloudTime) -> CloudTime {
+        of_cloud.max(self.all.sum.until)
+    }
+
     /// The gauge of everything, and that of a cluster.
     fn both(&mut self, cluster: &str) -> [&mut Gauge; 2] {
         let Self { all, clusters } = self;
@@ -129,6 +140,7 @@ impl Billing {
     }
 
     pub(crate) fn take(&mut self, cluster: &str, product: Product, price: u64, time: CloudTime) {
+        let time = self.time(time);
         for gauge in self.both(cluster) {
             gauge.add_up(time);
             gauge.rate = gauge.rate.saturating_add(price.into());
@@ -143,6 +155,7 @@ impl Billing {
     }
 
     pub(crate) fn give_back(&mut self, cluster: &str, product: &Product, price: u64, time: CloudTime) {
+        let time = self.time(time);
         for gauge in self.both(cluster) {
             gauge.add_up(time);
             gauge.rate = gauge.rate.saturating_sub(price.into());
@@ -179,12 +192,10 @@ impl Billing {
         }
     }
 
-    /// Adds up until a time, and continues at other prices.
-    pub(crate) fn reprice(&mut self, time: CloudTime, price: impl Fn(&Product) -> u64) {
-        self.all.add_up(time);
+    /// Continues at other prices. What was spent at those before must have been added up.
+    pub(crate) fn reprice(&mut self, price: impl Fn(&Product) -> u64) {
         self.all.rate = 0;
         for Group { gauge, counts } in self.clusters.values_mut() {
-            gauge.add_up(time);
             let prices = counts
                 .iter()
                 .map(|(product, count)| u128::from(price(product)).saturating_mul(u128::from(*count)));
@@ -194,6 +205,7 @@ impl Billing {
     }
 
     pub(crate) fn add_up(&mut self, time: CloudTime) {
+        let time = self.time(time);
         let Self { all, clusters } = self;
         all.add_up(time);
         clusters
@@ -233,6 +245,7 @@ impl Billing {
 
     /// The same, and that of each cluster that has cost something.
     pub(crate) fn cost(&self, time: CloudTime) -> Cost {
+        let time = self.time(time);
         let clusters = self
             .clusters
             .iter()

@@ -175,10 +175,10 @@ impl Clock {
         if self.is_paused { ends.max(self.time) } else { ends }
     }
 
-    /// Changes the clock.
+    /// Changes the clock. It continues from the time that it has now, also while the wall clock is set back.
     pub(crate) fn set(&mut self, now: SimTime, from: &ClockSetting, to: &ClockSetting) {
         self.time = self.time(now);
-        self.since = self.since.max(now);
+        self.since = now;
         (self.rate, self.is_paused) = (to.rate, to.is_paused);
         let steps = to.steps.saturating_sub(from.steps);
         self.steps = if to.is_paused {

@@ -175,6 +175,33 @@ proptest! {
         prop_assert!(replays(&clocked, start));
     }
 
+    /// A change of the clock moves its time by what it leaps and by nothing else, also while the wall clock is set
+    /// back.
+    #[test]
+    fn a_changed_clock_continues_from_its_time(
+        script in script(), is_set_back in prop::collection::vec(any::<bool>(), 12),
+    ) {
+        let north = ResourceId::cloud(id("m").namespace, "north");
+        let mut engine = two_clouds();
+        let mut millis = 10_000_000;
+        let mut leapt = Duration::ZERO;
+        for ((wait, setting), is_set_back) in script.into_iter().zip(is_set_back) {
+            millis = if is_set_back { millis - wait } else { millis + wait };
+            let now = SimTime::from_millis(millis);
+            let micros = |engine: &Engine| {
+                let time = engine.clock(&north).map_or_else(|| now.into(), |clock| clock.time(now));
+                u128::from(time.as_micros())
+            };
+            let before = micros(&engine);
+            ask(&mut engine, now, put("north", setting, None)).unwrap();
+            let more = setting.ahead - leapt;
+            leapt = setting.ahead;
+            // One microsecond more, so that what ends exactly then ends.
+            let leap = if more.is_zero() { 0 } else { more.as_micros() + 1 };
+            prop_assert_eq!(micros(&engine), before + leap);
+        }
+    }
+
     /// A paused cloud passes nothing. Each step passes exactly one thing, in the order of the clock.
     #[test]
     fn a_step_passes_exactly_one_thing_while_nothing_else_passes(

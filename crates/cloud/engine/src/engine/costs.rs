@@ -75,7 +75,7 @@ impl Engine {
         let time = self.clouds.time(cloud_spec, now);
         self.clouds.change_billing(cloud_spec, |billing, offered| {
             // Everything was added up before the change, so this changes the rates alone.
-            billing.reprice(CloudTime::default(), |product| price(offered, product));
+            billing.reprice(|product| price(offered, product));
             billing.add_up(time);
         });
     }
@@ -85,7 +85,7 @@ impl Engine {
     pub(crate) fn begin_billing(&mut self, now: SimTime, cloud_spec: &ResourceId, previous: Option<&Cost>) {
         let time = self.clouds.time(cloud_spec, now);
         self.clouds.change_billing(cloud_spec, |billing, offered| {
-            billing.reprice(CloudTime::default(), |product| price(offered, product));
+            billing.reprice(|product| price(offered, product));
             billing.begin(previous, time);
         });
     }
@@ -100,7 +100,7 @@ impl Engine {
         for NamedBilling { id, all, clusters } in named {
             self.clouds.change_billing(&id, |billing, offered| {
                 billing.restore(all, clusters);
-                billing.reprice(CloudTime::default(), |product| price(offered, product));
+                billing.reprice(|product| price(offered, product));
             });
         }
     }
