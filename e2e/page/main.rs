@@ -13,5 +13,6 @@ mod line;
 mod live;
 mod people;
 mod pictures;
+mod screens;
 mod timeline;
 mod up;

@@ -25,6 +25,7 @@ async fn pictures() {
     up.silence("workers-b", json!({"count": 2}))
         .await
         .expect("it is created");
+    up.pools().await.expect("they are created");
     browser.open(&up.page).await.expect("it opens");
     for name in ["slow", "waiting"] {
         up.create("Cluster", name, cluster("10m"))
@@ -59,5 +60,16 @@ async fn pictures() {
             .await
             .expect("a click");
         save(&format!("phone-{theme}")).await;
+    }
+    for screen in ["observed", "pools", "kiosk"] {
+        let path = format!("{}/{screen}", up.origin());
+        browser.open(&path).await.expect("it opens");
+        for theme in ["light", "dark"] {
+            browser.theme(theme).await.expect("it has themes");
+            browser.resize(1280, 720, false).await.expect("a size");
+            save(&format!("{screen}-{theme}")).await;
+            browser.resize(390, 844, true).await.expect("a size");
+            save(&format!("phone-{screen}-{theme}")).await;
+        }
     }
 }

@@ -84,6 +84,8 @@ impl Up {
     fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Fault" | "Scenario" | "SimulatedCloud" => ("cloud.nephele.dev", "v1alpha1"),
+            "InClusterIPPool" => ("ipam.cluster.x-k8s.io", "v1alpha2"),
+            "IPAddressClaim" => ("ipam.cluster.x-k8s.io", "v1beta2"),
             "InMemoryMachine" | "InMemoryCluster" => ("infrastructure.cluster.x-k8s.io", "v1beta2"),
             _ => ("cluster.x-k8s.io", "v1beta2"),
         };
@@ -100,6 +102,30 @@ impl Up {
         created
             .map(drop)
             .with_context(|| format!("failed to create {kind} {name}"))
+    }
+
+    /// Creates a pool `workers` of which three addresses are used and one is excluded, and a pool `small` with one address and
+    /// two claims.
+    pub(crate) async fn pools(&self) -> anyhow::Result<()> {
+        let small = json!({"addresses": ["10.0.1.10"], "prefix": 24});
+        let large = json!({
+            "addresses": ["10.0.0.0/26"], "prefix": 26, "gateway": "10.0.0.1", "excludedAddresses": ["10.0.0.40"],
+        });
+        for (name, spec) in [("small", small), ("workers", large)] {
+            self.create("InClusterIPPool", name, spec).await?;
+        }
+        for name in ["a", "b", "c"] {
+            self.claim(name, "workers").await?;
+        }
+        self.claim("first", "small").await?;
+        self.claim("second", "small").await
+    }
+
+    /// Claims an address of a pool.
+    pub(crate) async fn claim(&self, name: &str, pool: &str) -> anyhow::Result<()> {
+        let reference = json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": pool});
+        self.create("IPAddressClaim", name, json!({"poolRef": reference}))
+            .await
     }
 
     /// Lets the workers of a deployment fall silent, by a Fault `silent`.

@@ -19,7 +19,7 @@ use nephele_api::{
 };
 use nephele_cloud::JournalFilter;
 use nephele_controller::{Kind, chain, scoped, wall_clock};
-use nephele_page::{Means, Page, Source};
+use nephele_page::{Means, Page, Screens, Source};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +45,9 @@ pub(crate) struct PageArgs {
     /// Only this namespace [default: all]
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// Show the cloud on a screen that people only look at: no controls, and whoever opens it can change nothing
+    #[arg(long)]
+    kiosk: bool,
     #[command(flatten)]
     provider: ProviderArgs,
     #[command(flatten)]
@@ -56,10 +59,12 @@ pub(crate) async fn run(args: PageArgs, shutdown: CancellationToken) -> anyhow::
     let PageArgs {
         target,
         namespace,
+        kiosk,
         provider,
         token,
     } = args;
-    let page = Page::listen(loopback()).context("failed to start the page")?;
+    let screens = if kiosk { Screens::Kiosk } else { Screens::All };
+    let page = Page::listen(loopback(), screens).context("failed to start the page")?;
     let Followed { source, manager } =
         Followed::open("The page", target, namespace, &provider, &token).await?;
     let served = async {

@@ -15,7 +15,7 @@ use futures::{
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::{
-    Client, Resource,
+    Api, Client, Resource,
     core::NamespaceResourceScope,
     runtime::{
         reflector::{self, Store},
@@ -26,10 +26,13 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
-    ipam::{v1alpha2::InClusterIPPool, v1beta2::IPAddressClaim},
+    ipam::{
+        v1alpha2::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool},
+        v1beta2::{IPAddress, IPAddressClaim},
+    },
 };
 use nephele_cloud::JournalLine;
-use nephele_controller::{Kind, quietly_watched, scoped};
+use nephele_controller::{Kind, Readable, quietly_watched, scoped};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -91,7 +94,11 @@ struct Following {
     faults: Store<Fault>,
     scenarios: Store<Scenario>,
     pools: Store<InClusterIPPool>,
+    global_pools: Store<GlobalInClusterIPPool>,
+    prefix_pools: Store<InClusterPrefixPool>,
+    global_prefix_pools: Store<GlobalInClusterPrefixPool>,
     claims: Store<IPAddressClaim>,
+    addresses: Store<IPAddress>,
     /// The kinds that are listed.
     listed: BTreeSet<Cow<'static, str>>,
     records: Records,
@@ -124,7 +131,7 @@ impl Records {
 }
 
 /// How many kinds are followed.
-const KINDS: usize = 9;
+const KINDS: usize = 13;
 
 /// Publishes the objects until `is_over`, which is asked whenever there is no reader.
 pub(crate) async fn follow(
@@ -198,7 +205,13 @@ impl Following {
         let (faults, of_faults) = watched::<Fault>(source);
         let (scenarios, of_scenarios) = watched::<Scenario>(source);
         let (pools, of_pools) = watched::<InClusterIPPool>(source);
+        let (global_pools, of_global_pools) =
+            watched_in::<GlobalInClusterIPPool>(Api::all(source.client.clone()));
+        let (prefix_pools, of_prefix_pools) = watched::<InClusterPrefixPool>(source);
+        let (global_prefix_pools, of_global_prefix_pools) =
+            watched_in::<GlobalInClusterPrefixPool>(Api::all(source.client.clone()));
         let (claims, of_claims) = watched::<IPAddressClaim>(source);
+        let (addresses, of_addresses) = watched::<IPAddress>(source);
         let all = [
             of_clusters,
             of_machines,
@@ -208,7 +221,11 @@ impl Following {
             of_faults,
             of_scenarios,
             of_pools,
+            of_global_pools,
+            of_prefix_pools,
+            of_global_prefix_pools,
             of_claims,
+            of_addresses,
         ];
         let following = Self {
             clusters,
@@ -219,7 +236,11 @@ impl Following {
             faults,
             scenarios,
             pools,
+            global_pools,
+            prefix_pools,
+            global_prefix_pools,
             claims,
+            addresses,
             listed: BTreeSet::new(),
             records: Records::default(),
         };
@@ -227,6 +248,7 @@ impl Following {
     }
 
     fn objects(&self) -> Objects {
+        let is_listed = |kind: &str| self.listed.contains(kind);
         Objects {
             clusters: self.clusters.state(),
             machines: self.machines.state(),
@@ -236,20 +258,25 @@ impl Following {
             faults: self.faults.state(),
             scenarios: self.scenarios.state(),
             pools: self.pools.state(),
-            claims: self
-                .listed
-                .contains(&IPAddressClaim::kind(&()))
-                .then(|| self.claims.state()),
+            global_pools: self.global_pools.state(),
+            prefix_pools: self.prefix_pools.state(),
+            global_prefix_pools: self.global_prefix_pools.state(),
+            claims: is_listed(&IPAddressClaim::kind(&())).then(|| self.claims.state()),
+            addresses: is_listed(&IPAddress::kind(&())).then(|| self.addresses.state()),
             journal: self.records.kept.iter().cloned().collect(),
         }
     }
 }
 
+/// The objects of a kind in the namespace that is followed.
 fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
     source: &Source,
 ) -> (Store<K>, BoxStream<'static, News>) {
+    watched_in(scoped(source.client.clone(), source.namespace.as_deref()))
+}
+
+fn watched_in<K: Kind>(api: Api<Readable<K>>) -> (Store<K>, BoxStream<'static, News>) {
     let (store, writer) = reflector::store();
-    let api = scoped(source.client.clone(), source.namespace.as_deref());
     let events = quietly_watched::<K>(api, watcher::Config::default());
     let mut is_listed = false;
     let news = reflector::reflector(writer, events).filter_map(move |event| {

@@ -13,6 +13,7 @@ use crate::{
     machine_view::State,
     objects::Key,
     palette_html, recording_html,
+    screen::Screen,
     timeline::window::Asked,
 };
 
@@ -41,10 +42,11 @@ pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Marku
         div #outcome role="status" {}
     };
     let live = Live {
-        module: "/page.js",
+        modules: &["/page.js"],
         // Someone may be filling in a form.
         again: if drawer.is_some() { 30 } else { 5 },
         namespace: frame.namespace.as_deref(),
+        has_views: true,
     };
     shell("Nephele", &content, Some(&live))
 }
@@ -52,12 +54,26 @@ pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Marku
 /// How a document changes with the cloud.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live<'a> {
-    /// The path of its module.
-    pub(crate) module: &'static str,
+    /// The paths of its modules.
+    pub(crate) modules: &'static [&'static str],
     /// Without scripts, it loads itself again after so many seconds.
     pub(crate) again: u8,
     /// If there is none, it shows all namespaces.
     pub(crate) namespace: Option<&'a str>,
+    /// Whether links lead to the other screens.
+    pub(crate) has_views: bool,
+}
+
+impl<'a> Live<'a> {
+    /// A screen with one part that is loaded again.
+    pub(crate) fn part(namespace: Option<&'a str>) -> Self {
+        Self {
+            modules: &["/part.js"],
+            again: 5,
+            namespace,
+            has_views: true,
+        }
+    }
 }
 
 /// A document around some content.
@@ -73,28 +89,37 @@ pub(crate) fn shell(title: &str, content: &Markup, live: Option<&Live<'_>>) -> M
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href="/page.css";
                 @if let Some(live) = live {
-                    script type="module" src=(live.module) {}
+                    @for module in live.modules { script type="module" src=(module) {} }
                     noscript { meta http-equiv="refresh" content=(live.again); }
                 }
             }
             body {
                 header .top {
                     a .brand href="/" { "Nephele" }
-                    @if let Some(Live { namespace, .. }) = live {
-                        @let path = |kind: &str, name: &str| elements::path(kind, &Key::new(namespace.unwrap_or(ANY), name));
+                    @if let Some(live) = live {
                         span #live role="status" data-state="still" { "Not live" }
-                        nav aria-label="Views" {
-                            a href="/" { "Cloud" }
-                            a href="/table" { "Table" }
-                            a #timeline-link href=(Asked::of_namespace(*namespace).path()) { "Timeline" }
-                            a #library href=(path(library_html::KIND, library_html::ALL)) { "Scenarios" }
-                            a #recording href=(path(recording_html::KIND, recording_html::NAME)) { "Record" }
-                            a #palette href=(palette_html::path_of(*namespace)) { "Break something" }
-                        }
+                        @if live.has_views { (views(live.namespace)) }
                     }
                 }
                 (content)
             }
+        }
+    }
+}
+
+/// Links to the other screens.
+fn views(namespace: Option<&str>) -> Markup {
+    let path = |kind: &str, name: &str| elements::path(kind, &Key::new(namespace.unwrap_or(ANY), name));
+    html! {
+        nav aria-label="Views" {
+            a href="/" { "Cloud" }
+            a href="/table" { "Table" }
+            a #timeline-link href=(Asked::of_namespace(namespace).path()) { "Timeline" }
+            a #observed-link href=(Screen::Observed.path(namespace)) { "Observed" }
+            a #pools-link href=(Screen::Pools.path(namespace)) { "Pools" }
+            a #library href=(path(library_html::KIND, library_html::ALL)) { "Scenarios" }
+            a #recording href=(path(recording_html::KIND, recording_html::NAME)) { "Record" }
+            a #palette href=(palette_html::path_of(namespace)) { "Break something" }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{objects::Key, stages::Stage, surroundings::Surroundings};
 const RUNNING: &str = "Running";
 
 /// The condition of a Machine that says whether its Node is ready (`api/core/v1beta2/machine_types.go` of cluster-api).
-const NODE_READY: &str = "NodeReady";
+pub(crate) const NODE_READY: &str = "NodeReady";
 
 /// What a machine is for. It decides the shape of its cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

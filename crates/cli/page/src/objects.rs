@@ -6,7 +6,10 @@ use nephele_api::{
     cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
     core::{Cluster, Machine},
     infrastructure::v1beta2::{InMemoryCluster, InMemoryMachine},
-    ipam::{v1alpha2::InClusterIPPool, v1beta2::IPAddressClaim},
+    ipam::{
+        v1alpha2::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool},
+        v1beta2::{IPAddress, IPAddressClaim},
+    },
 };
 use nephele_cloud::JournalLine;
 
@@ -21,8 +24,13 @@ pub(crate) struct Objects {
     pub(crate) faults: Vec<Arc<Fault>>,
     pub(crate) scenarios: Vec<Arc<Scenario>>,
     pub(crate) pools: Vec<Arc<InClusterIPPool>>,
+    pub(crate) global_pools: Vec<Arc<GlobalInClusterIPPool>>,
+    pub(crate) prefix_pools: Vec<Arc<InClusterPrefixPool>>,
+    pub(crate) global_prefix_pools: Vec<Arc<GlobalInClusterPrefixPool>>,
     /// None while they are not listed: the kind may not be installed, or the viewer may not list it.
     pub(crate) claims: Option<Vec<Arc<IPAddressClaim>>>,
+    /// None while they are not listed, as claims.
+    pub(crate) addresses: Option<Vec<Arc<IPAddress>>>,
     /// The oldest record is the first.
     pub(crate) journal: Vec<Arc<JournalLine>>,
 }

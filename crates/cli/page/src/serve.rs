@@ -33,10 +33,12 @@ use crate::{
     preview::Matcher,
     recording::Recorder,
     recording_html,
+    screen::Extent,
     table::table,
 };
 
 mod forms;
+mod parts;
 mod timeline;
 
 /// Viewers at a time. Each holds a connection, of which a server has 256, and one message. Differences have 256 KiB at most,
@@ -51,6 +53,7 @@ const ALIVE: Duration = Duration::from_secs(15);
 
 const MODULE: &str = include_str!("../assets/page.js");
 const LIVE_MODULE: &str = include_str!("../assets/live.js");
+const PART_MODULE: &str = include_str!("../assets/part.js");
 const TIMELINE_MODULE: &str = include_str!("../assets/timeline.js");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = include_str!("../assets/page.css");
@@ -72,10 +75,20 @@ pub enum PageError {
     Serve(#[source] std::io::Error),
 }
 
+/// What the page shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Screens {
+    /// All screens, with forms that act.
+    All,
+    /// The kiosk alone, which only shows.
+    Kiosk,
+}
+
 /// A page that listens.
 pub struct Page {
     listener: std::net::TcpListener,
     guard: Guard,
+    screens: Screens,
     url: String,
 }
 
@@ -92,6 +105,7 @@ struct Server {
     hub: Hub,
     actor: Arc<Actor>,
     guard: Arc<Guard>,
+    screens: Screens,
     viewers: Arc<Semaphore>,
     previews: Arc<Semaphore>,
     matcher: Matcher,
@@ -107,13 +121,18 @@ impl Page {
     ///
     /// # Errors
     /// When there is no port, or no random key.
-    pub fn listen(address: IpAddr) -> Result<Self, PageError> {
+    pub fn listen(address: IpAddr, screens: Screens) -> Result<Self, PageError> {
         let failed = |error| PageError::Listen(address, error);
         let listener = std::net::TcpListener::bind((address, 0)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(address).map_err(PageError::Key)?;
         let url = format!("http://{address}{}", guard.entrance());
-        Ok(Self { listener, guard, url })
+        Ok(Self {
+            listener,
+            guard,
+            screens,
+            url,
+        })
     }
 
     /// The address that lets one browser in.
@@ -133,7 +152,7 @@ impl Page {
         clock: Clock,
         stop: CancellationToken,
     ) -> Result<(), PageError> {
-        let server = Server::new(source, means, self.guard, clock, stop.clone());
+        let server = Server::new(source, means, (self.guard, self.screens), clock, stop.clone());
         let limits = Limits {
             // Streams do not end by themselves, and the end of the process waits for this time.
             drain: Duration::from_millis(200),
@@ -153,7 +172,13 @@ impl Page {
 }
 
 impl Server {
-    fn new(source: Source, means: Means, guard: Guard, clock: Clock, stop: CancellationToken) -> Self {
+    fn new(
+        source: Source,
+        means: Means,
+        (guard, screens): (Guard, Screens),
+        clock: Clock,
+        stop: CancellationToken,
+    ) -> Self {
         let Means { matcher, library } = means;
         Self {
             actor: Arc::new(Actor::new(source.client.clone(), Arc::clone(&library))),
@@ -163,6 +188,7 @@ impl Server {
             home: source.namespace.clone().unwrap_or_else(|| "default".to_owned()),
             hub: Hub::new(source, Arc::clone(&clock), stop),
             guard: Arc::new(guard),
+            screens,
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             previews: Arc::new(Semaphore::new(PREVIEWS_MAX)),
             clock,
@@ -204,15 +230,24 @@ impl Server {
         match parts[..] {
             ["page.js"] => text(StatusCode::OK, SCRIPT, MODULE),
             ["live.js"] => text(StatusCode::OK, SCRIPT, LIVE_MODULE),
+            ["part.js"] => text(StatusCode::OK, SCRIPT, PART_MODULE),
             ["timeline.js"] => text(StatusCode::OK, SCRIPT, TIMELINE_MODULE),
             ["page.css"] => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
             ["stream"] => self.stream(request),
+            ["fragment", "kiosk"] => self.kiosk(Extent::Part).await,
+            ["kiosk"] => self.kiosk(Extent::Page).await,
+            [""] if self.screens == Screens::Kiosk => self.kiosk(Extent::Page).await,
+            _ if self.screens == Screens::Kiosk => not_found(),
             [""] => self.document(None, None, query).await,
             ["ns", namespace] => self.document(Some(namespace), None, query).await,
             ["timeline"] => self.timeline(query).await,
             ["timeline.svg"] => self.timeline_picture(query).await,
             ["timeline.jsonl"] => self.timeline_records(query).await,
             ["fragment", "timeline"] => self.timeline_lanes(query).await,
+            ["pools"] => self.pools(Extent::Page, query).await,
+            ["fragment", "pools"] => self.pools(Extent::Part, query).await,
+            ["observed"] => self.observed(Extent::Page, query).await,
+            ["fragment", "observed"] => self.observed(Extent::Part, query).await,
             ["table"] => self.table(&Key::default()).await,
             ["table", namespace, name] => self.table(&Key::new(namespace, name)).await,
             ["fragment", kind, namespace, name] => {

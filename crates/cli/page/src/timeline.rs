@@ -122,6 +122,12 @@ impl Timeline {
     }
 }
 
+/// What each thing in the cloud is now, such as "running"; None if it does not exist any more.
+pub(crate) fn states(objects: &Objects) -> BTreeMap<LaneId, Option<&'static str>> {
+    let all = histories(objects).into_iter();
+    all.map(|(id, history)| (id, history.is())).collect()
+}
+
 /// Whether the Fault of a lane caused a record.
 fn is_done_by(line: &JournalLine, lane: &LaneId) -> bool {
     lane.kind == LaneKind::Fault && lane.namespace == line.namespace && line.faults.contains(&lane.name)

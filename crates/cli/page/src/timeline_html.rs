@@ -15,8 +15,6 @@ use crate::{
     },
 };
 
-/// Its module, which loads the lanes again while the window ends now.
-const MODULE: &str = "/timeline.js";
 /// How long a window can be, at a click.
 const LASTS: [&str; 5] = ["1m", LAST, "15m", "1h", ALL];
 /// The height of a lane, in pixels.
@@ -44,10 +42,11 @@ pub(crate) fn page(timeline: &Timeline, asked: &Asked) -> Markup {
         }
     };
     let live = Live {
-        module: MODULE,
+        modules: &["/timeline.js"],
         // Someone may be filling in the form.
         again: 30,
         namespace: asked.namespace.as_deref(),
+        has_views: true,
     };
     shell("Timeline - Nephele", &content, Some(&live))
 }

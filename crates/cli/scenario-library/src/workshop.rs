@@ -12,13 +12,11 @@
 
 use std::{slice, time::Duration};
 
+use nephele_api::cloud::WORKSHOP_LABEL;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{LibraryError, documents, duration};
-
-/// The label of all objects that a chapter makes. Its value is the number of the chapter.
-pub const LABEL: &str = "cloud.nephele.dev/workshop";
 
 /// The name of the Cluster of each chapter. In the first one, a person creates it, without the label.
 pub const CLUSTER: &str = "demo";
@@ -80,11 +78,11 @@ pub struct Chapter {
     pub about: About,
     /// What a person reads, in Markdown, without the title.
     pub text: &'static str,
-    /// The objects that it needs, in the order of their creation, with [`LABEL`].
+    /// The objects that it needs, in the order of their creation, with [`WORKSHOP_LABEL`].
     pub cluster: Vec<Value>,
-    /// The Scenario that brings the cluster where the task begins, with [`LABEL`] and without a namespace.
+    /// The Scenario that brings the cluster where the task begins, with [`WORKSHOP_LABEL`] and without a namespace.
     pub start: Value,
-    /// The Scenario that passes when the task is done, with [`LABEL`] and without a namespace.
+    /// The Scenario that passes when the task is done, with [`WORKSHOP_LABEL`] and without a namespace.
     pub check: Value,
     /// Each says more than the one before.
     pub hints: Vec<Hint>,
@@ -173,7 +171,7 @@ fn read((files, number): (&Files, usize)) -> Result<Chapter, LibraryError> {
     let mut check = serde_yaml_ng::from_str(check).map_err(failed("check.yaml"))?;
     let scenarios = [slice::from_mut(&mut start), slice::from_mut(&mut check)];
     for object in scenarios.into_iter().flatten().chain(&mut cluster) {
-        object["metadata"]["labels"][LABEL] = number.to_string().into();
+        object["metadata"]["labels"][WORKSHOP_LABEL] = number.to_string().into();
     }
     Ok(Chapter {
         number,

@@ -106,6 +106,25 @@ impl AddressRange {
     pub fn count(self) -> u128 {
         self.last.saturating_sub(self.first).saturating_add(1)
     }
+
+    /// How many addresses of the range are below `address`. None if it is not in the range.
+    #[must_use]
+    pub fn offset_of(self, address: IpAddr) -> Option<u128> {
+        self.contains(address)
+            .then(|| number(address).saturating_sub(self.first))
+    }
+
+    /// The part of at most `size` addresses, of which one is enough, that begins `offset` addresses above the first one. None
+    /// if the range ends before.
+    #[must_use]
+    pub fn part(self, offset: u128, size: u128) -> Option<Self> {
+        let first = self
+            .first
+            .checked_add(offset)
+            .filter(|first| *first <= self.last)?;
+        let last = first.saturating_add(size.max(1).saturating_sub(1)).min(self.last);
+        Some(Self { first, last, ..self })
+    }
 }
 
 impl FromStr for AddressRange {

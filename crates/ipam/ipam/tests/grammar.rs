@@ -224,6 +224,28 @@ fn same(set: &AddressSet, listed: &BTreeSet<IpAddr>) -> Result<(), TestCaseError
 }
 
 proptest! {
+    /// The parts of a range are one behind the other, from its first address to its last, whatever their size.
+    #[test]
+    fn parts_of_a_range_are_the_range(first: u128, more: u128, parts in 1..40_u128) {
+        let last = first.saturating_add(more);
+        let range = AddressRange::new(std::net::Ipv6Addr::from(first).into(), std::net::Ipv6Addr::from(last).into())
+            .expect("in order");
+        let size = range.count().div_ceil(parts);
+        let mut next = 0;
+        let mut seen = Vec::new();
+        while let Some(part) = range.part(next, size) {
+            prop_assert_eq!(range.offset_of(part.first()), Some(next));
+            next += part.count();
+            seen.push(part);
+        }
+        prop_assert!(seen.len() as u128 <= parts);
+        prop_assert_eq!(seen.iter().copied().collect::<AddressSet>(), [range].into_iter().collect());
+        prop_assert_eq!(next, range.count());
+        prop_assert_eq!(seen[0].offset_of(seen[0].last()), Some(seen[0].count() - 1));
+    }
+}
+
+proptest! {
     #[test]
     fn sets_of_ranges_are_sets(a in ranges(), b in ranges(), probe in (0..WINDOWS.len(), 0..WINDOW, 0..WINDOW)) {
         let left = listed(&a);

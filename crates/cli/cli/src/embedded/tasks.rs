@@ -15,7 +15,7 @@ use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
 use nephele_manager::{Config, Manager, Options};
-use nephele_page::{Library, Means, Page, Source};
+use nephele_page::{Library, Means, Page, Screens, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -137,7 +137,8 @@ impl Tasks {
         routes: Router,
         library: Arc<dyn Library>,
     ) -> anyhow::Result<String> {
-        let page = Page::listen(loopback()).context("failed to start the page; --no-page leaves it out")?;
+        let page = Page::listen(loopback(), Screens::All)
+            .context("failed to start the page; --no-page leaves it out")?;
         let url = page.url().to_owned();
         let source = Source {
             client,

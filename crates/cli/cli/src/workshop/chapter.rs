@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use clap::Args;
 use kube::{Api, ResourceExt as _};
-use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_api::cloud::{WORKSHOP_LABEL, v1alpha1::Scenario};
 use nephele_scenario_library::workshop::{self, Chapter};
 use serde_json::Value;
 
@@ -47,8 +47,8 @@ pub(super) async fn begun(
     namespace: &str,
 ) -> anyhow::Result<(Vec<Scenario>, BTreeSet<usize>)> {
     let mut scenarios = listed(api, &format!(" in namespace {namespace}")).await?;
-    scenarios.retain(|scenario| scenario.labels().contains_key(workshop::LABEL));
-    let number = |scenario: &Scenario| scenario.labels().get(workshop::LABEL)?.parse().ok();
+    scenarios.retain(|scenario| scenario.labels().contains_key(WORKSHOP_LABEL));
+    let number = |scenario: &Scenario| scenario.labels().get(WORKSHOP_LABEL)?.parse().ok();
     let numbers = scenarios.iter().filter_map(number).collect();
     Ok((scenarios, numbers))
 }

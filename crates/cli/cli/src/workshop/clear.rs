@@ -9,11 +9,14 @@ use kube::{
 };
 use nephele_access::{Kinds, kind_of};
 use nephele_api::{
-    cloud::v1alpha1::{Fault, Scenario, SimulatedCloud},
+    cloud::{
+        WORKSHOP_LABEL,
+        v1alpha1::{Fault, Scenario, SimulatedCloud},
+    },
     core::Cluster,
     ipam::v1alpha2::InClusterIPPool,
 };
-use nephele_scenario_library::workshop::{CLUSTER, LABEL};
+use nephele_scenario_library::workshop::CLUSTER;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -56,7 +59,7 @@ pub(super) async fn clear(
 }
 
 fn has_label<K: Resource>(object: &K) -> bool {
-    object.labels().contains_key(LABEL)
+    object.labels().contains_key(WORKSHOP_LABEL)
 }
 
 /// Deletes these objects of a kind, and waits until they are gone. Returns their names.

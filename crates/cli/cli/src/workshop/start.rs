@@ -4,8 +4,8 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use kube::Api;
-use nephele_api::cloud::v1alpha1::Scenario;
-use nephele_scenario_library::workshop::{CLUSTER, Chapter, LABEL};
+use nephele_api::cloud::{WORKSHOP_LABEL, v1alpha1::Scenario};
+use nephele_scenario_library::workshop::{CLUSTER, Chapter};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -126,7 +126,7 @@ fn with_cluster(objects: &[Value]) -> Vec<Value> {
 /// Whether an object is there that a chapter has made.
 fn is_left(seen: &Seen) -> bool {
     let is_ours = |found: &Found| match found {
-        Found::Object(object) => object["metadata"]["labels"].get(LABEL).is_some(),
+        Found::Object(object) => object["metadata"]["labels"].get(WORKSHOP_LABEL).is_some(),
         Found::NoKind | Found::NoObject => false,
     };
     seen.objects.iter().any(is_ours)
@@ -163,7 +163,7 @@ mod tests {
             objects: vec![Found::NoObject, Found::Object(json!({ "metadata": metadata }))],
             ..Seen::default()
         };
-        assert!(is_left(&seen(json!({ "labels": { LABEL: "4" } }))));
+        assert!(is_left(&seen(json!({ "labels": { WORKSHOP_LABEL: "4" } }))));
         assert!(!is_left(&seen(json!({ "labels": { "team": "a" } }))));
         assert!(!is_left(&seen(json!({}))));
     }

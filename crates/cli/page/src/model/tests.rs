@@ -91,9 +91,7 @@ pub(crate) fn objects() -> Objects {
             "status": {"phase": "Running", "steps": [
                 {"name": "step-1", "phase": "Passed", "message": "it begins"}, {"name": "step-2", "phase": "Running"}]},
         }))],
-        pools: Vec::new(),
-        claims: None,
-        journal: Vec::new(),
+        ..Objects::default()
     }
 }
 

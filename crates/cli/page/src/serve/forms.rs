@@ -11,7 +11,7 @@ use nephele_api::cloud::v1alpha1::{Fault, Scenario};
 use nephele_controller::chain;
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{Server, markup, not_found, parts, seen, selected};
+use super::{Screens, Server, markup, not_found, parts, seen, selected, text};
 use crate::{
     act::{self, Act, Permission, field},
     act_error::ActError,
@@ -168,6 +168,13 @@ impl Server {
     where
         B: HttpBody<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
+        if self.screens == Screens::Kiosk {
+            return text(
+                StatusCode::FORBIDDEN,
+                "text/plain; charset=utf-8",
+                "a kiosk only shows\n",
+            );
+        }
         let is_fragment = request.headers().contains_key(FRAGMENT);
         let Some(parts) = parts(request.uri().path()) else {
             return not_found();

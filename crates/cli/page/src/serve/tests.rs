@@ -25,6 +25,10 @@ fn a_path_is_names_and_never_leads_anywhere_else() {
 }
 
 fn server(management: &ManagementApi) -> Server {
+    server_of(management, Screens::All)
+}
+
+fn server_of(management: &ManagementApi, screens: Screens) -> Server {
     let source = Source {
         client: management.client(),
         namespace: None,
@@ -35,7 +39,13 @@ fn server(management: &ManagementApi) -> Server {
         library: Two::shared(),
     };
     let guard = Guard::new(([127, 0, 0, 1], 4123).into()).expect("randomness");
-    Server::new(source, means, guard, wall_clock(), CancellationToken::new())
+    Server::new(
+        source,
+        means,
+        (guard, screens),
+        wall_clock(),
+        CancellationToken::new(),
+    )
 }
 
 /// The status of the answer to a form, where it leads, and what it says.
@@ -238,4 +248,62 @@ async fn what_is_done_while_it_is_recorded_becomes_a_scenario() {
     assert_eq!(send(recording, "act=forget").await.0, 200);
     let (_, html) = got(&server, drawer).await;
     assert!(html.contains("recording-begin"), "{html}");
+}
+
+/// The status of the answer to a question, and what it says.
+async fn read(server: &Server, path: &str) -> (u16, String) {
+    let request = Request::get(path).body(()).expect("a request");
+    let answer = server.resource(&request).await;
+    let status = answer.status().as_u16();
+    let said = answer.into_body().collect().await.expect("in memory").to_bytes();
+    (status, String::from_utf8(said.to_vec()).expect("text"))
+}
+
+#[tokio::test]
+async fn a_kiosk_shows_the_cloud_and_nothing_that_acts() {
+    let management = ManagementApi::start();
+    let server = server_of(&management, Screens::Kiosk);
+    for path in ["/", "/kiosk"] {
+        let (status, said) = read(&server, path).await;
+        assert_eq!(
+            (status, said.contains("id=\"clusters\""), said.contains("<form")),
+            (200, true, false),
+            "{path}"
+        );
+        assert!(!said.contains("<nav"), "{path}");
+    }
+    assert_eq!(read(&server, "/fragment/kiosk").await.0, 200);
+    for path in [
+        "/ns/default",
+        "/palette/default/new",
+        "/observed",
+        "/table",
+        "/machine/default/a",
+    ] {
+        assert_eq!(read(&server, path).await.0, 404, "{path}");
+    }
+    let form = format!("token={}&effect=notReady", server.guard.token());
+    let (status, _, said) = sent(&server, "/act/fault", &form, true).await;
+    assert_eq!((status, said.as_str()), (403, "a kiosk only shows\n"));
+}
+
+#[tokio::test]
+async fn pools_and_what_is_observed_are_shown_of_one_namespace_or_of_all() {
+    let management = ManagementApi::start();
+    let server = server(&management);
+    for (path, title, part) in [
+        ("/pools", "<h1>Pools</h1>", "/fragment/pools"),
+        ("/observed", "<h1>Observed</h1>", "/fragment/observed"),
+        (
+            "/pools?namespace=a%2Fb%22",
+            "<h1>Pools</h1>",
+            "/fragment/pools?namespace=a%2Fb%22",
+        ),
+    ] {
+        let (status, said) = read(&server, path).await;
+        assert_eq!((status, said.contains(title)), (200, true), "{path}");
+        assert!(said.contains(&format!("data-part=\"{part}\"")), "{said}");
+        let (status, said) = read(&server, part).await;
+        assert_eq!((status, said.contains("<h1>")), (200, false), "{part}");
+    }
 }

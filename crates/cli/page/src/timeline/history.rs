@@ -109,7 +109,8 @@ impl History {
         }
     }
 
-    fn is(&self) -> Option<&'static str> {
+    /// What it is now. None if it does not exist.
+    pub(super) fn is(&self) -> Option<&'static str> {
         self.became.last().and_then(|(_, state)| *state)
     }
 

@@ -70,7 +70,7 @@ impl LaneId {
         }
     }
 
-    pub(super) fn of_record(line: &JournalLine) -> Option<Self> {
+    pub(crate) fn of_record(line: &JournalLine) -> Option<Self> {
         let kind = LaneKind::of(line)?;
         let name = match kind {
             LaneKind::Cluster => &line.cluster,

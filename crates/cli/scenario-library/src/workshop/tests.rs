@@ -72,7 +72,11 @@ fn every_chapter_has_a_task_three_hints_and_scenarios_of_its_number() {
             assert_eq!(object["metadata"]["name"], CLUSTER, "{name}");
         }
         for object in cluster.iter().chain([&start, &check]) {
-            assert_eq!(object["metadata"]["labels"][LABEL], number.to_string(), "{name}");
+            assert_eq!(
+                object["metadata"]["labels"][WORKSHOP_LABEL],
+                number.to_string(),
+                "{name}"
+            );
             assert!(
                 object["metadata"].get("namespace").is_none(),
                 "{name} can be in any namespace"

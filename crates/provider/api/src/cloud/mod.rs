@@ -38,3 +38,6 @@ pub const NEEDS_CLUSTER_API_ANNOTATION: &str = "cloud.nephele.dev/needs-cluster-
 
 /// Label of a Fault that a ClusterFault has made: the name of the ClusterFault, which is short enough for a label.
 pub const CLUSTER_FAULT_LABEL: &str = "cloud.nephele.dev/cluster-fault";
+
+/// Label of what a chapter of the workshop has made: the number of the chapter.
+pub const WORKSHOP_LABEL: &str = "cloud.nephele.dev/workshop";

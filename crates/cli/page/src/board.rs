@@ -1,0 +1,150 @@
+//! Who of a class has done which chapter of the workshop. Pure: the Scenarios of the chapters say it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use nephele_api::{
+    cloud::{WORKSHOP_LABEL, v1alpha1::Scenario},
+    labels,
+};
+
+use crate::objects::Key;
+
+/// The most people of a board, and the most chapters.
+const PEOPLE_MAX: usize = 100;
+const CHAPTERS_MAX: usize = 20;
+/// How the name of the Scenario ends that checks a chapter.
+const CHECK: &str = "-check";
+
+/// How far a person is with a chapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Progress {
+    Begun,
+    /// The last check did not pass.
+    NotYet,
+    Checking,
+    Done,
+}
+
+impl Progress {
+    /// The progress in words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::NotYet => "not yet",
+            Self::Checking => "checking",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// People, each with a namespace, and chapters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Board {
+    pub(crate) chapters: BTreeSet<u8>,
+    pub(crate) people: BTreeMap<String, BTreeMap<u8, Progress>>,
+    pub(crate) people_left_out: usize,
+}
+
+impl Board {
+    pub(crate) fn new(scenarios: &[Arc<Scenario>]) -> Self {
+        let mut board = Self::default();
+        for scenario in scenarios {
+            let chapter = labels::value(&scenario.metadata, WORKSHOP_LABEL);
+            let Some(chapter) = chapter.and_then(|chapter| chapter.parse().ok()) else {
+                continue;
+            };
+            if board.chapters.len() == CHAPTERS_MAX && !board.chapters.contains(&chapter) {
+                continue;
+            }
+            board.chapters.insert(chapter);
+            let Key { namespace, name } = Key::of(&scenario.metadata);
+            let phase = scenario.status.as_ref().map(|status| status.phase.as_str());
+            let progress = match (name.ends_with(CHECK), phase.unwrap_or_default()) {
+                (false, _) => Progress::Begun,
+                (true, "Passed") => Progress::Done,
+                (true, "Failed" | "Stopped" | "Invalid") => Progress::NotYet,
+                (true, _) => Progress::Checking,
+            };
+            let known = board
+                .people
+                .entry(namespace)
+                .or_default()
+                .entry(chapter)
+                .or_insert(progress);
+            *known = progress.max(*known);
+        }
+        board.people_left_out = board.people.len().saturating_sub(PEOPLE_MAX);
+        while board.people.len() > PEOPLE_MAX {
+            board.people.pop_last();
+        }
+        board
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn scenario(namespace: &str, name: &str, chapter: &str, phase: &str) -> Arc<Scenario> {
+        let scenario = json!({
+            "metadata": {"namespace": namespace, "name": name, "labels": {WORKSHOP_LABEL: chapter}},
+            "spec": {"steps": []}, "status": {"phase": phase},
+        });
+        Arc::new(serde_json::from_value(scenario).expect("a Scenario"))
+    }
+
+    #[test]
+    fn each_person_has_the_progress_that_the_checks_say() {
+        let mut other = Scenario::clone(&scenario("ann", "quota", "1", "Passed"));
+        other.metadata.labels = None;
+        let board = Board::new(&[
+            scenario("ann", "workshop-1-start", "1", "Passed"),
+            scenario("ann", "workshop-1-check", "1", "Passed"),
+            scenario("ann", "workshop-2-check", "2", "Failed"),
+            scenario("ann", "workshop-2-start", "2", "Passed"),
+            scenario("ben", "workshop-1-start", "1", "Failed"),
+            scenario("ben", "workshop-2-check", "2", "Running"),
+            scenario("eve", "workshop-9-check", "<b>", "Passed"),
+            Arc::new(other),
+        ]);
+        let expected = Board {
+            chapters: BTreeSet::from([1, 2]),
+            people: BTreeMap::from([
+                (
+                    "ann".into(),
+                    BTreeMap::from([(1, Progress::Done), (2, Progress::NotYet)]),
+                ),
+                (
+                    "ben".into(),
+                    BTreeMap::from([(1, Progress::Begun), (2, Progress::Checking)]),
+                ),
+            ]),
+            people_left_out: 0,
+        };
+        assert_eq!(board, expected);
+    }
+
+    #[test]
+    fn a_board_has_bounds() {
+        let many = |people: u32, chapters: u32| {
+            let all = (0..people.max(chapters)).map(|number| {
+                let person = format!("n{:03}", number % people);
+                scenario(
+                    &person,
+                    "workshop-check",
+                    &(number % chapters).to_string(),
+                    "Passed",
+                )
+            });
+            let board = Board::new(&all.collect::<Vec<_>>());
+            (board.people.len(), board.people_left_out, board.chapters.len())
+        };
+        assert_eq!(many(300, 1), (PEOPLE_MAX, 200, 1));
+        assert_eq!(many(1, 200), (1, 0, CHAPTERS_MAX));
+    }
+}

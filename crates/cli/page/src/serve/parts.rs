@@ -1,0 +1,83 @@
+//! The screens Pools and Observed, and the kiosk: each has one part that a module loads again.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use maud::Markup;
+use tokio::task::spawn_blocking;
+
+use super::{Server, markup, unavailable};
+use crate::{
+    board::Board, html::Frame, kiosk_html, objects::Objects, observed::Observed, observed_html,
+    pool_grid::Grids, pools_html, screen::Extent,
+};
+
+impl Server {
+    /// The pools of the namespace that a query asks for, or of all.
+    pub(super) async fn pools(&self, extent: Extent, query: &str) -> Response<Body> {
+        self.screen(query, move |objects, namespace| {
+            let grids = Grids::new(objects, namespace);
+            match extent {
+                Extent::Page => pools_html::page(&grids, namespace),
+                Extent::Part => pools_html::part(&grids),
+            }
+        })
+        .await
+    }
+
+    /// What is observed in the namespace that a query asks for, or in all.
+    pub(super) async fn observed(&self, extent: Extent, query: &str) -> Response<Body> {
+        self.screen(query, move |objects, namespace| {
+            let observed = Observed::new(objects, namespace);
+            match extent {
+                Extent::Page => observed_html::page(&observed, namespace),
+                Extent::Part => observed_html::part(&observed),
+            }
+        })
+        .await
+    }
+
+    /// The cloud with nothing to select, and what happened last.
+    pub(super) async fn kiosk(&self, extent: Extent) -> Response<Body> {
+        let (shown, version) = match self.shown(None).await {
+            Ok(found) => found,
+            Err(refusal) => return refusal,
+        };
+        let board = Board::new(&shown.objects.scenarios);
+        let journal = shown.objects.journal.iter().map(AsRef::as_ref);
+        let part = kiosk_html::part(&board, journal);
+        let frame = Frame {
+            namespace: None,
+            version,
+        };
+        let made = match extent {
+            Extent::Page => kiosk_html::page(&shown.elements, &frame, &part),
+            Extent::Part => part,
+        };
+        markup(StatusCode::OK, made)
+    }
+
+    /// What is made of the objects, on a thread of its own: with ten thousand machines it takes as long as a preview.
+    async fn screen(
+        &self,
+        query: &str,
+        make: impl FnOnce(&Objects, Option<&str>) -> Markup + Send + 'static,
+    ) -> Response<Body> {
+        let mut fields = form_urlencoded::parse(query.as_bytes());
+        let namespace = fields
+            .find(|(name, value)| name == "namespace" && !value.is_empty())
+            .map(|(_, value)| value.into_owned());
+        let objects = match self.shown(None).await {
+            Ok((shown, _)) => Arc::clone(&shown.objects),
+            Err(refusal) => return refusal,
+        };
+        let Ok(_place) = self.previews.acquire().await else {
+            return unavailable("the page ends\n");
+        };
+        match spawn_blocking(move || make(&objects, namespace.as_deref())).await {
+            Ok(made) => markup(StatusCode::OK, made),
+            Err(_) => unavailable("the page ends\n"),
+        }
+    }
+}
