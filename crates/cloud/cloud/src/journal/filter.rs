@@ -1,5 +1,6 @@
 //! Which lines of the journal a reader wants.
 
+use nephele_model::ResourceId;
 use serde::{Deserialize, Serialize};
 
 use super::line::JournalLine;
@@ -26,7 +27,14 @@ pub struct JournalFilter {
 }
 
 impl JournalFilter {
-    /// Whether the reader wants the line. A line that says that records are missing is for every reader.
+    /// Whether the reader may want a line about this resource. No line is made of a record of another namespace.
+    pub(super) fn may_want(&self, about: &ResourceId) -> bool {
+        let namespace = self.namespace.as_deref();
+        namespace.is_none_or(|wanted| wanted == about.namespace)
+    }
+
+    /// Whether the reader wants the line. A line that is about no object is for every reader: it says that records are
+    /// missing, or that the reading ends.
     #[must_use]
     pub fn wants(&self, line: &JournalLine) -> bool {
         if line.kind.is_empty() {

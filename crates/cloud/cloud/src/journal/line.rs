@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::CloudClock;
 
+/// The most faults that a line lists. A namespace may have any number, and each may count the operation. With names of
+/// 253 characters they are 25 KiB; readers take lines of 64 KiB.
+const FAULTS_MAX: usize = 100;
+
 /// A record of the journal, in the words of the kinds that users see. One line of JSON in `GET /journal`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,7 +45,7 @@ pub struct JournalLine {
     pub event: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The faults that counted the operation, or that caused the event.
+    /// The faults that counted the operation, or that caused the event. If more than a hundred counted it, the last hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Whether the last of these faults hit the operation.
@@ -50,6 +54,9 @@ pub struct JournalLine {
 }
 
 impl JournalLine {
+    /// The event of the last line for a reader who may not read the journal any more.
+    pub const ACCESS_ENDED: &str = "AccessEnded";
+
     /// The line of a record.
     #[must_use]
     pub fn of(entry: &Entry) -> Self {
@@ -61,7 +68,7 @@ impl JournalLine {
                 faults,
                 is_hit,
             } => {
-                line.faults.clone_from(faults);
+                line.faults = faults[faults.len().saturating_sub(FAULTS_MAX)..].to_vec();
                 line.hit = *is_hit;
                 line.operation(operation, outcome);
                 operation.at
@@ -113,6 +120,45 @@ impl JournalLine {
             format!("{records} records are no longer in the journal"),
         );
         line
+    }
+
+    /// Says that the reader may not read on. The last record that was read has this number.
+    pub(super) fn access_ended(last: u64, now: Timestamp) -> Self {
+        let mut line = Self {
+            sequence: last,
+            time: now,
+            ..Self::default()
+        };
+        line.say(
+            Self::ACCESS_ENDED,
+            "The permission to read the journal was taken away, or could not be checked again".to_owned(),
+        );
+        line
+    }
+
+    /// Some more bytes than its texts have.
+    pub(super) fn bytes(&self) -> usize {
+        let Self {
+            sequence: _,
+            time: _,
+            namespace,
+            cluster,
+            kind,
+            name,
+            operation,
+            caller,
+            outcome,
+            event,
+            message,
+            faults,
+            hit: _,
+        } = self;
+        let texts = [
+            namespace, cluster, kind, name, operation, caller, outcome, event, message,
+        ];
+        let texts = texts.into_iter().chain(faults);
+        // The names of its fields, and the quotes.
+        texts.map(|text| text.len() + 16).sum::<usize>() + 64
     }
 
     fn about(sequence: u64, id: &ResourceId) -> Self {

@@ -11,6 +11,8 @@ use crate::{clock::CloudClock, driver::Driver};
 
 /// Records read at a time: 256 pointers, for which the lock is held for some microseconds.
 const RECORDS_MAX: usize = 256;
+/// The bytes of lines after which no further one is read. A line has some 30 KiB at most, so all have at most 96 KiB.
+const BYTES_MAX: usize = 64 * 1024;
 
 /// Reads the records that the journal has now, up to 4,096, and then those to come. A reader holds no record that it has
 /// returned, and slows nothing down: when it falls behind, the next line says how many records it missed.
@@ -21,7 +23,7 @@ pub struct RecentRecords {
     over: CancellationToken,
     filter: JournalFilter,
     /// The number of the last record that was read.
-    last: u64,
+    pub(super) last: u64,
     /// Whether a gap after `last` means that records were missed. At first it means that they were not asked for.
     reports_gaps: bool,
 }
@@ -61,21 +63,45 @@ impl RecentRecords {
                 let batch: Vec<Arc<Entry>> = journal.since(from).take(RECORDS_MAX).cloned().collect();
                 (journal.oldest(), batch)
             });
-            let Some(newest) = batch.last().map(|entry| entry.sequence) else {
+            if batch.is_empty() {
                 return Vec::new();
-            };
+            }
             let missed = oldest.saturating_sub(self.last.saturating_add(1));
             let gap = (missed > 0 && self.reports_gaps)
                 .then(|| JournalLine::missed(missed, oldest - 1, CloudClock::published(self.clock.now())));
-            (self.last, self.reports_gaps) = (newest, true);
-            let lines = gap
-                .into_iter()
-                .chain(batch.iter().map(|entry| JournalLine::of(entry)));
-            let wanted: Vec<_> = lines.filter(|line| self.filter.wants(line)).collect();
+            self.reports_gaps = true;
+            let wanted = self.wanted(gap, &batch);
             if !wanted.is_empty() {
                 return wanted;
             }
         }
+    }
+
+    /// The lines of these records that pass the filter, until they are many bytes.
+    pub(super) fn wanted(&mut self, gap: Option<JournalLine>, batch: &[Arc<Entry>]) -> Vec<JournalLine> {
+        let mut lines: Vec<_> = gap.into_iter().collect();
+        let mut bytes = 0;
+        for entry in batch {
+            self.last = entry.sequence;
+            if !self.filter.may_want(entry.record.resource()) {
+                continue;
+            }
+            let line = JournalLine::of(entry);
+            if self.filter.wants(&line) {
+                bytes += line.bytes();
+                lines.push(line);
+            }
+            if bytes >= BYTES_MAX {
+                break;
+            }
+        }
+        lines
+    }
+
+    /// The last line for a reader who may not read on.
+    #[must_use]
+    pub fn access_ended(&self) -> JournalLine {
+        JournalLine::access_ended(self.last, CloudClock::published(self.clock.now()))
     }
 
     /// Whether the cloud was shut down: what is read from now on is all there will be.

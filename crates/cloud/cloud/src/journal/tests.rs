@@ -1,7 +1,9 @@
+mod namespaces;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nephele_engine::{Config, Journal, Operation, Replay, Request, ResourceSpec};
+use nephele_engine::{Config, Journal, Operation, Record, Replay, Request, ResourceSpec};
 use nephele_model::{ResourceId, ResourceKind, SimTime};
 use prometheus::{Histogram, HistogramOpts};
 
