@@ -27,11 +27,12 @@ use crate::{
     admin::{
         certificate::{CertificateError, self_signed},
         checkpoint,
-        diagnostics::{self, Verbosity},
+        diagnostics::{self, Gate, Verbosity},
         health,
         journal::{self, RunningCloud},
+        places::READERS_MAX,
         reviews::Reviews,
-        serve::serve,
+        serve::{CONNECTIONS_MAX, serve},
     },
     client::Clients,
     config::{Config, WebhookConfig},
@@ -49,6 +50,9 @@ pub const DIAGNOSTICS_CERTIFICATE: &str = "nephele.dev/diagnostics-certificate";
 /// The audience of tokens for `/journal` and `/checkpoint`: what one is sent to can use it for nothing else, and a token
 /// for something else does not open these.
 pub const DIAGNOSTICS_AUDIENCE: &str = "diagnostics.nephele.dev";
+
+/// Connections to the diagnostics at a time: readers of the journal stay connected.
+const DIAGNOSTICS_CONNECTIONS_MAX: usize = CONNECTIONS_MAX + READERS_MAX;
 
 /// How long all parts together may take to stop. Kubernetes kills the pod after ten seconds
 /// (`terminationGracePeriodSeconds` of Cluster API's managers).
@@ -305,7 +309,7 @@ impl Manager {
             let router = health::router(self.readiness.clone(), Handle::current());
             tasks.spawn_on(
                 "health server",
-                serve(listener, None, router, stops.servers.clone()),
+                serve(listener, None, router, CONNECTIONS_MAX, stops.servers.clone()),
                 &self.urgent,
             );
         }
@@ -320,16 +324,29 @@ impl Manager {
                         .map(diagnostics::debug_router)
                         .unwrap_or_default();
                     let reviews = Reviews::new(self.reviews_client.clone());
-                    let usual = diagnostics::authorized(router.merge(debug), reviews.clone(), None);
-                    let ours =
-                        diagnostics::authorized(self.cloud_routes(), reviews, Some(DIAGNOSTICS_AUDIENCE));
-                    usual.merge(ours)
+                    let usual = Gate {
+                        reviews,
+                        audience: None,
+                        namespace_of: None,
+                    };
+                    let ours = Gate {
+                        audience: Some(DIAGNOSTICS_AUDIENCE),
+                        ..usual.clone()
+                    };
+                    let of_cloud = diagnostics::of_cloud(self.running_cloud.clone(), ours);
+                    diagnostics::authorized(router.merge(debug), usual).merge(of_cloud)
                 }
                 None => router,
             };
             tasks.spawn(
                 "diagnostics server",
-                serve(listener, tls, router, stops.servers.clone()),
+                serve(
+                    listener,
+                    tls,
+                    router,
+                    DIAGNOSTICS_CONNECTIONS_MAX,
+                    stops.servers.clone(),
+                ),
             );
         }
         if let Some(webhooks) = self.webhooks.take() {

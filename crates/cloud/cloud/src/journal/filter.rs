@@ -33,7 +33,7 @@ impl JournalFilter {
         namespace.is_none_or(|wanted| wanted == about.namespace)
     }
 
-    /// Whether the reader wants the line. A line that is about no object is for every reader: it says that records are
+    /// Whether the reader wants the line. A line that names no object is for every reader: it says that records are
     /// missing, or that the reading ends.
     #[must_use]
     pub fn wants(&self, line: &JournalLine) -> bool {

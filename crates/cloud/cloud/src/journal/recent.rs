@@ -26,6 +26,8 @@ pub struct RecentRecords {
     pub(super) last: u64,
     /// Whether a gap after `last` means that records were missed. At first it means that they were not asked for.
     reports_gaps: bool,
+    /// Whether the last look saw the newest record.
+    is_current: bool,
 }
 
 impl RecentRecords {
@@ -48,6 +50,7 @@ impl RecentRecords {
             filter,
             last,
             reports_gaps,
+            is_current: false,
         }
     }
 
@@ -63,14 +66,16 @@ impl RecentRecords {
                 let batch: Vec<Arc<Entry>> = journal.since(from).take(RECORDS_MAX).cloned().collect();
                 (journal.oldest(), batch)
             });
-            if batch.is_empty() {
+            let Some(newest) = batch.last().map(|entry| entry.sequence) else {
+                self.is_current = true;
                 return Vec::new();
-            }
+            };
             let missed = oldest.saturating_sub(self.last.saturating_add(1));
             let gap = (missed > 0 && self.reports_gaps)
                 .then(|| JournalLine::missed(missed, oldest - 1, CloudClock::published(self.clock.now())));
             self.reports_gaps = true;
             let wanted = self.wanted(gap, &batch);
+            self.is_current = batch.len() < RECORDS_MAX && self.last == newest;
             if !wanted.is_empty() {
                 return wanted;
             }
@@ -102,6 +107,12 @@ impl RecentRecords {
     #[must_use]
     pub fn access_ended(&self) -> JournalLine {
         JournalLine::access_ended(self.last, CloudClock::published(self.clock.now()))
+    }
+
+    /// Whether the last look saw the newest record of then, so that the next look finds little.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.is_current
     }
 
     /// Whether the cloud was shut down: what is read from now on is all there will be.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::{
     Extension, Router,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, put},
@@ -13,6 +13,9 @@ use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tracing::warn;
 
 use super::{
+    checkpoint,
+    journal::{self, RunningCloud},
+    namespace::Namespace,
     reviews::{AccessRequest, Judgement, Permission, ReviewError, Reviews, Verdict},
     serve::CallerAddress,
 };
@@ -34,10 +37,35 @@ pub(crate) fn debug_router(verbosity: Verbosity) -> Router {
         .with_state(verbosity)
 }
 
+/// The only namespace that a GET concerns, or the answer to one that asks for what there is not.
+pub(crate) type NamespaceOf = fn(&Uri) -> Result<Option<Namespace>, String>;
+
+/// Who may use a router.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) reviews: Reviews,
+    /// The audience that tokens have to be for; the API server itself if there is none.
+    pub(crate) audience: Option<&'static str>,
+    /// For a router of which whoever may get the InMemoryClusters of a namespace may get what concerns that namespace. It
+    /// has to answer with nothing else.
+    pub(crate) namespace_of: Option<NamespaceOf>,
+}
+
 /// A router that requires a bearer token the API server knows (else 401), of a user who may use the verb on the
-/// path (else 403). The token has to be for the audience, or for the API server itself.
-pub(crate) fn authorized(router: Router, reviews: Reviews, audience: Option<&'static str>) -> Router {
-    router.layer(middleware::from_fn_with_state((reviews, audience), authorize))
+/// path, or with the namespace (else 403).
+pub(crate) fn authorized(router: Router, gate: Gate) -> Router {
+    router.layer(middleware::from_fn_with_state(gate, authorize))
+}
+
+/// `/journal` and `/checkpoint`. Whoever may read a namespace reads its part of the journal, and no checkpoint: that has
+/// Secrets.
+pub(crate) fn of_cloud(cloud: RunningCloud, gate: Gate) -> Router {
+    let of_journal = Gate {
+        namespace_of: Some(journal::namespace_of),
+        ..gate.clone()
+    };
+    let journal = authorized(journal::router(cloud.clone()), of_journal);
+    journal.merge(authorized(checkpoint::router(cloud), gate))
 }
 
 /// There are series for each namespace, so users choose how many there are.
@@ -71,30 +99,21 @@ async fn set_verbosity(State(verbosity): State<Verbosity>, body: String) -> (Sta
     }
 }
 
-async fn authorize(
-    State((reviews, audience)): State<(Reviews, Option<&'static str>)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let Some(token) = bearer_token(request.headers()) else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
-    let access = AccessRequest {
-        token: token.to_owned(),
-        audience,
-        path: request.uri().path().to_owned(),
-        verb: request.method().as_str().to_ascii_lowercase(),
+async fn authorize(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let access = match access(&gate, &request) {
+        Ok(access) => access,
+        Err(refusal) => return refusal.into_response(),
     };
     let caller = request.extensions().get::<CallerAddress>().copied();
-    match reviews.judge(&access, caller).await {
+    match gate.reviews.judge(&access, caller).await {
         Ok(Judgement {
-            verdict: Verdict::Allowed,
+            verdict: Verdict::Allowed(allowed),
             until,
         }) => {
             request.extensions_mut().insert(Permission {
-                reviews,
+                reviews: gate.reviews,
                 access,
-                caller,
+                allowed,
                 until,
             });
             next.run(request).await
@@ -108,14 +127,34 @@ async fn authorize(
             ..
         }) => StatusCode::FORBIDDEN.into_response(),
         // Not logged, because callers could fill the log.
-        Err(ReviewError::Busy) => {
-            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response()
+        Err(error @ ReviewError::Busy) => {
+            let why = format!("{error}\n");
+            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], why).into_response()
         }
         Err(error) => {
             warn!(error = %nephele_controller::chain(&error), "Failed to review the caller of the diagnostics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
+}
+
+/// What a request asks for, or the answer to one that needs no review.
+fn access(gate: &Gate, request: &Request) -> Result<AccessRequest, (StatusCode, String)> {
+    let token = bearer_token(request.headers());
+    let token = token.ok_or_else(|| (StatusCode::UNAUTHORIZED, String::new()))?;
+    let namespace = match gate.namespace_of {
+        Some(namespace_of) if request.method() == Method::GET => {
+            namespace_of(request.uri()).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?
+        }
+        _ => None,
+    };
+    Ok(AccessRequest {
+        token: token.to_owned(),
+        audience: gate.audience,
+        path: request.uri().path().to_owned(),
+        verb: request.method().as_str().to_ascii_lowercase(),
+        namespace,
+    })
 }
 
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
@@ -145,6 +184,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::admin::reviews::{Allowed, Scope, User};
 
     /// An API server that knows the tokens `reader` and `stranger`, allows only the former to get `/metrics`, and
     /// counts its requests. The token `bound` is that of the reader for the audience `ours`.
@@ -182,6 +222,14 @@ mod tests {
             }
         });
         (Client::new(service, "default"), asked)
+    }
+
+    fn by_path(client: Client, audience: Option<&'static str>) -> Gate {
+        Gate {
+            reviews: Reviews::new(client),
+            audience,
+            namespace_of: None,
+        }
     }
 
     fn registry() -> Registry {
@@ -230,7 +278,7 @@ mod tests {
     #[tokio::test]
     async fn the_rules_of_the_cluster_decide_who_reads() {
         let (client, _) = reviewing();
-        let router = authorized(router(registry()), Reviews::new(client), None);
+        let router = authorized(router(registry()), by_path(client, None));
         assert_eq!(ask(&router, None).await.0, StatusCode::UNAUTHORIZED);
         assert_eq!(
             ask(&router, Some("Bearer unknown")).await.0,
@@ -252,7 +300,7 @@ mod tests {
     async fn a_token_for_another_audience_is_none() {
         for (audience, expected) in [(None, [200, 401, 200]), (Some("ours"), [401, 200, 401])] {
             let (client, _) = reviewing();
-            let router = authorized(router(registry()), Reviews::new(client), audience);
+            let router = authorized(router(registry()), by_path(client, audience));
             let mut answers = Vec::new();
             for token in ["Bearer reader", "Bearer bound", "Bearer unaware"] {
                 answers.push(ask(&router, Some(token)).await.0.as_u16());
@@ -286,23 +334,63 @@ mod tests {
             audience: None,
             path: "/metrics".to_owned(),
             verb: "get".to_owned(),
+            namespace: None,
         };
         let judgement = reviews.judge(&access, None).await.expect("a judgement");
-        assert_eq!(judgement.verdict, Verdict::Allowed);
+        let allowed = Allowed {
+            user: User::named("reader"),
+            scope: Scope::Path,
+        };
+        assert_eq!(judgement.verdict, Verdict::Allowed(allowed));
         let permission = Permission {
             reviews,
             access,
-            caller: None,
+            allowed,
             until: judgement.until,
         };
         permission.ended().await;
         assert_eq!(since.elapsed().as_secs(), 150);
     }
 
+    /// All came through port-forwards, so they have one address.
+    #[tokio::test(start_paused = true)]
+    async fn permissions_of_many_answers_that_expire_at_once_are_all_asked_for_again() {
+        let (client, asked) = reviewing();
+        let slow = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let client = client.clone();
+            async move {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                client.send(request).await
+            }
+        });
+        let reviews = Reviews::new(Client::new(slow, "default"));
+        let permission = |number: usize| Permission {
+            reviews: reviews.clone(),
+            access: AccessRequest {
+                token: "reader".to_owned(),
+                audience: None,
+                path: "/metrics".to_owned(),
+                verb: "get".to_owned(),
+                // Whether it is given makes no difference to this caller, but the answers are remembered apart.
+                namespace: Some(Namespace::try_from(format!("n{number}")).expect("a name")),
+            },
+            allowed: Allowed {
+                user: User::named("reader"),
+                scope: Scope::Path,
+            },
+            until: tokio::time::Instant::now(),
+        };
+        let ended = (0..64).map(|number| Box::pin(permission(number).ended()));
+        let first = futures::future::select_all(ended);
+        let three_verdicts = std::time::Duration::from_secs(150);
+        assert!(tokio::time::timeout(three_verdicts, first).await.is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), 64 * 2 * 3);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_yes_is_remembered_for_a_minute_and_a_no_for_ten_seconds() {
         let (client, asked) = reviewing();
-        let router = authorized(router(registry()), Reviews::new(client), None);
+        let router = authorized(router(registry()), by_path(client, None));
         let mut counts = Vec::new();
         for (token, pause_seconds) in [
             ("Bearer reader", 0),
@@ -335,8 +423,7 @@ mod tests {
                 client.send(request).await
             }
         });
-        let reviews = Reviews::new(Client::new(gated, "default"));
-        let router = authorized(router(registry()), reviews, None);
+        let router = authorized(router(registry()), by_path(Client::new(gated, "default"), None));
         assert_eq!(ask(&router, Some("Bearer reader")).await.0, StatusCode::OK);
         let strangers = (0..100).map(|number| {
             let router = router.clone();

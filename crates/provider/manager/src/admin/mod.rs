@@ -5,5 +5,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod diagnostics;
 pub(crate) mod health;
 pub(crate) mod journal;
+mod namespace;
+pub(crate) mod places;
 pub(crate) mod reviews;
 pub(crate) mod serve;

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// Connections at a time. There are only a few probes and scrapers.
-const CONNECTIONS_MAX: usize = 64;
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Connections of these that newcomers do not end: [`KEPT_OF_PEER_MAX`] of each of eight peers. So a peer with thousands
 /// of connections does not end those of the kubelet, of a scraper and of a port-forward.
 const KEPT_MAX: usize = 16;
@@ -32,7 +32,7 @@ const BODY_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CallerAddress(pub(crate) IpAddr);
 
-/// Serves `router` on the listener until `shutdown`, then lets requests in flight finish.
+/// Serves `router` on at most so many connections of the listener until `shutdown`, then lets requests in flight finish.
 ///
 /// # Errors
 ///
@@ -41,11 +41,12 @@ pub(crate) async fn serve(
     listener: net::TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
+    connections_max: usize,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let limits = Limits {
-        connections_max: CONNECTIONS_MAX,
-        unauthenticated_max: CONNECTIONS_MAX - KEPT_MAX,
+        connections_max,
+        unauthenticated_max: connections_max - KEPT_MAX,
         idle: IDLE,
         body: BODY_MAX,
         ..Limits::default()
@@ -164,7 +165,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let router = Router::new().route("/healthz", get(|| async { "ok" }));
         let stop = CancellationToken::new();
-        let server = tokio::spawn(serve(listener, None, router, stop.clone()));
+        let server = tokio::spawn(serve(listener, None, router, CONNECTIONS_MAX, stop.clone()));
         let mut kubelet = connect(address, 2).await;
         assert_eq!(probe(&mut kubelet).await, "HTTP/1.1 200");
         let mut strangers = Vec::new();

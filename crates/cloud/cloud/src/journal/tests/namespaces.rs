@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(Cases::with_cases(128))]
 
     #[test]
-    fn no_byte_for_a_reader_of_a_namespace_is_about_another(script in script(), (filter, after) in questions()) {
+    fn no_byte_for_a_reader_of_a_namespace_names_another(script in script(), (filter, after) in questions()) {
         let driver = driven(&script);
         let all = read(&driver, filter.clone(), after);
         for namespace in NAMESPACES {
@@ -303,7 +303,7 @@ proptest! {
     }
 }
 
-/// So that the property above is about each of them.
+/// The property above holds for each of them.
 #[test]
 fn generated_journals_have_every_kind_of_record() {
     let mut runner = TestRunner::deterministic();
