@@ -108,7 +108,7 @@ impl Followed {
             ..JournalFilter::default()
         };
         let path = journal::path(&filter, true)?;
-        let manager = match journal::manager(&access, provider, token).await {
+        let manager = match journal::manager(&access, provider, token, namespace.as_deref()).await {
             Ok(manager) => Some(Arc::new(manager)),
             Err(error) => {
                 eprintln!("{what} has no journal: {}", chain(error.as_ref()));

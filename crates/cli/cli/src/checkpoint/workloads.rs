@@ -120,6 +120,7 @@ pub(super) async fn with_manager<T>(
         label: (LABEL, &run),
         path: PATH,
         verbs: &["get", "put", "delete"],
+        namespace: None,
         time_limit,
     };
     let workloads = OfManager(Manager::find(access, &manager.provider, &manager.token, account).await?);

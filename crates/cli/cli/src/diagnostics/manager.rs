@@ -11,7 +11,7 @@ use kube::Client;
 use nephele_manager::DIAGNOSTICS_AUDIENCE;
 
 use super::{
-    account::{Account, AccountFor},
+    account::{Account, AccountFor, narrower},
     request::{Answer, Diagnostics},
     targets::{Target, targets},
 };
@@ -25,6 +25,9 @@ use crate::{
 
 /// The longest answer that says why a request is refused.
 const REASON_MAX: usize = 4 * 1024;
+
+/// Whoever may get these in a namespace may read its part of the journal.
+const CLUSTERS: &str = "inmemoryclusters.infrastructure.cluster.x-k8s.io";
 
 /// A request to the manager.
 #[derive(Clone, Debug)]
@@ -167,12 +170,12 @@ impl Manager {
                 bail!("failed to ask for {about}: {}: {}", target.pod, reason.trim())
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let verb = ask.method.as_str().to_lowercase();
-                let path = ask.path.split('?').next().unwrap_or_default();
                 let message = format!(
                     "failed to ask {} for {about}: {}; the token needs the audience {DIAGNOSTICS_AUDIENCE} and the \
-                     permission to {verb} {path}",
-                    target.pod, answer.status
+                     permission to {}",
+                    target.pod,
+                    answer.status,
+                    permission(ask)
                 );
                 Err(Problem::new(Exit::Forbidden, message).into())
             }
@@ -183,6 +186,21 @@ impl Manager {
             ),
             _ => Ok(answer),
         }
+    }
+}
+
+/// What a token has to allow for a request.
+fn permission(ask: &Ask) -> String {
+    let verb = ask.method.as_str().to_lowercase();
+    let (path, query) = ask.path.split_once('?').unwrap_or((&ask.path, ""));
+    let right = format!("{verb} {path}");
+    let Some(way) = narrower(path) else {
+        return right;
+    };
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
+    match parameters.find(|(name, _)| name == "namespace") {
+        Some((_, namespace)) => format!("{right}, or to get {CLUSTERS} in namespace {namespace}"),
+        None => format!("{right}; {way}"),
     }
 }
 
@@ -223,4 +241,33 @@ async fn in_process(client: &Client, ask: &Ask) -> anyhow::Result<Answer> {
         .context("failed to make a request")?;
     let answer = client.send(request).await.context("nephele up does not answer")?;
     Ok(Answer::of(answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_the_namespace_that_is_asked_for_or_with_the_way_to_ask_for_one() {
+        let needs = |path: &str| {
+            permission(&Ask {
+                about: "the journal",
+                method: Method::GET,
+                path: path.to_owned(),
+                body: Bytes::new(),
+            })
+        };
+        assert_eq!(
+            [
+                needs("/journal?follow=false"),
+                needs("/journal?namespace=ada&follow=true"),
+                needs("/checkpoint?namespace=ada"),
+            ],
+            [
+                "get /journal; -n NAMESPACE asks for one namespace, where the permission to get inmemoryclusters is enough",
+                "get /journal, or to get inmemoryclusters.infrastructure.cluster.x-k8s.io in namespace ada",
+                "get /checkpoint",
+            ]
+        );
+    }
 }

@@ -6,9 +6,15 @@ use http::Method;
 use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
-    admissionregistration::v1::ValidatingWebhookConfiguration, apps::v1::Deployment, coordination::v1::Lease,
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    rbac::v1::{ClusterRole, PolicyRule, Role},
 };
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use nephele_manager::{DIAGNOSTICS_AUDIENCE, DIAGNOSTICS_CERTIFICATE, LEADER_ELECTION_ID};
 use nephele_pki::{Authority, KeyAlgorithm, LeafRequest};
 use parking_lot::Mutex;
@@ -169,18 +175,78 @@ fn account() -> AccountFor<'static> {
         label: ("run", "1"),
         path: "/journal",
         verbs: &["get"],
+        namespace: None,
         time_limit: Duration::from_secs(60),
     }
 }
 
 async fn manager(management: &Management) -> anyhow::Result<Manager> {
+    manager_for(management, account()).await
+}
+
+async fn manager_for(management: &Management, wanted: AccountFor<'_>) -> anyhow::Result<Manager> {
     let args = (ProviderArgs::default(), TokenArgs::default());
     let access = Access {
         client: management.client(),
         namespace: "default".to_owned(),
         manager: None,
     };
-    Manager::find(&access, &args.0, &args.1, account()).await
+    Manager::find(&access, &args.0, &args.1, wanted).await
+}
+
+/// The roles that there are, of clusters and of namespaces.
+async fn roles(management: &Management) -> [Vec<serde_json::Value>; 2] {
+    let of_cluster = Api::<ClusterRole>::all(management.client());
+    let of_cluster = of_cluster.list(&ListParams::default()).await.expect("a list");
+    let of_namespace = Api::<Role>::all(management.client());
+    let of_namespace = of_namespace.list(&ListParams::default()).await.expect("a list");
+    let rules = |rules: Option<Vec<PolicyRule>>| serde_json::to_value(rules).expect("JSON");
+    [
+        of_cluster
+            .items
+            .into_iter()
+            .map(|role| rules(role.rules))
+            .collect(),
+        of_namespace
+            .items
+            .into_iter()
+            .map(|role| rules(role.rules))
+            .collect(),
+    ]
+}
+
+/// In a namespace that is gone, the account is that for all.
+#[tokio::test]
+async fn an_account_for_one_namespace_is_there_and_may_read_there_only() {
+    let (management, _heard, _impostors) = cluster().await;
+    let clusters = json!([{
+        "apiGroups": ["infrastructure.cluster.x-k8s.io"], "resources": ["inmemoryclusters"], "verbs": ["get"],
+    }]);
+    let path = json!([{"nonResourceURLs": ["/journal"], "verbs": ["get"]}]);
+    let mut seen = Vec::new();
+    for namespace in [Some(TENANTS[0]), Some("gone"), None] {
+        let wanted = AccountFor {
+            namespace,
+            ..account()
+        };
+        let manager = manager_for(&management, wanted).await.expect("the manager");
+        seen.push(roles(&management).await);
+        manager.leave().await.expect("removed");
+    }
+    seen.push(roles(&management).await);
+    let tokens = management.asked();
+    let token =
+        |namespace: &str| format!("token of {namespace}/nephele-journal for [\"{DIAGNOSTICS_AUDIENCE}\"]");
+    assert_eq!(
+        seen,
+        [
+            [vec![], vec![clusters]],
+            [vec![path.clone()], vec![]],
+            [vec![path], vec![]],
+            [vec![], vec![]],
+        ]
+    );
+    assert_eq!(tokens, [token(TENANTS[0]), token(SYSTEM), token(SYSTEM)]);
 }
 
 #[tokio::test]

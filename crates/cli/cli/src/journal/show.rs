@@ -20,6 +20,7 @@ use super::{account, story};
 use crate::{
     access::AccessArgs,
     diagnostics::{Ask, TokenArgs},
+    exit::{Exit, Problem},
     output::print,
     provider::ProviderArgs,
 };
@@ -132,20 +133,27 @@ async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::
     let ask = Ask {
         about: "the journal",
         method: Method::GET,
-        path: path(&args.filter(namespace), args.follow)?,
+        path: path(&args.filter(namespace.clone()), args.follow)?,
         body: Bytes::new(),
     };
-    let manager = account::manager(&access, &args.provider, &args.token).await?;
+    let namespace = namespace.as_deref();
+    let manager = account::manager(&access, &args.provider, &args.token, namespace).await?;
     let reading = async {
         let answer = manager.ask(&ask).await?.succeeded(ask.about).await?;
         show_lines(answer.body, args.output).await
     };
-    let shown = shutdown.run_until_cancelled(reading).await.unwrap_or(Ok(()));
-    shown.and(manager.leave().await)?;
+    let shown = shutdown.run_until_cancelled(reading).await;
+    let ended = shown.unwrap_or(Ok(Ended::ByManager));
+    let left = manager.leave().await;
+    let ended = ended?;
+    left?;
+    if ended == Ended::NoAccess {
+        let message = "the manager ended the journal: the token may not read it any more";
+        return Err(Problem::new(Exit::Forbidden, message).into());
+    }
     anyhow::ensure!(
         !args.follow || shutdown.is_cancelled(),
-        "the manager ended the journal: it stopped, or the token may not read it any more; run the command again to follow \
-         its successor"
+        "the manager ended the journal: it stopped; run the command again to follow its successor"
     );
     Ok(())
 }
@@ -162,19 +170,33 @@ pub(crate) fn path(filter: &JournalFilter, follow: bool) -> anyhow::Result<Strin
     Ok(format!("/journal?{}", query.finish()))
 }
 
+/// Why there are no more lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// All were read, or the manager stopped.
+    ByManager,
+    /// The token may not read them any more.
+    NoAccess,
+}
+
 /// Shows the lines as they come.
 async fn show_lines(
     mut body: impl Body<Data = Bytes, Error = anyhow::Error> + Unpin,
     format: Format,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Ended> {
     let mut rest = Vec::new();
+    let mut ended = Ended::ByManager;
     while let Some(frame) = body.frame().await {
         let frame = frame.context("failed to read the journal")?;
         rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
         let mut shown = 0;
         while let Some(length) = rest[shown..].iter().position(|byte| *byte == b'\n') {
             let line = &rest[shown..shown + length];
-            let line = serde_json::from_slice(line).context("failed to understand a line of the journal")?;
+            let line = serde_json::from_slice::<JournalLine>(line);
+            let line = line.context("failed to understand a line of the journal")?;
+            if line.event == JournalLine::ACCESS_ENDED {
+                ended = Ended::NoAccess;
+            }
             show(&line, format)?;
             shown += length + 1;
         }
@@ -184,12 +206,28 @@ async fn show_lines(
             "a line of the journal is longer than {LINE_MAX} bytes"
         );
     }
-    Ok(())
+    Ok(ended)
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::Full;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_last_line_tells_that_the_token_may_not_read_on() {
+        let ended = async |event: &str| {
+            let line =
+                format!("{{\"sequence\":7,\"time\":\"1970-01-01T00:00:00Z\",\"event\":\"{event}\"}}\n");
+            let body = Full::new(Bytes::from(line)).map_err(|never| match never {});
+            show_lines(body, Format::Json).await.expect("it is read")
+        };
+        assert_eq!(
+            [ended("RecordsMissed").await, ended("AccessEnded").await],
+            [Ended::ByManager, Ended::NoAccess]
+        );
+    }
 
     #[test]
     fn the_filter_becomes_the_parameters_of_the_request() {

@@ -157,6 +157,7 @@ impl Sampling {
                     label: (LABEL, run),
                     path: METRICS,
                     verbs: &["get"],
+                    namespace: None,
                     time_limit,
                 };
                 Some(
