@@ -63,6 +63,7 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
             page.has(&format!("/fragment/machine/{machine}"), "CreateInstance")
                 .await?;
             looked_at = Some(page);
+            tenant_reads_only_its_namespace(&shell).await?;
             continue;
         }
         if block.starts_with(CLEAN_UP) {
@@ -95,6 +96,47 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
     let left = left().await?;
     assert!(!left.lines().any(is_ours), "{left}");
     Ok(())
+}
+
+/// A token of a tenant opens what the journal has about its namespace, and nothing else.
+async fn tenant_reads_only_its_namespace(shell: &Shell) -> anyhow::Result<()> {
+    shell
+        .run(
+            "kubectl create serviceaccount tenant\n\
+             kubectl create rolebinding tenant --clusterrole nephele-system-tenant --serviceaccount default:tenant\n\
+             kubectl create token tenant --audience diagnostics.nephele.dev > token",
+        )
+        .await?;
+    // The API server hears of the binding later, and the manager remembers a refusal for some seconds.
+    until("the tenant to read its records", LIMIT, async || {
+        let read = shell
+            .run("nephele journal show --namespace default --token-file token")
+            .await;
+        let read = read.unwrap_or_else(|error| format!("{error:#}"));
+        let is_read = read.contains("CreateInstance");
+        Ok(Look::when(is_read, || read))
+    })
+    .await?;
+    for (flag, permission) in [
+        ("--namespace kube-system", "in namespace kube-system"),
+        ("--all-namespaces", "-n NAMESPACE asks for one namespace"),
+    ] {
+        let refused = shell
+            .run(&format!("nephele journal show {flag} --token-file token"))
+            .await;
+        let refused = format!(
+            "{:#}",
+            refused.err().context("a tenant reads what is not its own")?
+        );
+        assert!(
+            refused.contains("403 Forbidden") && refused.contains(permission),
+            "{refused}"
+        );
+    }
+    shell
+        .run("kubectl delete rolebinding tenant && kubectl delete serviceaccount tenant && rm token")
+        .await
+        .map(drop)
 }
 
 /// A shell with our program, and with programs that stand in for kind and for what needs the internet.
