@@ -182,4 +182,60 @@ mod tests {
         let left: Vec<_> = places.0.lock().iter().map(|taken| taken.reader.clone()).collect();
         assert_eq!(left, [reader("ada", None), reader("bob", Some("ada"))]);
     }
+
+    /// The MiB that a cell ends with; none in an empty one.
+    fn mebibytes(cell: &str) -> Option<u64> {
+        let number = cell.trim_matches(['*', ' ']).strip_suffix(" MiB")?;
+        let number = number.rsplit(' ').next()?.replace(',', "");
+        number.parse().ok()
+    }
+
+    #[test]
+    fn the_table_of_what_clients_may_hold_adds_up_and_fits_into_the_limit_of_the_chart() {
+        let page = include_str!("../../../../../docs/src/security.md");
+        let (_, table) = page
+            .split_once("| What | Of one | Of the process |")
+            .expect("the table");
+        let rows = table
+            .lines()
+            .take_while(|line| !line.contains("A peer is an address"));
+        let rows = rows.filter_map(|row| {
+            let mut cells = row
+                .strip_prefix('|')?
+                .strip_suffix('|')?
+                .split('|')
+                .map(str::trim);
+            Some((cells.next()?, cells.next()?, cells.next()?))
+        });
+        let rows: Vec<_> = rows.collect();
+        let of = |what: &str| rows.iter().position(|row| row.0 == what).expect("a row");
+        let end = of("**sum**");
+        let sum: u64 = rows[..end].iter().filter_map(|row| mebibytes(row.2)).sum();
+        let all = of("**sum for a cluster whose clients hold all they may**");
+        let of_cluster: u64 = rows[end + 1..all].iter().filter_map(|row| mebibytes(row.1)).sum();
+        assert_eq!(
+            (Some(sum), Some(of_cluster)),
+            (mebibytes(rows[end].2), mebibytes(rows[all].1))
+        );
+
+        let readers = rows
+            .iter()
+            .find(|row| row.0.starts_with("readers of the journal"));
+        let (_, of_one, all) = readers.expect("a row");
+        let expected = format!(
+            "160 KiB of a reader; {OF_USER_MAX} readers of a person, {OF_NAMESPACE_MAX} of a namespace"
+        );
+        assert_eq!(
+            (*of_one, *all),
+            (
+                expected.as_str(),
+                format!("{READERS_MAX}: {} MiB", READERS_MAX * 160 / 1024).as_str()
+            )
+        );
+
+        // The page says that there is room for six clusters.
+        let values = include_str!("../../../../../charts/nephele/values.yaml");
+        assert!(values.contains("\n    memory: 2Gi\n"));
+        assert!(sum + 6 * of_cluster <= 2048);
+    }
 }
