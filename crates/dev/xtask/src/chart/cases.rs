@@ -687,6 +687,7 @@ pub(super) const CASES: &[Case] = &[
             ),
             (MONITOR, "/spec/endpoints/0/tlsConfig/insecureSkipVerify", "true"),
             (MONITOR, "/spec/endpoints/0/interval", "\"15s\""),
+            (MONITOR, "/spec/endpoints/0/honorLabels", "true"),
             (MONITOR, "/metadata/labels/release", "\"prometheus\""),
             (
                 "ClusterRoleBinding/nephele-system-metrics-reader",
