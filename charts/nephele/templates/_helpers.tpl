@@ -363,6 +363,9 @@ Refuses to take over objects that clusterctl has installed: each would change th
 {{- if and .Values.runtimeExtension.enabled (eq (include "nephele.extensionAccount" .) (include "nephele.serviceAccountName" .)) -}}
 {{- fail "runtimeExtension.serviceAccount has to be another account than serviceAccount: a client of the extension acts with its rights" -}}
 {{- end -}}
+{{- if and .Values.metrics.prometheusRule.enabled (not .Values.metrics.serviceMonitor.enabled) -}}
+{{- fail "metrics.prometheusRule needs metrics.serviceMonitor.enabled: its alerts are about what that lets Prometheus read" -}}
+{{- end -}}
 {{- $instead := dict -}}
 {{- $_ := set $instead "ClusterIP" "use Headless, a name that outlives the manager's pod, too, and has no limit of ports" -}}
 {{- $_ := set $instead "NodePort" "use hostNetwork=true, which makes workload API servers ports of the node" -}}

@@ -32,6 +32,7 @@ mod page;
 mod paths;
 mod picture;
 mod provider;
+mod queries;
 mod record_hooks;
 mod release;
 mod seeded;

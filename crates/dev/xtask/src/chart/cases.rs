@@ -56,6 +56,8 @@ const WORKLOAD: &str = "Service/nephele-workload";
 const PORTS: &str = "Service/nephele-workload-ports";
 const CONTAINER_IMAGE: &str = "/spec/template/spec/containers/0/image";
 const MONITOR: &str = "ServiceMonitor/nephele-controller-manager";
+const ALERTS: &str = "PrometheusRule/nephele-controller-manager";
+const CLOUD_ALERTS: &str = "PrometheusRule/cloud-nephele-controller-manager";
 const POLICY: &str = "NetworkPolicy/nephele-controller-manager";
 const BUDGET: &str = "PodDisruptionBudget/nephele-controller-manager";
 const POOLS: &str = "CustomResourceDefinition/inclusterippools.ipam.cluster.x-k8s.io";
@@ -124,6 +126,7 @@ pub(super) const CASES: &[Case] = &[
             EXTENSION,
             PORTS,
             MONITOR,
+            ALERTS,
             BUDGET,
             POLICY,
             "Service/nephele-metrics",
@@ -308,7 +311,7 @@ pub(super) const CASES: &[Case] = &[
         name: "names that could be taken for numbers and truth values",
         release: "1",
         namespace: "123",
-        values: "{serviceAccount: {name: 'true'}, priorityClassName: 'null', watch: {namespace: '0'}, workload: {ports: {last: 20001}, advertiseHost: '7', service: {type: LoadBalancer, loadBalancerClass: '1'}}, metrics: {readers: [{namespace: '1', name: '2'}], serviceMonitor: {enabled: true}}, webhooks: {certificate: {secret: '3'}}, podDisruptionBudget: {enabled: true}, networkPolicy: {enabled: true}, state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {storageClassName: '5'}}}",
+        values: "{serviceAccount: {name: 'true'}, priorityClassName: 'null', watch: {namespace: '0'}, workload: {ports: {last: 20001}, advertiseHost: '7', service: {type: LoadBalancer, loadBalancerClass: '1'}}, metrics: {readers: [{namespace: '1', name: '2'}], serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}, webhooks: {certificate: {secret: '3'}}, podDisruptionBudget: {enabled: true}, networkPolicy: {enabled: true}, state: {enabled: true, type: persistentVolumeClaim, persistentVolumeClaim: {storageClassName: '5'}}}",
         flags: &["--namespace=0", "--advertise-host=7"],
         holds: &[
             (
@@ -665,11 +668,12 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "no metrics",
-        values: "metrics: {enabled: false, readers: [{namespace: m, name: p}], service: {enabled: true}, serviceMonitor: {enabled: true}}",
+        values: "metrics: {enabled: false, readers: [{namespace: m, name: p}], service: {enabled: true}, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
         flags: &["--diagnostics-address=0"],
         no_flags: &["--insecure-diagnostics"],
         without: &[
             MONITOR,
+            ALERTS,
             "Service/nephele-metrics",
             "ClusterRoleBinding/nephele-system-metrics-reader",
         ],
@@ -693,6 +697,31 @@ pub(super) const CASES: &[Case] = &[
                 "ClusterRoleBinding/nephele-system-metrics-reader",
                 "/subjects",
                 "[{\"kind\": \"ServiceAccount\", \"name\": \"prometheus\", \"namespace\": \"monitoring\"}]",
+            ),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "alerts about another release",
+        release: "cloud",
+        namespace: "simulation",
+        values: "metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true, labels: {release: prometheus}}}",
+        holds: &[
+            (CLOUD_ALERTS, "/metadata/labels/release", "\"prometheus\""),
+            (
+                CLOUD_ALERTS,
+                "/spec/groups/0/rules/0/alert",
+                "\"NepheleManagerDown\"",
+            ),
+            (
+                CLOUD_ALERTS,
+                "/spec/groups/0/rules/0/expr",
+                "\"absent(up{namespace=\\\"simulation\\\", job=\\\"cloud-nephele-metrics\\\"} == 1)\"",
+            ),
+            (
+                CLOUD_ALERTS,
+                "/spec/groups/0/rules/0/labels",
+                "{\"severity\": \"critical\", \"namespace\": \"simulation\"}",
             ),
         ],
         ..PLAIN

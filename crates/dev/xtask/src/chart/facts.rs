@@ -6,6 +6,7 @@ use anyhow::{bail, ensure};
 use serde_json::Value;
 
 use super::{
+    alerts,
     flags::Program,
     object::{deployment, extension, find, id, items, of_kind, selects, text, texts},
 };
@@ -50,6 +51,7 @@ pub(super) fn check(objects: &[Value], release: &Release<'_>, program: &Program)
     extension_permissions(objects, release)?;
     reviews(objects)?;
     webhooks(objects, release)?;
+    alerts::check(objects, release.namespace)?;
     for deployment in of_kind(objects, "Deployment") {
         pod(deployment)?;
         program.takes(&texts(deployment, "/spec/template/spec/containers/0/args"))?;

@@ -10,6 +10,7 @@
 //! Needs no cluster. The flags are checked with the program itself.
 
 mod agreement;
+mod alerts;
 mod cases;
 pub(crate) mod cluster;
 mod facts;

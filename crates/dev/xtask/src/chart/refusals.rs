@@ -69,6 +69,14 @@ pub(super) const REFUSALS: &[Refusal] = &[
         because: "'/metrics/serviceMonitor/scrapeTimeout'",
     },
     Refusal {
+        values: "metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true, labels: {a: 1}}}",
+        because: "'/metrics/prometheusRule/labels/a'",
+    },
+    Refusal {
+        values: "metrics: {prometheusRule: {enabled: true}}",
+        because: "metrics.prometheusRule needs metrics.serviceMonitor.enabled",
+    },
+    Refusal {
         values: "logging: {format: xml}",
         because: "'/logging/format'",
     },
