@@ -35,6 +35,7 @@ mod provider;
 mod queries;
 mod record_hooks;
 mod release;
+mod schemas;
 mod seeded;
 mod stand_in;
 mod target;
