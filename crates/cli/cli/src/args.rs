@@ -6,6 +6,15 @@ use std::{ffi::OsString, path::Path};
 /// Under that name the binary is `nephele manager`, and all arguments are flags of the manager.
 const MANAGER: &str = "manager";
 
+/// The name of the file that makes kubectl show the binary as `kubectl nephele`, for instance the link that krew makes.
+const PLUGIN: &str = "kubectl-nephele";
+
+/// How people call the program, if it is not by the name of its file.
+pub(crate) fn called(program: Option<&OsString>) -> Option<&'static str> {
+    let name = Path::new(program?).file_name()?;
+    (name == PLUGIN).then_some("kubectl nephele")
+}
+
 /// The normalised arguments: `manager` is inserted if the binary has that name, and `_` in the name of a flag becomes
 /// `-`, as in Go (k8s.io/component-base, `WordSepNormalizeFunc`).
 pub(crate) fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -53,6 +62,17 @@ mod tests {
             .into_iter()
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_plugin_of_kubectl_is_called_as_kubectl_calls_it() {
+        let called_by = |program: &str| called(Some(&program.into()));
+        assert_eq!(
+            called_by("/home/me/.krew/bin/kubectl-nephele"),
+            Some("kubectl nephele")
+        );
+        assert_eq!(called_by("/usr/bin/nephele"), None);
+        assert_eq!(called(None), None);
     }
 
     #[test]

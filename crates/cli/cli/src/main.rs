@@ -146,7 +146,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = groups::grouped(Cli::command());
+    let mut command = groups::grouped(Cli::command());
+    if let Some(name) = args::called(std::env::args_os().next().as_ref()) {
+        command = command.bin_name(name);
+    }
     let matches = command.get_matches_from(args::normalised(std::env::args_os()));
     // Fails only where the flags and the fields of `Cli` differ.
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

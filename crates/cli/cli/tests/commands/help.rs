@@ -39,3 +39,28 @@ fn every_command_has_a_help_that_fits_a_screen() {
     let commands = check(&[]);
     assert!(commands > 30, "only {commands} commands were found");
 }
+
+/// krew links the program under that name, and kubectl runs what has it.
+#[test]
+fn help_of_a_kubectl_plugin_has_the_name_that_people_type() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plugin = folder.path().join("kubectl-nephele");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_nephele"), &plugin).expect("a link");
+    let usage = |arguments: &[&str]| {
+        let output = std::process::Command::new(&plugin)
+            .args(arguments)
+            .output()
+            .expect("it starts");
+        let printed = text(output.stdout);
+        printed
+            .lines()
+            .find(|line| line.starts_with("Usage:"))
+            .map(str::to_owned)
+    };
+    let found = [usage(&["--help"]), usage(&["fault", "add", "--help"])];
+    let expected = [
+        "Usage: kubectl nephele <COMMAND>",
+        "Usage: kubectl nephele fault add [OPTIONS] <EFFECT>",
+    ];
+    assert_eq!(found, expected.map(|line| Some(line.to_owned())));
+}
