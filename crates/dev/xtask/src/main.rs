@@ -25,6 +25,7 @@ mod figures;
 mod files;
 mod found;
 mod installed;
+mod krew;
 mod kube_state_metrics;
 mod machine;
 mod metadata;
@@ -72,6 +73,8 @@ enum Task {
     Release(release::Args),
     /// Write everything that a release publishes, for the processor of this machine.
     Dist(dist::Args),
+    /// Write the manifest of `kubectl nephele` for krew, from the archives of a release.
+    Krew(krew::Args),
     /// Run the black-box tests on a real cluster.
     E2e(e2e::Args),
     /// Install the Helm chart on a real cluster, in place of what clusterctl installed, and run its tests there.
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Task::Chart(args) => chart::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Release(args) => release::run(&args),
+        Task::Krew(args) => krew::run(&args),
         Task::E2e(args) => e2e::run(&args),
         Task::Helm(args) => chart::cluster::run(&args),
         Task::Installed(args) => installed::run(&args),

@@ -101,13 +101,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 mod tests {
     use std::fs;
 
-    use crate::paths;
+    use crate::{definitions::definitions, paths};
+
+    fn chart() -> serde_json::Value {
+        let path = paths::repository().join(paths::CHART).join("Chart.yaml");
+        let text = fs::read_to_string(path).expect("readable");
+        serde_yaml_ng::from_str(&text).expect("YAML")
+    }
+
+    #[test]
+    fn artifact_hub_shows_every_kind() {
+        let chart = chart();
+        let listed = chart["annotations"]["artifacthub.io/crds"]
+            .as_str()
+            .expect("text");
+        let listed: Vec<serde_json::Value> = serde_yaml_ng::from_str(listed).expect("YAML");
+        let expected: Vec<_> = definitions()
+            .map(|definition| {
+                let kind = definition.spec.names.kind;
+                let version = definition.spec.versions.into_iter().find(|version| version.storage);
+                let version = version.expect("one is stored");
+                let schema = version.schema.and_then(|schema| schema.open_api_v3_schema);
+                let description = schema.and_then(|schema| schema.description).expect("a description");
+                let first = description.split(". ").next().unwrap_or_default().trim_end_matches('.');
+                serde_json::json!({
+                    "kind": kind, "version": version.name, "name": definition.metadata.name, "displayName": kind,
+                    "description": format!("{first}."),
+                })
+            })
+            .collect();
+        let sorted = |mut kinds: Vec<serde_json::Value>| {
+            kinds.sort_by_key(|kind| kind["name"].to_string());
+            kinds
+        };
+        assert_eq!(sorted(listed), sorted(expected));
+    }
 
     #[test]
     fn the_chart_has_the_version_of_the_workspace() {
-        let text =
-            fs::read_to_string(paths::repository().join(paths::CHART).join("Chart.yaml")).expect("readable");
-        let chart: serde_json::Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let chart = chart();
         let version = env!("CARGO_PKG_VERSION");
         assert_eq!(
             (chart["version"].as_str(), chart["appVersion"].as_str()),
