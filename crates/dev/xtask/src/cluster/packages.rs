@@ -72,3 +72,46 @@ fn missing() -> Vec<&'static str> {
         .map(|(_, package)| package)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{files, paths};
+
+    fn read(file: &str) -> String {
+        files::read(&paths::repository().join(file)).expect("readable")
+    }
+
+    #[test]
+    fn the_devcontainer_has_what_the_tests_need() {
+        let container: serde_json::Value =
+            serde_json::from_str(&read(".devcontainer/devcontainer.json")).expect("JSON");
+        let features = &container["features"];
+        let rust = features["ghcr.io/devcontainers/features/rust:1"]["version"]
+            .as_str()
+            .expect("text");
+        assert!(
+            read("rust-toolchain.toml").contains(&format!("channel = {rust:?}\n")),
+            "{rust}"
+        );
+        let go = features["ghcr.io/devcontainers/features/go:1"]["version"]
+            .as_str()
+            .expect("text");
+        assert!(
+            read(".github/workflows/release.yaml").contains(&format!("go-version: {go:?}")),
+            "{go}"
+        );
+        let installed = container["postCreateCommand"].as_str().expect("text");
+        let installed: Vec<_> = installed.split_whitespace().collect();
+        let of_tests = [
+            "openssl",
+            "chromium",
+            "chromium-driver",
+            "node-typescript",
+            "python3-venv",
+        ];
+        let needed = PACKAGES.map(|(_, package)| package).into_iter().chain(of_tests);
+        let missing: Vec<_> = needed.filter(|package| !installed.contains(package)).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+}
