@@ -1,6 +1,7 @@
 //! `nephele up --json` as another program uses it: start the process, read one line, use the kubeconfigs, close
 //! standard input.
 
+mod action;
 mod page;
 mod scenarios;
 mod seed;
