@@ -85,8 +85,7 @@ async fn the_addresses_of_a_pool_say_who_has_them() {
         .until("what became of the addresses", counts)
         .await
         .expect("it is there");
-    let exhausted =
-        "return document.querySelector('.pool .line')?.textContent.startsWith('PoolExhausted ')
+    let exhausted = "return document.querySelector('.pool .line')?.textContent.startsWith('PoolExhausted ')
         && document.querySelector('.addresses i[data-slot=excluded]').title === '10.0.0.40: excluded'";
     browser
         .until("the claim that waits", exhausted)

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod chapters;
+mod class;
 mod cluster_faults;
 mod effects;
 mod killed;

@@ -133,7 +133,8 @@ impl TargetArgs {
         self.kubeconfig.clone().or_else(of_environment)
     }
 
-    async fn server(&self) -> anyhow::Result<Server> {
+    /// The server, and how it is reached.
+    pub(crate) async fn server(&self) -> anyhow::Result<Server> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()

@@ -10,6 +10,7 @@
 
 mod chapter;
 mod check;
+mod class;
 mod clear;
 mod list;
 mod start;
@@ -41,6 +42,9 @@ pub(crate) enum Action {
     /// Begin a chapter again, with a new cluster.
     #[command(after_help = start::AFTER_HELP)]
     Reset(start::StartArgs),
+    /// Make a namespace, rights and a kubeconfig for each person of a class.
+    #[command(after_help = class::AFTER_HELP)]
+    Class(class::ClassArgs),
 }
 
 pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
@@ -49,6 +53,7 @@ pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
         Action::Start(args) => process::block_on(|shutdown| start::start(args, shutdown)),
         Action::Reset(args) => process::block_on(|shutdown| start::reset(args, shutdown)),
         Action::Check(args) => process::block_on(|shutdown| check::run(args, shutdown)),
+        Action::Class(args) => process::block_on(|shutdown| class::run(args, shutdown)),
         Action::Show(args) => text::show(&args),
         Action::Hint(args) => text::hint(&args),
         Action::Solution(args) => text::solution(&args),

@@ -1,0 +1,96 @@
+//! A class on a real cluster: each person has the files that the teacher hands out, and nothing else.
+
+use anyhow::ensure;
+use nephele_e2e::{Look, Scope, shell::Shell, until, wait::LIMIT};
+
+use crate::lifecycle::chapters::shell;
+
+#[tokio::test]
+async fn a_person_of_a_class_has_one_namespace_and_what_is_needed_there() -> anyhow::Result<()> {
+    // Its name is of this run alone.
+    let scope = Scope::new("class").await?;
+    let class = format!("{}-of", scope.namespace);
+    let teacher = shell("class")?;
+    let said = teacher
+        .run(&format!(
+            "nephele workshop class --people 2 --name {class} --folder files"
+        ))
+        .await?;
+    let begin = format!(
+        "Namespaces {class}-01 to {class}-02. Their kubeconfigs and tokens are in files, and are valid until "
+    );
+    ensure!(said.starts_with(&begin), "{said}");
+    // The same command again makes the files again.
+    teacher
+        .run(&format!(
+            "nephele workshop class --people 2 --name {class} --folder files"
+        ))
+        .await?;
+    let own = format!("{class}-01");
+    let other = format!("{class}-02");
+    let student = shell("student")?.with(
+        "KUBECONFIG",
+        teacher.folder().join(format!("files/{own}.kubeconfig")),
+    );
+    let token = teacher.folder().join(format!("files/{own}.token"));
+    let manager = format!(
+        "--manager-namespace nephele-system --token-file {}",
+        token.display()
+    );
+
+    student
+        .run(
+            "nephele workshop start 1 && eval \"$(nephele workshop solution 1)\" && nephele workshop check 1",
+        )
+        .await?;
+    let journal = student
+        .run(&format!("nephele journal show -n {own} {manager}"))
+        .await?;
+    ensure!(journal.contains("CreateInstance"), "{journal}");
+    reaches_its_cluster(&student, &own).await?;
+    for refused in [
+        format!("kubectl get secrets -n {other}"),
+        format!("kubectl get clusters -n {other}"),
+        "kubectl get secrets -n nephele-system".to_owned(),
+        "kubectl get nodes".to_owned(),
+        format!("nephele journal show -n {other} {manager}"),
+        format!("nephele journal show -A {manager}"),
+        format!("nephele workshop start 1 -n {other}"),
+    ] {
+        let answer = student.run(&refused).await;
+        let said = answer.err().map(|error| format!("{error:#}"));
+        ensure!(said.is_some(), "{refused} is answered");
+    }
+
+    let said = teacher
+        .run(&format!("nephele workshop class --remove --name {class}"))
+        .await?;
+    ensure!(
+        said.starts_with("2 namespaces and the rights of their people are gone."),
+        "{said}"
+    );
+    let left = teacher
+        .run(&format!(
+            "kubectl get namespaces,rolebindings -A -l cloud.nephele.dev/workshop-class={class} -o name"
+        ))
+        .await?;
+    ensure!(left.is_empty(), "{left}");
+    scope.finish().await
+}
+
+/// A person reaches the API server of their cluster by `nephele connect`.
+async fn reaches_its_cluster(student: &Shell, namespace: &str) -> anyhow::Result<()> {
+    let mut connect = student.start(&format!(
+        "nephele connect --all -n {namespace} --manager-namespace nephele-system --folder clusters"
+    ))?;
+    let nodes = format!("kubectl --kubeconfig clusters/{namespace}-demo.kubeconfig get nodes -o name");
+    until("the Nodes of the cluster", LIMIT, async || {
+        connect.still_runs()?;
+        let said = student
+            .run(&nodes)
+            .await
+            .unwrap_or_else(|error| format!("{error:#}"));
+        Ok(Look::when(said.starts_with("node/"), || said))
+    })
+    .await
+}
