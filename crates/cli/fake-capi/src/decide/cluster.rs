@@ -233,14 +233,17 @@ impl<'a> Machines<'a> {
         }
     }
 
-    /// The next Machine to delete: one that a user or an autoscaler marked, then old ones.
+    /// The next Machine to delete: one that a user or an autoscaler marked, then old ones, then those that are not up. Workers that are
+    /// too many go at once, unless they are replaced (`machineset_deletion_order.go` in `core/reconcilers/machineset`).
     fn surplus(&self) -> impl Iterator<Item = &'a Machine> {
-        let has_surplus = self.machines.len() > self.wanted && self.is_settled;
+        let goes_at_once = !self.is_control_plane && self.old.is_empty();
+        let has_surplus = self.machines.len() > self.wanted && (self.is_settled || goes_at_once);
         let is_marked = |machine: &&&Machine| machine.annotations().contains_key(DELETE_MACHINE);
         let marked = self.machines.iter().filter(is_marked);
         let candidates = marked
             .chain(&self.dead)
             .chain(&self.old)
+            .chain(self.machines.iter().filter(|machine| !machine::is_up(machine)))
             .chain(self.machines.iter().rev());
         candidates.copied().take(usize::from(has_surplus))
     }

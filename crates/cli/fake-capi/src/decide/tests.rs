@@ -638,6 +638,24 @@ fn each_deployment_has_its_machines_and_one_that_is_not_planned_any_more_has_non
 }
 
 #[test]
+fn workers_that_are_too_many_go_although_one_never_comes_up_and_that_one_goes_first() {
+    let mut world = World::of_topology(1, 2);
+    world.settle();
+    let names = |world: &World| {
+        let machines = world.observed.machines.iter();
+        machines.map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    let first = names(&world);
+    world.has_no_new_nodes = true;
+    world.plan.scale_workers(3);
+    world.settle();
+    assert_eq!(names(&world).len(), first.len() + 1);
+    world.plan.scale_workers(2);
+    world.settle();
+    assert_eq!(names(&world), first);
+}
+
+#[test]
 fn topology_that_cannot_be_used_is_reported_and_changes_nothing_but_does_not_hold_a_deletion() {
     let mut world = World::of_topology(1, 1);
     world.settle();
