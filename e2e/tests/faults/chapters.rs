@@ -1,7 +1,7 @@
-//! The chapters of the workshop with Cluster API itself, as processes beside `nephele up`.
+//! The chapters of the workshop with Cluster API itself, as processes beside `nephele up`. Those that need it are compared with the book.
 
 use crate::lifecycle::{
-    chapters::{SAID, play, shell},
+    chapters::{Player, SAID, play, shell},
     cluster_api::up_with_cluster_api,
 };
 
@@ -13,6 +13,6 @@ async fn chapters_pass_with_cluster_api_itself() -> anyhow::Result<()> {
         &format!("--no-page >{SAID}"),
     )
     .await?;
-    println!("{}", play(&shell, up, false).await?);
+    println!("{}", play(&shell, up, Player::ClusterApi).await?);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The chapters of the workshop, as a person does them who reads the book: the commands of its pages, the check that fails, the
-//! solution, and the check that passes. All at the same time, each in a namespace of its own.
+//! solution, and the check that passes. All at the same time, each in a namespace of its own. A chapter that needs Cluster API itself is
+//! refused here, and done by the test beside this one that has it.
 //!
-//! What a command prints stands below it. The test compares the two; with `OUTPUTS=overwrite` it writes what it saw.
+//! What a command prints stands below it. The tests compare the two; with `OUTPUTS=overwrite` they write what they saw.
 
 use std::{
     env, fs,
@@ -17,17 +18,27 @@ use nephele_e2e::{
     until,
     wait::LIMIT,
 };
-use nephele_scenario_library::workshop::{self, Chapter};
+use nephele_scenario_library::{
+    Needs,
+    workshop::{self, Chapter},
+};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/workshop");
 /// Where a shell has what `nephele up` prints.
 pub(crate) const SAID: &str = "up.out";
 
+/// What plays Cluster API's part.
+#[derive(Clone, Copy)]
+pub(crate) enum Player {
+    StandIn,
+    ClusterApi,
+}
+
 #[tokio::test]
 async fn chapters_fail_before_their_solution_and_pass_after_it() -> anyhow::Result<()> {
     let shell = shell("workshop")?;
     let up = shell.start(&format!("nephele up --folder up --no-page >{SAID}"))?;
-    let took = play(&shell, up, true).await?;
+    let took = play(&shell, up, Player::StandIn).await?;
     println!("{took}");
     Ok(())
 }
@@ -38,13 +49,20 @@ pub(crate) fn shell(name: &str) -> anyhow::Result<Shell> {
     Shell::new(name)?.with_nephele(program)
 }
 
-/// Does all chapters on the management cluster of `nephele up` in the folder `up`, which prints into [`SAID`], and returns how long each took.
-pub(crate) async fn play(shell: &Shell, mut up: Started, are_recorded: bool) -> anyhow::Result<String> {
+/// Does all chapters on the management cluster of `nephele up` in the folder `up`, which prints into [`SAID`], and returns how long
+/// each took.
+pub(crate) async fn play(shell: &Shell, mut up: Started, player: Player) -> anyhow::Result<String> {
     let kubeconfig = kubeconfig(shell, &mut up).await?;
     let chapters = workshop::all().context("failed to read the chapters")?;
     let all = chapters.iter().map(async |chapter| {
         let started = Instant::now();
-        let done = done(chapter, &kubeconfig, are_recorded).await;
+        let done = match (&chapter.about.needs, player) {
+            (Needs::ClusterApi(needed), Player::StandIn) => refused(chapter, needed, &kubeconfig).await,
+            (Needs::ClusterApi(_), Player::ClusterApi) | (Needs::Up, Player::StandIn) => {
+                done(chapter, &kubeconfig, true).await
+            }
+            (Needs::Up, Player::ClusterApi) => done(chapter, &kubeconfig, false).await,
+        };
         done.with_context(|| format!("chapter {}", chapter.name))?;
         anyhow::Ok(format!("{}: {} s\n", chapter.name, started.elapsed().as_secs()))
     });
@@ -76,6 +94,26 @@ pub(super) async fn shell_in_namespace(name: &str, kubeconfig: &Path) -> anyhow:
         ))
         .await?;
     Ok(shell)
+}
+
+/// Expects that a chapter does not begin without Cluster API itself, says how to get it, and makes nothing.
+async fn refused(chapter: &Chapter, needed: &str, kubeconfig: &Path) -> anyhow::Result<()> {
+    let Chapter { number, name, .. } = chapter;
+    let shell = shell_in_namespace(name, kubeconfig).await?;
+    let said = shell.run(&format!("nephele workshop start {number}")).await.err();
+    let said = format!("{:#}", said.context("it has begun")?);
+    for part in [
+        &format!("chapter {number} cannot run there yet"),
+        &format!("it needs Cluster API itself ({needed})"),
+        "start `nephele up --cluster-api=",
+    ] {
+        ensure!(said.contains(part), "{part} is not in {said}");
+    }
+    let left = shell
+        .run("kubectl get clusters,scenarios,simulatedclouds --no-headers --ignore-not-found")
+        .await?;
+    ensure!(left.is_empty(), "{left}");
+    Ok(())
 }
 
 /// Does one chapter.

@@ -112,9 +112,10 @@ pub struct Machines {
 }
 
 /// What has to play Cluster API's part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Needs {
     /// The stand-in of `nephele up`, or Cluster API.
+    #[default]
     Up,
     /// Cluster API itself, because the stand-in does not have this.
     ClusterApi(String),

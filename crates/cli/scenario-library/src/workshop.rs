@@ -1,22 +1,23 @@
 //! The chapters of the workshop. Pure.
 //!
 //! ```text
-//!  N-NAME/about.yaml    the title, what a person learns, how long it takes
+//!  N-NAME/about.yaml    the title, what a person learns, how long it takes, what of Cluster API it needs
 //!  N-NAME/chapter.md    what a person reads: the story, commands with what they print, the task
 //!  N-NAME/cluster.yaml  the cluster that the chapter needs, with its pool and its SimulatedCloud
 //!  N-NAME/start.yaml    the Scenario that brings the cluster where the task begins
-//!  N-NAME/check.yaml    the Scenario that passes when the task is done, and fails before
+//!  N-NAME/check.yaml    the Scenario that passes when the task is done, and fails before; where a person writes a Scenario, after it
+//!                       one that breaks the cloud again, and one that mends it
 //!  N-NAME/hints.md      hints, one for each heading; each says more than the one before
 //!  N-NAME/solution.sh   commands that do the task
 //! ```
 
-use std::{slice, time::Duration};
+use std::time::Duration;
 
-use nephele_api::cloud::WORKSHOP_LABEL;
-use serde::Deserialize;
+use nephele_api::cloud::{NEEDS_CLUSTER_API_ANNOTATION, WORKSHOP_LABEL};
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-use crate::{LibraryError, documents, duration};
+use crate::{LibraryError, Needs, documents, duration};
 
 /// The name of the Cluster of each chapter. In the first one, a person creates it, without the label.
 pub const CLUSTER: &str = "demo";
@@ -65,6 +66,8 @@ const FILES: &[Files] = files![
     "4-a-silent-machine",
     "5-the-cloud-says-no",
     "6-zones-and-quorum",
+    "7-upgrade-under-fire",
+    "8-the-incident",
 ];
 
 /// A chapter of the workshop.
@@ -74,7 +77,7 @@ pub struct Chapter {
     pub number: usize,
     /// The name of its folder, which begins with the number.
     pub name: &'static str,
-    /// The title, and what a person learns.
+    /// The title, what a person learns, and what it needs.
     pub about: About,
     /// What a person reads, in Markdown, without the title.
     pub text: &'static str,
@@ -84,6 +87,8 @@ pub struct Chapter {
     pub start: Value,
     /// The Scenario that passes when the task is done, with [`WORKSHOP_LABEL`] and without a namespace.
     pub check: Value,
+    /// How the Scenario is tried that a person has to write.
+    pub trial: Option<Trial>,
     /// Each says more than the one before.
     pub hints: Vec<Hint>,
     /// Commands for a shell that do the task.
@@ -103,6 +108,17 @@ impl Chapter {
         let task = self.task().len();
         self.text.get(task..).unwrap_or_default()
     }
+}
+
+/// How the Scenario of a person is tried: a copy of it has to fail while the cloud is broken again.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The name of the Scenario that a person writes, without the label.
+    pub scenario: String,
+    /// The Scenario that breaks the cloud, as [`Chapter::check`].
+    pub breaks: Value,
+    /// The Scenario that mends it, as [`Chapter::check`].
+    pub mends: Value,
 }
 
 /// A hint for the task of a chapter.
@@ -125,6 +141,12 @@ pub struct About {
     /// About how long a person takes.
     #[serde(deserialize_with = "duration")]
     pub takes: Duration,
+    /// What has to play Cluster API's part.
+    #[serde(default, rename = "needsClusterApi", deserialize_with = "needs")]
+    pub needs: Needs,
+    /// The name of the Scenario that a person has to write.
+    #[serde(default)]
+    pub scenario: Option<String>,
 }
 
 /// All chapters, in order.
@@ -166,24 +188,59 @@ fn read((files, number): (&Files, usize)) -> Result<Chapter, LibraryError> {
         solution,
     } = *files;
     let failed = |file| move |source| LibraryError { name, file, source };
+    let about: About = serde_yaml_ng::from_str(about).map_err(failed("about.yaml"))?;
     let mut cluster = documents(cluster).map_err(failed("cluster.yaml"))?;
-    let mut start = serde_yaml_ng::from_str(start).map_err(failed("start.yaml"))?;
-    let mut check = serde_yaml_ng::from_str(check).map_err(failed("check.yaml"))?;
-    let scenarios = [slice::from_mut(&mut start), slice::from_mut(&mut check)];
-    for object in scenarios.into_iter().flatten().chain(&mut cluster) {
+    let mut start: Value = serde_yaml_ng::from_str(start).map_err(failed("start.yaml"))?;
+    let (mut check, mut trial) = checks(check, about.scenario.as_deref()).map_err(failed("check.yaml"))?;
+    let tried = trial
+        .iter_mut()
+        .flat_map(|trial| [&mut trial.breaks, &mut trial.mends]);
+    let mut scenarios: Vec<_> = [&mut start, &mut check].into_iter().chain(tried).collect();
+    if let Needs::ClusterApi(needed) = &about.needs {
+        // So the program refuses to begin where it is missing, and the manager to run them.
+        for scenario in &mut scenarios {
+            scenario["metadata"]["annotations"][NEEDS_CLUSTER_API_ANNOTATION] = needed.clone().into();
+        }
+    }
+    for object in scenarios.into_iter().chain(&mut cluster) {
         object["metadata"]["labels"][WORKSHOP_LABEL] = number.to_string().into();
     }
     Ok(Chapter {
         number,
         name,
-        about: serde_yaml_ng::from_str(about).map_err(failed("about.yaml"))?,
+        about,
         text,
         cluster,
         start,
         check,
+        trial,
         hints: hints.split("## ").skip(1).filter_map(hint).collect(),
         solution,
     })
+}
+
+/// The Scenarios of a check: itself, and for a person's Scenario of this name what tries it.
+fn checks(text: &str, scenario: Option<&str>) -> Result<(Value, Option<Trial>), serde_yaml_ng::Error> {
+    let all = documents(text)?;
+    match (all.as_slice(), scenario) {
+        ([check], None) => Ok((check.clone(), None)),
+        ([check, breaks, mends], Some(scenario)) => {
+            let trial = Trial {
+                scenario: scenario.to_owned(),
+                breaks: breaks.clone(),
+                mends: mends.clone(),
+            };
+            Ok((check.clone(), Some(trial)))
+        }
+        _ => Err(serde_yaml_ng::Error::custom(
+            "there has to be one Scenario, and two more with `scenario` in about.yaml",
+        )),
+    }
+}
+
+/// What of Cluster API a chapter needs that the stand-in does not have.
+fn needs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Needs, D::Error> {
+    String::deserialize(deserializer).map(Needs::ClusterApi)
 }
 
 /// A heading, and what is below it.

@@ -1,27 +1,26 @@
 //! `nephele workshop check`: says whether the task of a chapter is done, and what is missing.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use clap::Args;
-use kube::{Api, ResourceExt as _};
+use kube::Api;
 use nephele_api::cloud::v1alpha1::Scenario;
 use nephele_scenario_library::workshop;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     chapter::{ChapterArgs, begun, scenario},
+    run::Run,
     text::answers,
+    trial::{Verdict, prove},
 };
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
     output::print,
     process::INTERRUPTED,
-    scenario::{create, delete, failure, followed},
+    scenario::failure,
 };
-
-/// How long a check may take: more than the limits of its steps together.
-const CHECKED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// Which chapter, and where.
 #[derive(Debug, Args)]
@@ -47,26 +46,31 @@ pub(super) async fn run(args: CheckArgs, shutdown: CancellationToken) -> anyhow:
         );
         return Err(Problem::new(Exit::NotFound, message).into());
     }
-    let check = scenario(&chapter.check)?;
-    let former = scenarios
-        .iter()
-        .find(|former| former.name_any() == check.name_any());
-    if let Some(former) = former {
-        delete(&api, former).await?;
-    }
-    let name = create(&api, namespace, &check).await?;
-    let Some(ended) = followed(&api, &name, CHECKED_WITHIN, shutdown).await? else {
+    let run = Run {
+        api: &api,
+        namespace,
+        former: &scenarios,
+        shutdown: &shutdown,
+    };
+    let Some(ended) = run.followed(&scenario(&chapter.check)?).await? else {
         return Ok(ExitCode::from(INTERRUPTED));
     };
-    match failure(&ended) {
-        None => print(&(answers(&chapter) + &done(number)?))?,
-        Some(why) => {
-            let message = format!(
-                "chapter {number} is not done yet: {why}\n`nephele workshop hint {number}` helps, and `nephele workshop reset {number}` begins again"
-            );
-            return Err(Problem::new(Exit::Failed, message).into());
-        }
+    let missing = match (failure(&ended), &chapter.trial) {
+        (Some(why), _) => Some(why),
+        (None, None) => None,
+        (None, Some(trial)) => match prove(number, trial, &run).await? {
+            Verdict::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+            Verdict::Missing(why) => Some(why),
+            Verdict::Proved => None,
+        },
+    };
+    if let Some(why) = missing {
+        let message = format!(
+            "chapter {number} is not done yet: {why}\n`nephele workshop hint {number}` helps, and `nephele workshop reset {number}` begins again"
+        );
+        return Err(Problem::new(Exit::Failed, message).into());
     }
+    print(&(answers(&chapter) + &done(number)?))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,7 +16,7 @@ use nephele_api::{
     core::Cluster,
     ipam::v1alpha2::InClusterIPPool,
 };
-use nephele_scenario_library::workshop::CLUSTER;
+use nephele_scenario_library::workshop::{self, CLUSTER};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ use crate::{
 /// How long the deletion of an object may take: that of a cluster with all its machines, on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(600);
 
-/// Deletes the Scenarios of chapters, all Faults of the namespace, and then what else has the label or is the Cluster of a chapter.
+/// Deletes the Scenarios of chapters, also those that a person wrote, all Faults of the namespace, and then what else has the label or is the Cluster of a chapter.
 pub(super) async fn clear(
     access: &Access,
     api: &Api<Scenario>,
@@ -45,6 +45,13 @@ pub(super) async fn clear(
     for scenario in scenarios {
         delete(api, scenario).await?;
     }
+    // It would be there already for a person who writes it again.
+    let chapters = workshop::all()?.into_iter();
+    let written: Vec<_> = chapters.filter_map(|chapter| chapter.about.scenario).collect();
+    delete_all::<Scenario>(client, namespace, |scenario| {
+        written.contains(&scenario.name_any())
+    })
+    .await?;
     let faults: Api<Fault> = Api::namespaced(client.clone(), namespace);
     for name in heal(&faults, Some(namespace), None).await? {
         print(&format!("Fault {namespace}/{name} is deleted\n"))?;

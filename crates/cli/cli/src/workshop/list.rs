@@ -7,7 +7,8 @@ use nephele_scenario_library::workshop::{self, Chapter};
 use crate::{columns::columns, output::print, scenario::short};
 
 pub(super) const AFTER_HELP: &str = "\
-The chapters run under `nephele up`, and on a management cluster with Cluster API.
+`up` runs under `nephele up`, and on a management cluster with Cluster API. `cluster-api` needs Cluster API itself: \
+`nephele up --cluster-api` gives it.
 
 Examples:
   nephele workshop list
@@ -21,13 +22,14 @@ pub(super) fn run() -> anyhow::Result<ExitCode> {
 }
 
 fn table(chapters: &[Chapter]) -> String {
-    let header = ["CHAPTER", "TITLE", "TAKES", "TEACHES"]
+    let header = ["CHAPTER", "TITLE", "NEEDS", "TAKES", "TEACHES"]
         .map(str::to_owned)
         .to_vec();
     let row = |chapter: &Chapter| {
         vec![
             chapter.number.to_string(),
             chapter.about.title.clone(),
+            chapter.about.needs.word().to_owned(),
             short(chapter.about.takes),
             chapter.about.teaches.trim_end_matches('.').to_owned(),
         ]
@@ -47,7 +49,7 @@ mod tests {
         assert_eq!(table.lines().count(), chapters.len() + 1);
         let first = table.lines().nth(1).expect("a line");
         assert!(
-            first.starts_with("1         A cloud in one command   15m     A few"),
+            first.starts_with("1         A cloud in one command   up            15m     A few"),
             "{first}"
         );
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!  library ──list, show, hint, solution──▶ terminal
 //!     └──start, reset──▶ clear: what chapters made goes ─▶ objects, Scenario `workshop-N-start` ─▶ the chapter's text
-//!     └──check─────────▶ Scenario `workshop-N-check` ──followed──▶ done, or what is missing
+//!     └──check─────────▶ Scenario `workshop-N-check` ──followed──▶ trial of a person's Scenario ─▶ done, or what is missing
 //! ```
 //!
 //! All that is known of a chapter that has begun is in the management cluster: its objects have a label with its number.
@@ -13,8 +13,10 @@ mod check;
 mod class;
 mod clear;
 mod list;
+mod run;
 mod start;
 mod text;
+mod trial;
 
 use std::process::ExitCode;
 

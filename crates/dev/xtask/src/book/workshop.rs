@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use nephele_scenario_library::workshop::{self, Chapter};
+use nephele_scenario_library::{
+    Needs,
+    workshop::{self, Chapter},
+};
 
 /// The text of each page, by its name in the folder of the workshop.
 pub(super) fn render() -> anyhow::Result<BTreeMap<String, String>> {
@@ -24,10 +27,11 @@ fn page(chapter: &Chapter) -> String {
     } = chapter;
     let mut page = format!(
         "<!-- Generated from config/workshop/{name} by `cargo xtask codegen`. -->\n\n# {number}. {}\n\n{} It takes about {} minutes.\n\n\
-         ```sh\nnephele workshop start {number}\n```\n\n",
+         {}```sh\nnephele workshop start {number}\n```\n\n",
         about.title,
         about.teaches,
         about.takes.as_secs() / 60,
+        needs(&about.needs),
     );
     // What checks the task belongs to it.
     page.push_str(chapter.task());
@@ -41,6 +45,17 @@ fn page(chapter: &Chapter) -> String {
         chapter.answers()
     );
     page
+}
+
+/// What a reader has to start for a chapter that `nephele up` alone cannot play.
+fn needs(needs: &Needs) -> String {
+    match needs {
+        Needs::Up => String::new(),
+        Needs::ClusterApi(needed) => format!(
+            "It needs Cluster API itself ({needed}), which the stand-in of `nephele up` is not. \
+             [`nephele up --cluster-api`](../workshop.md#with-cluster-api-itself) runs it.\n\n"
+        ),
+    }
 }
 
 /// A part that a reader opens.
