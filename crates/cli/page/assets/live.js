@@ -19,3 +19,34 @@ export function say(state, text) {
   live.dataset.state = state;
   if (live.textContent !== text) live.textContent = text;
 }
+
+/**
+ * Loads a part of the screen again. What has not changed stays as it is; otherwise the focus, what is unfolded, and where it is
+ * scrolled to stay.
+ * @param {string} path
+ * @param {HTMLElement} part
+ * @param {() => boolean} isBusy whether someone is at it, so that it has to stay
+ */
+export async function load(path, part, isBusy = () => false) {
+  if (document.hidden || isBusy()) return;
+  const answer = await fetch(path).catch(() => null);
+  if (!answer?.ok) return say("broken", "Connecting again");
+  const html = await answer.text();
+  if (isBusy()) return;
+  say("live", "Live");
+  if (loaded.get(part) === html) return;
+  loaded.set(part, html);
+  const focused = part.contains(document.activeElement) ? document.activeElement?.id : undefined;
+  const unfolded = [...part.querySelectorAll("details[open]")].map((one) => one.id);
+  const scrolled = [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+  part.innerHTML = html;
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+  part.querySelectorAll(".scroll").forEach((one, index) => (one.scrollLeft = scrolled[index] ?? 0));
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+/**
+ * Each part as it was sent last.
+ * @type {WeakMap<HTMLElement, string>}
+ */
+const loaded = new WeakMap();

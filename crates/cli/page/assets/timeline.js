@@ -2,7 +2,7 @@
 // The timeline. HTML comes from the server only: this module inserts the lanes that it is sent, and turns what is drawn over
 // them into a window of time.
 
-import { must, say } from "./live.js";
+import { load, must, say } from "./live.js";
 
 /** How often the lanes are loaded again while their window ends now, in milliseconds. */
 const REFRESH = 2000;
@@ -19,19 +19,8 @@ const brush = must("brush");
  */
 let drawn = null;
 
-async function refresh() {
-  if (document.hidden || drawn) return;
-  const answer = await fetch(`/fragment/timeline${location.search}`).catch(() => null);
-  if (!answer?.ok) return say("broken", "Connecting again");
-  const html = await answer.text();
-  if (drawn) return;
-  const focused = timeline.contains(document.activeElement) ? document.activeElement?.id : undefined;
-  const scrolled = timeline.querySelector(".scroll")?.scrollLeft ?? 0;
-  timeline.innerHTML = html;
-  const lanes = timeline.querySelector(".scroll");
-  if (lanes) lanes.scrollLeft = scrolled;
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  say("live", "Live");
+function refresh() {
+  load(`/fragment/timeline${location.search}`, timeline, () => drawn !== null);
 }
 
 // What is drawn

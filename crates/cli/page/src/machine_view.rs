@@ -213,6 +213,11 @@ impl<'a> Seen<'a> {
         self.behind?.metadata.name.as_deref()
     }
 
+    /// Its Machine, if Cluster API has one.
+    pub(crate) fn machine(&self) -> Option<&'a Machine> {
+        self.machine
+    }
+
     /// What its Machine says of itself, or its InMemoryMachine if it has no Machine.
     pub(crate) fn metadata(&self) -> &'a ObjectMeta {
         self.metadata

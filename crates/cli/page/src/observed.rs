@@ -73,12 +73,7 @@ impl Observed {
     /// What is observed in a namespace, or in all.
     pub(crate) fn new(objects: &Objects, namespace: Option<&str>) -> Self {
         let around = Surroundings::new(objects);
-        let truth = Truth::new(objects);
-        let machines: HashMap<Key, &Machine> = objects
-            .machines
-            .iter()
-            .map(|machine| (Key::of(&machine.metadata), &**machine))
-            .collect();
+        let truth = Truth::new(&around);
         let is_wanted = |key: &Key| namespace.is_none_or(|wanted| wanted == key.namespace);
         let mut observed = Self {
             has_journal: !objects.journal.is_empty(),
@@ -101,7 +96,7 @@ impl Observed {
         }
         for seen in Seen::all(&around).into_iter().filter(|seen| is_wanted(&seen.key)) {
             let instance = seen.instance().unwrap_or_default().to_owned();
-            let machine = machines.get(&seen.key).copied();
+            let machine = seen.machine();
             add(of_machine(&seen.view(), machine, &instance, &truth, namespace));
         }
         let of_clouds = objects
@@ -150,7 +145,8 @@ struct Truth<'a> {
 }
 
 impl<'a> Truth<'a> {
-    fn new(objects: &'a Objects) -> Self {
+    fn new(around: &Surroundings<'a>) -> Self {
+        let objects = around.objects;
         let mut refused = BTreeMap::new();
         for line in objects.journal.iter().filter(|line| !line.operation.is_empty()) {
             let Some(id) = LaneId::of_record(line) else {
@@ -176,7 +172,7 @@ impl<'a> Truth<'a> {
             effects.insert(key, effect.unwrap_or_default());
         }
         Self {
-            states: timeline::states(objects),
+            states: timeline::states(around),
             refused,
             effects,
             until,

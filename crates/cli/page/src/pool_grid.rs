@@ -239,40 +239,27 @@ struct Pool<'a> {
 
 /// The pools of all four kinds.
 fn pools(objects: &Objects) -> Vec<Pool<'_>> {
-    let mut pools = Vec::new();
-    for pool in &objects.pools {
-        let status = pool.status.as_ref();
-        pools.push(Pool::of_addresses(
-            PoolKind::InClusterIPPool,
-            &pool.metadata,
-            &pool.spec,
-            status,
-        ));
-    }
-    for pool in &objects.global_pools {
-        let status = pool.status.as_ref();
-        pools.push(Pool::of_addresses(
-            PoolKind::GlobalInClusterIPPool,
-            &pool.metadata,
-            &pool.spec,
-            status,
-        ));
-    }
-    for pool in &objects.prefix_pools {
-        let status = pool.status.as_ref();
-        pools.push(Pool::of_prefixes(
-            PoolKind::InClusterPrefixPool,
-            &pool.metadata,
-            &pool.spec,
-            status,
-        ));
-    }
-    for pool in &objects.global_prefix_pools {
-        let status = pool.status.as_ref();
+    let namespaced = objects.pools.iter().map(|pool| {
+        let kind = PoolKind::InClusterIPPool;
+        Pool::of_addresses(kind, &pool.metadata, &pool.spec, pool.status.as_ref())
+    });
+    let global = objects.global_pools.iter().map(|pool| {
+        let kind = PoolKind::GlobalInClusterIPPool;
+        Pool::of_addresses(kind, &pool.metadata, &pool.spec, pool.status.as_ref())
+    });
+    let namespaced_prefixes = objects.prefix_pools.iter().map(|pool| {
+        let kind = PoolKind::InClusterPrefixPool;
+        Pool::of_prefixes(kind, &pool.metadata, &pool.spec, pool.status.as_ref())
+    });
+    let global_prefixes = objects.global_prefix_pools.iter().map(|pool| {
         let kind = PoolKind::GlobalInClusterPrefixPool;
-        pools.push(Pool::of_prefixes(kind, &pool.metadata, &pool.spec, status));
-    }
-    pools
+        Pool::of_prefixes(kind, &pool.metadata, &pool.spec, pool.status.as_ref())
+    });
+    let of_addresses = namespaced.chain(global);
+    of_addresses
+        .chain(namespaced_prefixes)
+        .chain(global_prefixes)
+        .collect()
 }
 
 /// The ranges of entries that can be read.
@@ -327,8 +314,8 @@ impl<'a> Pool<'a> {
             gateway: spec.gateway.clone(),
             excluded_prefixes: spec.excluded_prefixes.clone(),
         };
-        let allocatable = layout.readable_layout().map(|layout| layout.allocatable());
-        let allocatable = allocatable.unwrap_or_default();
+        let layout = layout.readable_layout();
+        let allocatable = layout.map(|layout| layout.allocatable()).unwrap_or_default();
         Self {
             kind,
             key: Key::of(metadata),

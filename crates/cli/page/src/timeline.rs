@@ -63,7 +63,7 @@ impl Timeline {
         let first = objects.journal.first();
         let first = first.map_or(now, |first| first.time.as_millisecond());
         let window = Window::new(asked, first, now);
-        let all = histories(objects);
+        let all = histories(&Surroundings::new(objects));
         let mut clusters: BTreeSet<Key> = all
             .keys()
             .filter(|id| !id.cluster.is_empty())
@@ -123,8 +123,8 @@ impl Timeline {
 }
 
 /// What each thing in the cloud is now, such as "running"; None if it does not exist any more.
-pub(crate) fn states(objects: &Objects) -> BTreeMap<LaneId, Option<&'static str>> {
-    let all = histories(objects).into_iter();
+pub(crate) fn states(around: &Surroundings<'_>) -> BTreeMap<LaneId, Option<&'static str>> {
+    let all = histories(around).into_iter();
     all.map(|(id, history)| (id, history.is())).collect()
 }
 
@@ -158,7 +158,8 @@ fn merged(mut spans: Vec<Span>, window: Window) -> Vec<Span> {
 }
 
 /// What is known of each lane.
-fn histories(objects: &Objects) -> BTreeMap<LaneId, History> {
+fn histories(around: &Surroundings<'_>) -> BTreeMap<LaneId, History> {
+    let objects = around.objects;
     let mut all: BTreeMap<LaneId, History> = BTreeMap::new();
     for line in &objects.journal {
         if let Some(id) = LaneId::of_record(line) {
@@ -190,8 +191,7 @@ fn histories(objects: &Objects) -> BTreeMap<LaneId, History> {
         let id = LaneId::of_cluster(&key);
         exists(id, "cluster", &key, created(&cluster.metadata), Some("running"));
     }
-    let around = Surroundings::new(objects);
-    for seen in Seen::all(&around) {
+    for seen in Seen::all(around) {
         // Without an instance there is nothing in the cloud.
         let Some(instance) = seen.instance().map(str::to_owned) else {
             continue;

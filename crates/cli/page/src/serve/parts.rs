@@ -1,13 +1,10 @@
 //! The screens Pools and Observed, and the kiosk: each has one part that a module loads again.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use http::{Response, StatusCode};
 use maud::Markup;
-use tokio::task::spawn_blocking;
 
-use super::{Server, markup, unavailable};
+use super::{Server, markup};
 use crate::{
     board::Board, html::Frame, kiosk_html, objects::Objects, observed::Observed, observed_html,
     pool_grid::Grids, pools_html, screen::Extent,
@@ -58,7 +55,7 @@ impl Server {
         markup(StatusCode::OK, made)
     }
 
-    /// What is made of the objects, on a thread of its own: with ten thousand machines it takes as long as a preview.
+    /// What is made of the objects in the namespace that a query asks for.
     async fn screen(
         &self,
         query: &str,
@@ -68,16 +65,7 @@ impl Server {
         let namespace = fields
             .find(|(name, value)| name == "namespace" && !value.is_empty())
             .map(|(_, value)| value.into_owned());
-        let objects = match self.shown(None).await {
-            Ok((shown, _)) => Arc::clone(&shown.objects),
-            Err(refusal) => return refusal,
-        };
-        let Ok(_place) = self.previews.acquire().await else {
-            return unavailable("the page ends\n");
-        };
-        match spawn_blocking(move || make(&objects, namespace.as_deref())).await {
-            Ok(made) => markup(StatusCode::OK, made),
-            Err(_) => unavailable("the page ends\n"),
-        }
+        let made = move |objects: &Objects| markup(StatusCode::OK, make(objects, namespace.as_deref()));
+        self.made_of_objects(made).await
     }
 }

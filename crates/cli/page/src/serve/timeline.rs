@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use http::{HeaderValue, Response, StatusCode, header};
-use tokio::task::spawn_blocking;
 
-use super::{Server, markup, text, unavailable};
+use super::{Server, markup, text};
 use crate::{
+    objects::Objects,
     timeline::{Timeline, window::Asked},
     timeline_html,
 };
@@ -52,17 +52,12 @@ impl Server {
                 );
             }
         };
-        let objects = match self.shown(None).await {
-            Ok((shown, _)) => Arc::clone(&shown.objects),
-            Err(refusal) => return refusal,
+        let clock = Arc::clone(&self.clock);
+        let made = move |objects: &Objects| {
+            let now = clock().as_millisecond();
+            made(part, &Timeline::new(objects, &asked, now), &asked)
         };
-        let Ok(_place) = self.previews.acquire().await else {
-            return unavailable("the page ends\n");
-        };
-        let now = (self.clock)().as_millisecond();
-        // With ten thousand machines it takes as long as a preview.
-        let made = spawn_blocking(move || made(part, &Timeline::new(&objects, &asked, now), &asked));
-        made.await.unwrap_or_else(|_| unavailable("the page ends\n"))
+        self.made_of_objects(made).await
     }
 }
 
