@@ -241,7 +241,7 @@ impl Authority {
     /// The authority's certificate, PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
-        pem::encode("CERTIFICATE", &self.inner.certificate_der)
+        pem::certificate_pem(&self.inner.certificate_der)
     }
 
     /// The authority's private key, PEM, in the encoding in which it was read.

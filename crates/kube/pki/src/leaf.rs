@@ -51,7 +51,7 @@ impl Leaf {
     /// The certificate, PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
-        pem::encode("CERTIFICATE", &self.certificate_der)
+        pem::certificate_pem(&self.certificate_der)
     }
 
     /// The private key, PKCS#8 PEM.

@@ -31,4 +31,4 @@ pub use authority::{Authority, AuthorityError, KeyAlgorithm};
 pub use client::{ClientIdentity, ClientIdentityError, parse_client};
 pub use key::KeyError;
 pub use leaf::{IssueError, Leaf, LeafRequest};
-pub use pem::PemError;
+pub use pem::{PemError, certificate_pem};

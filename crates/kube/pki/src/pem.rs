@@ -33,6 +33,12 @@ pub(crate) fn decode<T: PemObject>(text: &[u8]) -> Result<T, PemError> {
     })
 }
 
+/// A certificate in DER, as PEM.
+#[must_use]
+pub fn certificate_pem(certificate_der: &[u8]) -> String {
+    encode("CERTIFICATE", certificate_der)
+}
+
 /// Writes one section, with 64 characters per line.
 pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     let body = BASE64.encode(der);

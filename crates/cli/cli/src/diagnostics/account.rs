@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
+    authentication::v1::{TokenRequest, TokenRequestSpec, TokenRequestStatus},
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
@@ -176,25 +176,10 @@ impl Account {
     }
 
     async fn request_token(&self, audience: Option<&str>, time_limit: Duration) -> anyhow::Result<String> {
-        let params = PostParams::default();
-        let seconds = i64::try_from((time_limit + LONGER).as_secs()).unwrap_or(i64::MAX);
-        let audiences = audience.map(|audience| vec![audience.to_owned()]);
-        let spec = TokenRequestSpec {
-            audiences,
-            expiration_seconds: Some(seconds),
-            bound_object_ref: None,
-        };
-        let request = TokenRequest {
-            spec: Some(spec),
-            ..TokenRequest::default()
-        };
-        let token = self
-            .accounts()
-            .create_token_request(&self.name, &params, &request)
-            .await;
+        let valid = time_limit + LONGER;
+        let token = request_token(&self.accounts(), &self.name, audience, valid).await;
         let token = token.map_err(answer).context("failed to request a token")?;
         token
-            .status
             .and_then(|status| status.token)
             .context("failed to request a token: the answer has none")
     }
@@ -266,6 +251,28 @@ pub(super) fn narrower(path: &str) -> Option<&'static str> {
     (path == "/journal").then_some(
         "-n NAMESPACE asks for one namespace, where the permission to get inmemoryclusters is enough",
     )
+}
+
+/// A token of a service account that is valid for this long, if the API server allows it, for an audience or for the API server
+/// itself. None if the answer has none.
+pub(crate) async fn request_token(
+    accounts: &Api<ServiceAccount>,
+    name: &str,
+    audience: Option<&str>,
+    valid: Duration,
+) -> kube::Result<Option<TokenRequestStatus>> {
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            audiences: audience.map(|audience| vec![audience.to_owned()]),
+            expiration_seconds: Some(i64::try_from(valid.as_secs()).unwrap_or(i64::MAX)),
+            bound_object_ref: None,
+        }),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(name, &PostParams::default(), &request)
+        .await?;
+    Ok(answer.status)
 }
 
 /// An answer of the API server without the debug output that kube adds to it.

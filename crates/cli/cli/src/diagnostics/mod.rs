@@ -13,7 +13,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use account::{Account, AccountFor};
+pub(crate) use account::{Account, AccountFor, request_token};
 pub(crate) use manager::{Ask, Manager, TokenArgs};
 pub(crate) use request::Diagnostics;
 pub(crate) use targets::{Target, targets};

@@ -1,67 +1,29 @@
 //! The files of a class. They hold tokens, so that only their owner can read them.
 
-use std::{
-    fs::{DirBuilder, OpenOptions},
-    io::Write as _,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::PathBuf,
-};
-
-use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use jiff::Timestamp;
 use kube::Config;
+use nephele_pki::certificate_pem;
 use serde_json::{Value, json};
 
 use super::{
-    plan::{ACCOUNT, Class, Person},
-    sheet::sheet,
+    plan::{ACCOUNT, Person},
     token::Token,
 };
+use crate::embedded::Folder;
 
-/// The folder of a class.
-pub(super) struct Folder {
-    pub(super) path: PathBuf,
-}
-
-impl Folder {
-    pub(super) fn create(path: PathBuf) -> anyhow::Result<Self> {
-        let created = DirBuilder::new().mode(0o700).recursive(true).create(&path);
-        created.with_context(|| format!("failed to create {}", path.display()))?;
-        Ok(Self { path })
-    }
-
-    /// Writes what a person gets.
-    pub(super) fn write(
-        &self,
-        person: &Person,
-        server: &Config,
-        usual: &Token,
-        diagnostics: &Token,
-    ) -> anyhow::Result<()> {
-        let namespace = &person.namespace;
-        let kubeconfig = serde_yaml_ng::to_string(&kubeconfig(namespace, server, &usual.text))?;
-        self.put(&format!("{namespace}.kubeconfig"), &kubeconfig)?;
-        self.put(&format!("{namespace}.token"), &diagnostics.text)
-    }
-
-    /// Writes the sheet, which has no token.
-    pub(super) fn write_sheet(&self, class: &Class, until: Option<Timestamp>) -> anyhow::Result<()> {
-        self.put("sheet.html", &sheet(class, until).into_string())
-    }
-
-    fn put(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.path.join(name);
-        let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.with_context(|| format!("failed to write {}", path.display()))
-    }
+/// Writes what a person gets.
+pub(super) fn write(
+    folder: &Folder,
+    person: &Person,
+    server: &Config,
+    usual: &Token,
+    diagnostics: &Token,
+) -> anyhow::Result<()> {
+    let namespace = &person.namespace;
+    let kubeconfig = serde_yaml_ng::to_string(&kubeconfig(namespace, server, &usual.text))?;
+    folder.write(&format!("{namespace}.kubeconfig"), &kubeconfig)?;
+    folder.write(&format!("{namespace}.token"), &diagnostics.text)?;
+    Ok(())
 }
 
 /// The kubeconfig of a person. Of the server it has the address and what its certificate is checked by, and nothing of the
@@ -69,7 +31,11 @@ impl Folder {
 fn kubeconfig(namespace: &str, server: &Config, token: &str) -> Value {
     let mut cluster = json!({ "server": server.cluster_url.to_string() });
     if let Some(authorities) = &server.root_cert {
-        cluster["certificate-authority-data"] = STANDARD.encode(pem(authorities)).into();
+        let pem: String = authorities
+            .iter()
+            .map(|authority| certificate_pem(authority))
+            .collect();
+        cluster["certificate-authority-data"] = STANDARD.encode(pem).into();
     }
     if let Some(name) = &server.tls_server_name {
         cluster["tls-server-name"] = name.clone().into();
@@ -86,19 +52,6 @@ fn kubeconfig(namespace: &str, server: &Config, token: &str) -> Value {
             "context": { "cluster": "management", "user": ACCOUNT, "namespace": namespace },
         }],
     })
-}
-
-/// Certificates as PEM.
-fn pem(certificates: &[Vec<u8>]) -> String {
-    let one = |certificate: &Vec<u8>| {
-        let text = STANDARD.encode(certificate);
-        let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy);
-        format!(
-            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
-            lines.collect::<Vec<_>>().join("\n")
-        )
-    };
-    certificates.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -142,7 +95,7 @@ mod tests {
     #[test]
     fn only_their_owner_reads_the_files() {
         let parent = tempfile::tempdir().expect("a folder");
-        let folder = Folder::create(parent.path().join("class")).expect("it is created");
+        let folder = Folder::open(Some(&parent.path().join("class")), "").expect("it is created");
         let person = Person {
             namespace: "monday-01".into(),
         };
@@ -150,11 +103,9 @@ mod tests {
             text: text.to_owned(),
             until: None,
         };
-        folder
-            .write(&person, &server(), &token("a"), &token("b"))
-            .expect("it is written");
+        write(&folder, &person, &server(), &token("a"), &token("b")).expect("it is written");
         let mode = |name: &str| {
-            let metadata = std::fs::metadata(folder.path.join(name)).expect("it is there");
+            let metadata = std::fs::metadata(folder.path(name)).expect("it is there");
             metadata.permissions().mode() & 0o777
         };
         assert_eq!(

@@ -25,12 +25,13 @@ use nephele_manager::DIAGNOSTICS_AUDIENCE;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    files::Folder,
     plan::{Class, TENANT_ROLE},
+    sheet::sheet,
     token::Token,
 };
 use crate::{
     access::TargetArgs,
+    embedded::Folder,
     exit::{Exit, Problem},
     output::print,
     process::INTERRUPTED,
@@ -110,20 +111,21 @@ async fn carry_out(args: ClassArgs) -> anyhow::Result<()> {
     for object in class.shared() {
         apply(&client, &object).await?;
     }
-    let folder = Folder::create(folder.unwrap_or_else(|| PathBuf::from(&class.name)))?;
+    let wanted = folder.unwrap_or_else(|| PathBuf::from(&class.name));
+    let folder = Folder::open(Some(&wanted), "nephele-class")?;
     let made = stream::iter(class.everyone()).map(async |person| {
         for object in class.of(&person) {
             apply(&client, &object).await?;
         }
         let usual = Token::request(&client, &person, None, valid).await?;
         let diagnostics = Token::request(&client, &person, Some(DIAGNOSTICS_AUDIENCE), valid).await?;
-        folder.write(&person, &server, &usual, &diagnostics)?;
+        files::write(&folder, &person, &server, &usual, &diagnostics)?;
         anyhow::Ok(usual.until.min(diagnostics.until))
     });
     let ends: Vec<_> = made.buffer_unordered(AT_A_TIME).try_collect().await?;
     let until = ends.into_iter().min().flatten();
-    folder.write_sheet(&class, until)?;
-    print(&class.made(&folder.path, server.cluster_url.host().unwrap_or_default(), until))?;
+    folder.write("sheet.html", &sheet(&class, until).into_string())?;
+    print(&class.made(&wanted, server.cluster_url.host().unwrap_or_default(), until))?;
     Ok(())
 }
 

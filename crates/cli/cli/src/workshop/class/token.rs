@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
-    core::v1::ServiceAccount,
-};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client};
 
 use super::plan::{ACCOUNT, Person};
-use crate::exit::Problem;
+use crate::{diagnostics::request_token, exit::Problem};
 
 /// A token, and until when it is valid.
 pub(super) struct Token {
@@ -27,28 +24,16 @@ impl Token {
         audience: Option<&str>,
         valid: Duration,
     ) -> anyhow::Result<Self> {
-        let seconds = i64::try_from(valid.as_secs()).unwrap_or(i64::MAX);
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                audiences: audience.map(|audience| vec![audience.to_owned()]),
-                expiration_seconds: Some(seconds),
-                bound_object_ref: None,
-            }),
-            ..TokenRequest::default()
-        };
         let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &person.namespace);
-        let answer = accounts
-            .create_token_request(ACCOUNT, &PostParams::default(), &request)
-            .await;
-        let answer = answer.map_err(|error| {
+        let answer = request_token(&accounts, ACCOUNT, audience, valid).await;
+        let status = answer.map_err(|error| {
             let what = format!("request a token for namespace {}", person.namespace);
             Problem::request(&what, "create serviceaccounts/token", error)
         })?;
-        let status = answer
-            .status
-            .context("failed to request a token: the answer has none")?;
+        let none = "failed to request a token: the answer has none";
+        let status = status.context(none)?;
         Ok(Self {
-            text: status.token.unwrap_or_default(),
+            text: status.token.context(none)?,
             until: status.expiration_timestamp.map(|until| until.0),
         })
     }
