@@ -169,59 +169,48 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        convert::Infallible,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     };
 
     use axum::body::{Body, to_bytes};
     use kube::Client;
     use prometheus::IntCounter;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tower::ServiceExt;
 
     use super::*;
-    use crate::admin::reviews::{Allowed, Scope, User};
+    use crate::admin::reviews::{Allowed, Scope, User, tests::reviewer};
 
     /// An API server that knows the tokens `reader` and `stranger`, allows only the former to get `/metrics`, and
     /// counts its requests. The token `bound` is that of the reader for the audience `ours`.
     fn reviewing() -> (Client, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let client = reviewer(move |spec| {
             counted.fetch_add(1, Ordering::Relaxed);
-            async move {
-                let bytes = to_bytes(Body::new(request.into_body()), usize::MAX)
-                    .await
-                    .expect("in memory");
-                let mut review: Value = serde_json::from_slice(&bytes).expect("JSON");
-                let spec = &review["spec"];
-                review["status"] = match spec["token"].as_str() {
-                    Some(token @ ("reader" | "stranger")) if spec["audiences"].is_null() => {
-                        json!({ "authenticated": true, "user": { "username": token, "groups": ["people"] } })
-                    }
-                    Some("bound") if spec["audiences"] == json!(["ours"]) => json!({
-                        "authenticated": true, "audiences": ["ours"],
-                        "user": { "username": "reader", "groups": ["people"] },
-                    }),
-                    // An authenticator that knows nothing of audiences.
-                    Some("unaware") => json!({
-                        "authenticated": true, "user": { "username": "reader", "groups": ["people"] },
-                    }),
-                    Some(_) => json!({ "authenticated": false }),
-                    None => {
-                        let wanted = json!({ "path": "/metrics", "verb": "get" });
-                        let may = spec["user"] == "reader" && spec["nonResourceAttributes"] == wanted;
-                        json!({ "allowed": may && spec["groups"] == json!(["people"]) })
-                    }
-                };
-                Ok::<_, Infallible>(http::Response::new(Body::from(review.to_string())))
+            match spec["token"].as_str() {
+                Some(token @ ("reader" | "stranger")) if spec["audiences"].is_null() => {
+                    json!({ "authenticated": true, "user": { "username": token, "groups": ["people"] } })
+                }
+                Some("bound") if spec["audiences"] == json!(["ours"]) => json!({
+                    "authenticated": true, "audiences": ["ours"],
+                    "user": { "username": "reader", "groups": ["people"] },
+                }),
+                // An authenticator that knows nothing of audiences.
+                Some("unaware") => json!({
+                    "authenticated": true, "user": { "username": "reader", "groups": ["people"] },
+                }),
+                Some(_) => json!({ "authenticated": false }),
+                None => {
+                    let wanted = json!({ "path": "/metrics", "verb": "get" });
+                    let may = spec["user"] == "reader" && spec["nonResourceAttributes"] == wanted;
+                    json!({ "allowed": may && spec["groups"] == json!(["people"]) })
+                }
             }
         });
-        (Client::new(service, "default"), asked)
+        (client, asked)
     }
 
     fn by_path(client: Client, audience: Option<&'static str>) -> Gate {

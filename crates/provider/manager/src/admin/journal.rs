@@ -242,7 +242,7 @@ pub(crate) mod tests {
     use crate::admin::{
         diagnostics::{Gate, of_cloud},
         places::{OF_USER_MAX, READERS_MAX},
-        reviews::Reviews,
+        reviews::{Reviews, tests::reviewer},
     };
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -351,25 +351,13 @@ pub(crate) mod tests {
 
     /// An API server that knows each token but `unknown` as that of a user of this name, and lets them do what `may` says.
     fn reviewing(may: impl Fn(&str, &Value) -> bool + Clone + Send + 'static) -> Reviews {
-        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let may = may.clone();
-            async move {
-                let bytes = to_bytes(Body::new(request.into_body()), usize::MAX)
-                    .await
-                    .expect("in memory");
-                let mut review: Value = serde_json::from_slice(&bytes).expect("JSON");
-                let spec = &review["spec"];
-                review["status"] = match spec["token"].as_str() {
-                    Some("unknown") => json!({ "authenticated": false }),
-                    Some(token) => json!({
-                        "authenticated": true, "audiences": spec["audiences"], "user": { "username": token },
-                    }),
-                    None => json!({ "allowed": may(spec["user"].as_str().expect("a user"), spec) }),
-                };
-                Ok::<_, Infallible>(http::Response::new(Body::from(review.to_string())))
-            }
-        });
-        Reviews::new(kube::Client::new(service, "default"))
+        Reviews::new(reviewer(move |spec| match spec["token"].as_str() {
+            Some("unknown") => json!({ "authenticated": false }),
+            Some(token) => json!({
+                "authenticated": true, "audiences": spec["audiences"], "user": { "username": token },
+            }),
+            None => json!({ "allowed": may(spec["user"].as_str().expect("a user"), spec) }),
+        }))
     }
 
     /// The administrator may use every path, and each other user may get the InMemoryClusters of the namespace of this name.

@@ -416,3 +416,27 @@ impl Remembered {
         Judgement { verdict, until }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::{Body, to_bytes};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A client of an API server that answers each review with the status that `judge` gives to its spec.
+    pub(crate) fn reviewer(judge: impl Fn(&Value) -> Value + Clone + Send + 'static) -> Client {
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let judge = judge.clone();
+            async move {
+                let bytes = to_bytes(Body::new(request.into_body()), usize::MAX).await;
+                let mut review: Value = serde_json::from_slice(&bytes.expect("in memory")).expect("JSON");
+                review["status"] = judge(&review["spec"]);
+                Ok::<_, Infallible>(http::Response::new(Body::from(review.to_string())))
+            }
+        });
+        Client::new(service, "default")
+    }
+}
