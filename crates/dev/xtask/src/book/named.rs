@@ -59,10 +59,18 @@ impl Packages {
     }
 }
 
+/// The folders and files that commands make.
+const IGNORED: &str = include_str!("../../../../../.gitignore");
+
+/// Whether commands make this folder at the top: what is in it depends on which ones have run.
+fn is_made(top: &str) -> bool {
+    IGNORED.lines().any(|line| line.strip_prefix('/') == Some(top))
+}
+
 /// Whether this is a path below a folder of the repository, and no pattern for several.
 fn is_below_the_top(span: &str) -> bool {
     let top = span.split_once('/').map(|(top, _)| top);
-    let is_folder = |top: &str| !top.is_empty() && paths::repository().join(top).is_dir();
+    let is_folder = |top: &str| !top.is_empty() && !is_made(top) && paths::repository().join(top).is_dir();
     top.is_some_and(is_folder) && !span.contains(['*', '<', '{', '…'])
 }
 
@@ -80,6 +88,11 @@ fn has(source: &str, function: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_build_makes_is_no_part_of_the_repository() {
+        assert_eq!(["target", "crates", ""].map(is_made), [true, false, false]);
+    }
 
     #[test]
     fn files_and_functions_are_found_by_their_package() {
