@@ -47,6 +47,12 @@ async fn a_person_of_a_class_has_one_namespace_and_what_is_needed_there() -> any
         .run(&format!("nephele journal show -n {own} {manager}"))
         .await?;
     ensure!(journal.contains("CreateInstance"), "{journal}");
+    let top = student
+        .run(&format!("nephele top --once -n {own} {manager}"))
+        .await?;
+    ensure!(top.contains("demo"), "{top}");
+    let fault = "nephele fault add notReady --name silent --machines cluster.x-k8s.io/cluster-name=demo && nephele fault heal silent";
+    student.run(fault).await?;
     reaches_its_cluster(&student, &own).await?;
     for refused in [
         format!("kubectl get secrets -n {other}"),
