@@ -27,6 +27,7 @@ mod library;
 pub mod memory;
 mod moves;
 mod neighbours;
+mod owners;
 mod prepared;
 mod process;
 mod quiet;

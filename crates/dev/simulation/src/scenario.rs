@@ -103,6 +103,9 @@ pub enum Step {
         /// Which of its workers, modulo their number.
         worker: u8,
     },
+    /// The objects of a cluster have owner references as an earlier release would have written them: they name another version
+    /// of the owners' kinds.
+    Outdate(u8),
     /// A fault begins in the namespace of a cluster. It lasts until the world settles, at most.
     Fault {
         /// The number of the cluster.
@@ -579,7 +582,7 @@ fn index_of<T: PartialEq>(value: &T, values: &[T]) -> u8 {
 fn step(draws: &mut ChaCha8Rng) -> Step {
     let cluster = draws.random_range(0..CLUSTERS);
     let other = draws.random_range(0..7);
-    match draws.random_range(0..45_u8) {
+    match draws.random_range(0..46_u8) {
         0..6 => create(draws),
         6..8 => Step::Scale {
             cluster,
@@ -624,6 +627,7 @@ fn step(draws: &mut ChaCha8Rng) -> Step {
         36..40 => Step::Wait(draws.random_range(1..20_000)),
         40..42 => Step::Replace(cluster),
         42..44 => script(cluster, draws),
+        44 => Step::Outdate(cluster),
         _ => Step::Settle,
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use nephele_api::{
     cloud::v1alpha1::SimulatedCloud,
     conditions::{self, reasons, types},
@@ -14,6 +14,7 @@ use nephele_api::{
 
 use crate::{
     audit::{ClusterKey, Seen, cluster_of, endpoint, has_begun, is_ready, key_of},
+    owners::names_another_version,
     scenario::{Scenario, Scope},
 };
 
@@ -273,8 +274,21 @@ fn unavailable(asked: &Asked, cluster: &Cluster, seen: &Seen) -> Vec<String> {
         }
     }
     missing.extend(not_running(key, &instances, seen));
+    missing.extend(outdated_owners(key, &seen.instances));
+    missing.extend(outdated_owners(key, &seen.claims));
+    missing.extend(outdated_owners(key, &seen.addresses));
     missing.extend(wrong_nodes(asked, instances.len(), seen));
     missing
+}
+
+/// The objects of a cluster whose owner references name a version of our kinds that is not written.
+fn outdated_owners<K: Resource>(cluster: &ClusterKey, objects: &[Arc<K>]) -> Vec<String> {
+    let objects = objects.iter().map(|object| &**object);
+    let outdated = objects.filter(|object| cluster_of(*object).as_ref() == Some(cluster));
+    let outdated = outdated.filter(|object| names_another_version(object.meta()));
+    outdated
+        .map(|object| format!("an owner of {} is named by another version", object.name_any()))
+        .collect()
 }
 
 /// What is wrong about the numbers and versions of Machines.

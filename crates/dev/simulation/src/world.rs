@@ -52,6 +52,7 @@ use crate::{
     fault,
     hub::Hub,
     moves,
+    owners::outdated,
     prepared::key_pairs,
     process::{EVEN, ODD, Process, Settings, holder},
     scenario::{CLOCK_RATES, CLUSTERS, SLOW_CLOCK_RATE, Scenario, Scope, Step},
@@ -307,6 +308,7 @@ impl<'a> World<'a> {
             Step::Unpause(cluster) => self.pause(cluster, false).await,
             Step::Terminate { cluster, worker } => self.terminate(cluster, worker).await,
             Step::Strip { cluster, worker } => self.strip(cluster, worker).await,
+            Step::Outdate(cluster) => self.outdate(cluster).await,
             Step::Fault {
                 cluster,
                 operation,
@@ -710,6 +712,48 @@ impl<'a> World<'a> {
             .delete(&key.1, &DeleteParams::default())
             .await;
         self.patch::<InMemoryMachine>(&key, &json!({ "metadata": { "finalizers": null } }))
+            .await;
+    }
+
+    async fn outdate(&mut self, cluster: u8) {
+        let Some(key) = self.asked.get(&cluster).map(|asked| asked.key.clone()) else {
+            return;
+        };
+        let seen = self.sight.seen();
+        self.outdate_all(&key, &seen.instances).await;
+        self.outdate_all(&key, &seen.claims).await;
+        self.outdate_all(&key, &seen.addresses).await;
+        let mut faults = seen.faults.clone();
+        faults.retain(|fault| fault.namespace().as_ref() == Some(&key.0));
+        for fault in faults {
+            self.outdate_one(&*fault).await;
+        }
+    }
+
+    async fn outdate_all<K>(&self, cluster: &ClusterKey, objects: &[Arc<K>])
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        for object in objects
+            .iter()
+            .filter(|object| cluster_of(&***object).as_ref() == Some(cluster))
+        {
+            self.outdate_one(&**object).await;
+        }
+    }
+
+    async fn outdate_one<K>(&self, object: &K)
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + std::fmt::Debug + DeserializeOwned,
+    {
+        let Some(owners) = outdated(object.meta()) else {
+            return;
+        };
+        // Without the version, a merge patch would take away an owner that came meanwhile.
+        let metadata = json!({ "resourceVersion": object.resource_version(), "ownerReferences": owners });
+        self.patch::<K>(&key_of(object), &json!({ "metadata": metadata }))
             .await;
     }
 

@@ -65,7 +65,7 @@ pub use metrics::Metrics;
 pub use nephele_error_chain::chain;
 pub use outcome::{Outcome, ReconcileError, Retry};
 pub use own_task::own_task;
-pub use owner::{owner_cluster, owner_machine, owner_of_kind};
+pub use owner::{names_another_version, owner_cluster, owner_machine, owner_of_kind};
 pub use patch::{Deleted, PatchError, Precondition};
 pub use paused::{PAUSED_ANNOTATION, paused, paused_message};
 pub use readable::{Kind, Readable, unreadable};

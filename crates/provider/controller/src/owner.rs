@@ -1,4 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
 use nephele_api::names::is_dns_subdomain;
 
 /// The group of Cluster API's own kinds.
@@ -32,6 +33,16 @@ pub fn owner_of_kind<'a>(meta: &'a ObjectMeta, group: &str, kind: &str) -> Optio
                 .split_once('/')
                 .is_some_and(|(owner_group, _)| owner_group == group)
     })
+}
+
+/// Whether a reference to an object of this kind names another version than the one that is written now.
+///
+/// The garbage collector asks for owners by the version that a reference names, so references have to follow while both
+/// versions are served. Cluster API does so for its kinds, and its specifications ask it of providers
+/// (`test/framework/ownerreference_helpers.go`, `ValidateOwnerReferencesOnUpdate`).
+#[must_use]
+pub fn names_another_version<K: Resource<DynamicType = ()>>(owner: &OwnerReference) -> bool {
+    owner.api_version != K::api_version(&())
 }
 
 #[cfg(test)]

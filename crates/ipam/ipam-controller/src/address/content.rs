@@ -4,13 +4,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt as _;
 use nephele_api::{
     ipam::{
-        GROUP, finalizers, v1alpha2,
-        v1beta2::{self, IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
+        finalizers,
+        v1beta2::{IPAddress, IPAddressClaim, IPAddressSpec, NameReference},
     },
     labels,
 };
 
-use super::record::{CLAIM_KIND, is_reference_to};
+use super::record::{CLAIM_KIND, is_reference_to, version_of};
 use crate::pool::{Grant, PoolKey};
 
 /// The IPAddress of a claim.
@@ -76,7 +76,7 @@ pub(crate) fn same(there: &IPAddress, made: &IPAddress) -> bool {
 
 fn bind(address: &mut IPAddress, claim: &IPAddressClaim, pool: &PoolKey, pool_uid: &str) {
     let claim_owner = OwnerReference {
-        api_version: format!("{GROUP}/{}", v1beta2::VERSION),
+        api_version: version_of(CLAIM_KIND),
         kind: CLAIM_KIND.to_owned(),
         name: claim.name_any(),
         uid: claim.uid().unwrap_or_default(),
@@ -84,7 +84,7 @@ fn bind(address: &mut IPAddress, claim: &IPAddressClaim, pool: &PoolKey, pool_ui
         block_owner_deletion: Some(true),
     };
     let pool_owner = OwnerReference {
-        api_version: format!("{GROUP}/{}", v1alpha2::VERSION),
+        api_version: version_of(pool.kind.as_str()),
         kind: pool.kind.as_str().to_owned(),
         name: pool.name.clone(),
         uid: pool_uid.to_owned(),

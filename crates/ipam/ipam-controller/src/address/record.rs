@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
-use nephele_api::ipam::{GROUP, finalizers, v1beta2::IPAddress};
+use nephele_api::ipam::{
+    GROUP, finalizers, v1alpha2,
+    v1beta2::{self, IPAddress},
+};
 use nephele_ipam::Owner;
 
 use crate::pool::{Block, PoolKey};
@@ -24,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) claim_uid: Option<Box<str>>,
     /// Whether its pool is an owner, too. Only this provider adds that owner.
     pub(crate) owned_by_pool: bool,
+    /// Whether it names these owners by the versions of their kinds that are written now.
+    pub(crate) is_current: bool,
     pub(crate) finalizers: Finalizers,
     pub(crate) deleted_at: Option<Timestamp>,
 }
@@ -46,6 +51,12 @@ impl Record {
         let name = address.name_any();
         let owner = Owner::new(&address.namespace().unwrap_or_default(), &name);
         let block = Block::read(pool.kind, &address.spec.address, address.spec.prefix);
+        let mut owners = address.owner_references().iter();
+        let is_outdated = owners.any(|owner| {
+            let is_ours = is_reference_to(owner, CLAIM_KIND, &name)
+                || is_reference_to(owner, pool.kind.as_str(), &pool.name);
+            is_ours && !is_written(owner)
+        });
         let record = Self {
             uid: address.uid().unwrap_or_default().into(),
             version: version(address.metadata.resource_version.as_deref()),
@@ -56,6 +67,7 @@ impl Record {
                 .owner_references()
                 .iter()
                 .any(|owner| is_reference_to(owner, pool.kind.as_str(), &pool.name)),
+            is_current: !is_outdated,
             finalizers: Finalizers::of(address.finalizers()),
             deleted_at: address.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         };
@@ -67,9 +79,10 @@ impl Record {
         self.finalizers != Finalizers::Foreign || self.claim_uid.is_some() || self.owned_by_pool
     }
 
-    /// Whether the IPAddress has its owners and our finalizer. One that is being deleted may have lost some of them.
+    /// Whether the IPAddress has its owners, as they are written now, and our finalizer. One that is being deleted may have lost some of them.
     pub(crate) fn is_whole(&self) -> bool {
-        let kept = self.finalizers != Finalizers::Foreign && self.claim_uid.is_some() && self.owned_by_pool;
+        let is_owned = self.claim_uid.is_some() && self.owned_by_pool && self.is_current;
+        let kept = self.finalizers != Finalizers::Foreign && is_owned;
         kept || self.deleted_at.is_some()
     }
 }
@@ -104,6 +117,25 @@ pub(crate) fn claim_owner<'a>(
 pub(crate) fn is_reference_to(owner: &OwnerReference, kind: &str, name: &str) -> bool {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
     group == GROUP && owner.kind == kind && owner.name == name
+}
+
+/// The version of an owner's kind that is written: that of claims, or of pools.
+pub(crate) fn version_of(kind: &str) -> String {
+    let version = match kind {
+        CLAIM_KIND => v1beta2::VERSION,
+        _ => v1alpha2::VERSION,
+    };
+    format!("{GROUP}/{version}")
+}
+
+/// The version of claims before Cluster API 1.11. Where the API server serves no other, the manager's client writes references
+/// with it, whatever this controller asks for, so such a reference is as it is written now.
+const EARLIER: &str = "v1beta1";
+
+/// Whether a reference names its owner by a version that is written now.
+fn is_written(owner: &OwnerReference) -> bool {
+    let is_earlier = owner.kind == CLAIM_KIND && owner.api_version == format!("{GROUP}/{EARLIER}");
+    is_earlier || owner.api_version == version_of(&owner.kind)
 }
 
 /// A resource version as a number; zero if it is not a number.

@@ -161,7 +161,10 @@ fn restored(object: &ClusterFault, fault: &Fault) -> Fault {
     };
     let owners = restored.metadata.owner_references.get_or_insert_default();
     match owners.iter_mut().find(|known| is_reference_to(known, object)) {
-        Some(known) => known.controller = owner.controller,
+        Some(known) => {
+            known.controller = owner.controller;
+            known.api_version = owner.api_version;
+        }
         None => owners.push(owner),
     }
     restored

@@ -265,9 +265,8 @@ where
     Owner: Claimant,
 {
     let wanted = owner.wanted();
-    let is_disowned = |claim: &IPAddressClaim| {
-        cluster.is_some_and(|cluster| owners::is_disowned(owner.meta(), cluster, &wanted, claim))
-    };
+    let is_disowned =
+        |claim: &IPAddressClaim| cluster.is_some_and(|cluster| owners::is_disowned(cluster, &wanted, claim));
     let namespace = owner.namespace().unwrap_or_default();
     let api: Api<IPAddressClaim> = Api::namespaced(context.client.clone(), &namespace);
     let mut left = Vec::new();

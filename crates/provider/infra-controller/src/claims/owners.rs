@@ -10,9 +10,9 @@ use nephele_api::{
     ipam::v1beta2::IPAddressClaim,
     labels,
 };
-use nephele_controller::{Precondition, owner_of_kind, patch};
+use nephele_controller::{Precondition, names_another_version, owner_of_kind, patch};
 
-use super::{Error, Wanted, given, state};
+use super::{Error, Wanted, given};
 use crate::context::Context;
 
 /// The suffix of the name of a load balancer's claim.
@@ -120,20 +120,42 @@ fn is_controlled(claim: &ObjectMeta) -> bool {
         .any(|owner| owner.controller == Some(true))
 }
 
-/// Whether a claim is one of the wanted claims and lost its owner: it belongs to the cluster, refers to the pool and
-/// has no owner. Pure.
-pub(super) fn is_disowned(
-    owner: &ObjectMeta,
+/// The owner references of a claim, if they have to be others: it is one of the wanted claims and lost its owner, or names it by
+/// another version than the one that is written now. Pure.
+pub(super) fn restored<Owner>(
+    owner: &Owner,
     cluster: &str,
     wanted: &[Wanted],
     claim: &IPAddressClaim,
-) -> bool {
+) -> Option<Vec<OwnerReference>>
+where
+    Owner: Resource<DynamicType = ()>,
+{
+    let mut owners = claim.owner_references().to_vec();
+    let known = owners
+        .iter_mut()
+        .find(|known| Some(&known.uid) == owner.meta().uid.as_ref());
+    match known {
+        Some(known) if names_another_version::<Owner>(known) => {
+            known.api_version = Owner::api_version(&()).into_owned();
+            Some(owners)
+        }
+        Some(_) => None,
+        None => is_disowned(cluster, wanted, claim).then(|| {
+            owners.push(reference(owner));
+            owners
+        }),
+    }
+}
+
+/// Whether a claim without the owner is one of its wanted claims and lost it: it belongs to the cluster, refers to the pool and
+/// has no owner.
+pub(super) fn is_disowned(cluster: &str, wanted: &[Wanted], claim: &IPAddressClaim) -> bool {
     let name = claim.name_any();
     let Some(wanted) = wanted.iter().find(|wanted| wanted.name == name) else {
         return false;
     };
-    !state::is_owned(owner, claim)
-        && !is_controlled(&claim.metadata)
+    !is_controlled(&claim.metadata)
         && labels::value(&claim.metadata, labels::CLUSTER_NAME) == Some(cluster)
         && claim.spec.pool_ref == (&wanted.pool).into()
 }
@@ -154,9 +176,12 @@ where
     let claims = wanted
         .iter()
         .filter_map(|wanted| context.claims.cache().get(&namespace, &wanted.name));
-    for claim in claims.filter(|claim| is_disowned(owner.meta(), cluster, &wanted, claim)) {
+    for claim in claims {
+        let Some(owners) = restored(owner, cluster, &wanted, &claim) else {
+            continue;
+        };
         let mut owned = claim.as_ref().clone();
-        owned.owner_references_mut().push(reference(owner));
+        owned.metadata.owner_references = Some(owners);
         match patch::object(&api, &*claim, &owned, Precondition::ResourceVersion).await {
             Ok(_) => {}
             // The claim changed or was deleted meanwhile, which triggers another reconcile.

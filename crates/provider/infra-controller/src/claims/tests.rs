@@ -272,7 +272,7 @@ fn a_claim_is_disowned_when_it_is_as_it_was_made_and_has_no_controller() {
         let mut claim = claim();
         claim.metadata.owner_references = None;
         change(&mut claim);
-        owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim)
+        owners::restored(&owner, "demo", &owner.wanted(), &claim).is_some()
     };
     let controller = |controller| OwnerReference {
         kind: "Other".into(),
@@ -281,23 +281,32 @@ fn a_claim_is_disowned_when_it_is_as_it_was_made_and_has_no_controller() {
     };
     assert!(is_disowned(|_| {}));
     assert!(is_disowned(|claim| claim.metadata.owner_references = Some(vec![])));
-    assert!(!owners::is_disowned(
-        owner.meta(),
-        "demo",
-        &owner.wanted(),
-        &claim()
-    ));
+    assert_eq!(owners::restored(&owner, "demo", &owner.wanted(), &claim()), None);
     assert!(!is_disowned(|claim| claim.metadata.name = Some("m-0-1".into())));
     assert!(!is_disowned(|claim| claim.spec.pool_ref.name = "v6".into()));
     assert!(!is_disowned(|claim| claim.metadata.labels = None));
     let mut claim = claim();
     for (controls, expected) in [(false, true), (true, false)] {
         claim.metadata.owner_references = Some(vec![controller(controls)]);
-        assert_eq!(
-            owners::is_disowned(owner.meta(), "demo", &owner.wanted(), &claim),
-            expected
-        );
+        let restored = owners::restored(&owner, "demo", &owner.wanted(), &claim);
+        assert_eq!(restored.is_some(), expected);
     }
+}
+
+#[test]
+fn a_claim_names_its_owner_by_the_version_that_is_written_now() {
+    let owner = machine(&["v4"]);
+    let mut outdated = claim();
+    let references = outdated.owner_references_mut();
+    references[0].api_version = "infrastructure.cluster.x-k8s.io/v1beta1".into();
+    references.push(OwnerReference {
+        api_version: "example.com/v1".into(),
+        ..OwnerReference::default()
+    });
+    let mut expected = claim().owner_references().to_vec();
+    expected.push(outdated.owner_references()[1].clone());
+    let restored = owners::restored(&owner, "demo", &owner.wanted(), &outdated);
+    assert_eq!(restored, Some(expected));
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(super) async fn act(
             removed(&object, context, left).await?
         }
         Decision::Scale(wanted) => {
-            own_again(&object, context, &wanted.lost).await?;
+            own_again(&object, context, &wanted.disowned).await?;
             let written = scale(&object, context, &wanted).await?;
             let expected_capacity = expected_capacity(&object, context, &wanted.model);
             let acted = Acted::Scaled {
@@ -156,15 +156,15 @@ async fn make(
     }
 }
 
-/// Makes the pool the owner of machines that lost it.
+/// Makes the pool the owner of machines that do not say so, or not in the version that is written now.
 async fn own_again(
     pool: &InMemoryMachinePool,
     context: &Context,
-    lost: &[Arc<InMemoryMachine>],
+    disowned: &[Arc<InMemoryMachine>],
 ) -> Result<(), Error> {
     let machines: Api<InMemoryMachine> =
         Api::namespaced(context.client.clone(), &pool.namespace().unwrap_or_default());
-    for machine in lost {
+    for machine in disowned {
         let mut wanted = InMemoryMachine::clone(machine);
         let owner = owner(pool);
         wanted

@@ -47,7 +47,7 @@ pub(super) struct Fetched {
     /// The machines of the object, by name.
     pub(super) members: BTreeMap<String, Arc<InMemoryMachine>>,
     /// Those of them that have to be owned again.
-    pub(super) lost: Vec<Arc<InMemoryMachine>>,
+    pub(super) disowned: Vec<Arc<InMemoryMachine>>,
     /// The Machines of the MachinePool, by the name of the InMemoryMachine that each refers to.
     pub(super) machines: BTreeMap<String, Arc<Machine>>,
 }
@@ -85,10 +85,11 @@ pub(super) async fn fetch(
     let (members, others): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|member| belonging(member) != Belonging::Foreign);
-    let lost = members.iter().filter(|member| {
-        belonging(member) == Belonging::Lost && member.metadata.deletion_timestamp.is_none()
+    let disowned = members.iter().filter(|member| {
+        let is_disowned = matches!(belonging(member), Belonging::Lost | Belonging::Outdated);
+        is_disowned && member.metadata.deletion_timestamp.is_none()
     });
-    let lost = lost.cloned().collect();
+    let disowned = disowned.cloned().collect();
     let members: BTreeMap<_, _> = members
         .into_iter()
         .map(|member| (member.name_any(), member))
@@ -112,7 +113,7 @@ pub(super) async fn fetch(
         id,
         cluster,
         members,
-        lost,
+        disowned,
         machines,
     })
 }

@@ -8,7 +8,7 @@ use nephele_api::{
     infrastructure::{
         GROUP,
         v1beta2::{
-            InMemoryMachine,
+            InMemoryMachine, InMemoryMachinePool,
             pool_machine::{
                 DELETE_MACHINE_ANNOTATION, FAILURE_DOMAIN_ANNOTATION, POOL_NAME_LABEL, REVISION_ANNOTATION,
                 annotation,
@@ -17,9 +17,12 @@ use nephele_api::{
     },
     labels,
 };
-use nephele_controller::{owner_machine, owner_of_kind};
+use nephele_controller::{names_another_version, owner_machine, owner_of_kind};
 
 use super::names;
+
+/// The kind of pools.
+const KIND: &str = "InMemoryMachinePool";
 
 /// A machine of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +105,8 @@ impl Link {
 pub(super) enum Belonging {
     /// The pool owns it.
     Owned,
+    /// The pool owns it, and its owner reference names another version of the pool's kind than the one that is written now.
+    Outdated,
     /// It has the name and labels of a machine of the pool, and lost its owner, or has one of that name that is gone: objects of
     /// a backup return without owners, or with those of another time. Without it the pool would create others in its place.
     Lost,
@@ -113,11 +118,14 @@ impl Belonging {
     /// `label` is the value of the pool's label, if its MachinePool is known.
     pub(super) fn of(machine: &ObjectMeta, pool: &ObjectMeta, label: Option<&str>) -> Self {
         let name = pool.name.as_deref().unwrap_or_default();
-        let owner = owner_pool(machine);
-        if owner.is_some_and(|(_, uid)| pool.uid.as_deref() == Some(uid)) {
-            return Self::Owned;
+        let owner = owner_of_kind(machine, GROUP, KIND);
+        if let Some(owner) = owner.filter(|owner| pool.uid.as_ref() == Some(&owner.uid)) {
+            return match names_another_version::<InMemoryMachinePool>(owner) {
+                true => Self::Outdated,
+                false => Self::Owned,
+            };
         }
-        let is_of_another = owner.is_some_and(|(owner, _)| owner != name);
+        let is_of_another = owner.is_some_and(|owner| owner.name != name);
         let labelled = labels::value(machine, POOL_NAME_LABEL);
         let is_labelled = labelled.is_some() && (label.is_none() || labelled == label);
         let is_named = machine
@@ -144,7 +152,7 @@ pub(crate) fn pool_of(machine: &ObjectMeta) -> Option<&str> {
 
 /// The name and uid of the InMemoryMachinePool that an object belongs to.
 pub(crate) fn owner_pool(metadata: &ObjectMeta) -> Option<(&str, &str)> {
-    let owner = owner_of_kind(metadata, GROUP, "InMemoryMachinePool")?;
+    let owner = owner_of_kind(metadata, GROUP, KIND)?;
     Some((&owner.name, &owner.uid))
 }
 
@@ -158,10 +166,17 @@ mod tests {
     fn machine_that_lost_its_owner_is_known_by_its_name_and_label() {
         let meta = |value| serde_json::from_value::<ObjectMeta>(value).expect("metadata");
         let pool = meta(json!({ "name": "workers", "uid": "new" }));
-        let owner = |name: &str, uid: &str| json!([{ "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "InMemoryMachinePool", "name": name, "uid": uid }]);
+        let owner_in = |version: &str, name: &str, uid: &str| json!([{ "apiVersion": format!("{GROUP}/{version}"), "kind": KIND, "name": name, "uid": uid }]);
+        let owner = |name: &str, uid: &str| owner_in("v1beta2", name, uid);
         for (name, label, owners, expected) in [
             ("workers-3", Some("mp"), owner("workers", "new"), Belonging::Owned),
             ("any", None, owner("workers", "new"), Belonging::Owned),
+            (
+                "any",
+                None,
+                owner_in("v1beta1", "workers", "new"),
+                Belonging::Outdated,
+            ),
             ("workers-3", Some("mp"), json!([]), Belonging::Lost),
             ("workers-3", Some("mp"), owner("workers", "old"), Belonging::Lost),
             (

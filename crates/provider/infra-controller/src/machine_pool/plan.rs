@@ -53,8 +53,8 @@ pub(super) enum Decision {
 #[derive(Debug, PartialEq)]
 pub(super) struct Scale {
     pub(super) model: Model,
-    /// Machines of the pool that lost it as their owner.
-    pub(super) lost: Vec<Arc<InMemoryMachine>>,
+    /// Machines of the pool that do not say so, or not in the version that is written now.
+    pub(super) disowned: Vec<Arc<InMemoryMachine>>,
     pub(super) made: Vec<New>,
     pub(super) victims: Vec<Victim>,
     /// Why no machine is created.
@@ -197,7 +197,7 @@ fn remove(members: Members) -> Decision {
     let Members {
         all,
         dangling,
-        lost: _,
+        disowned: _,
     } = members;
     let left = all.len() + dangling.len();
     let victims = all
@@ -232,7 +232,7 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
     let Members {
         mut all,
         dangling,
-        lost,
+        disowned,
     } = members;
     all.sort_by_key(|member| (names::ordinal(&name, &member.name), member.name.clone()));
     let provider_ids = all
@@ -280,7 +280,7 @@ fn scale(object: &InMemoryMachinePool, wanted: Wanted, members: Members) -> Scal
     let next_ordinal = next_ordinal.saturating_add(i64::try_from(made.len()).unwrap_or(i64::MAX));
     Scale {
         model,
-        lost,
+        disowned,
         made,
         victims,
         waiting,

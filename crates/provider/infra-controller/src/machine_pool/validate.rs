@@ -57,8 +57,8 @@ pub(super) struct Members {
     pub(super) all: Vec<Member>,
     /// Machines that are not being deleted although their InMemoryMachine is gone or being deleted.
     pub(super) dangling: Vec<String>,
-    /// Those of them that lost the pool as their owner and are not being deleted.
-    pub(super) lost: Vec<Arc<InMemoryMachine>>,
+    /// Those of them whose owner reference has to be written, and that are not being deleted.
+    pub(super) disowned: Vec<Arc<InMemoryMachine>>,
 }
 
 pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Validated, Members) {
@@ -69,7 +69,7 @@ pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Valid
         cluster,
         members,
         machines,
-        lost,
+        disowned,
     } = fetched;
     let dangling = machines.iter().filter(|(name, machine)| {
         let member = members.get(*name);
@@ -81,7 +81,7 @@ pub(super) fn validate(object: &InMemoryMachinePool, fetched: Fetched) -> (Valid
         all: (members.iter())
             .map(|(name, member)| Member::new(member, machines.get(name).map(|machine| &**machine)))
             .collect(),
-        lost,
+        disowned,
     };
     if is_externally_managed(&object.metadata) {
         return (Validated::ExternallyManaged, members);

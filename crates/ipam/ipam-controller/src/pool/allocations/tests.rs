@@ -60,6 +60,7 @@ fn record(name: &str, address: &str, version: u64) -> Record {
         block: Some(Block::Address(ip(address))),
         claim_uid: Some(format!("uid-of-{name}").into()),
         owned_by_pool: true,
+        is_current: true,
         finalizers: Finalizers::Ours,
         deleted_at: None,
     }
@@ -309,6 +310,7 @@ fn what_another_process_decided_on_is_seen_through_by_an_ip_address_that_lost_it
     };
     let by_hand = Record {
         owned_by_pool: false,
+        is_current: true,
         ..disowned.clone()
     };
     for (listed, still_pending) in [
@@ -375,6 +377,7 @@ fn an_ip_address_made_by_hand_is_taken_over_unless_another_owner_has_its_address
     let by_hand = |name: &str, address: &str| Record {
         claim_uid: None,
         owned_by_pool: false,
+        is_current: true,
         finalizers: Finalizers::Foreign,
         ..record(name, address, 101)
     };

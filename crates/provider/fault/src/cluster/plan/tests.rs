@@ -206,8 +206,13 @@ fn any_fault() -> impl Strategy<Value = Option<Fault>> {
         json!({ "cloud.nephele.dev/cluster-fault": NAME }),
     ]);
     let reason = prop::sample::select(vec!["Throttled", "Timeout"]);
+    let version = prop::sample::select(vec!["v1alpha1", "v1alpha0"]);
     prop::option::of(
-        (owner, label, reason).prop_map(|(owner, label, reason)| fault("", owner, &label, spec(reason))),
+        (owner, label, reason, version).prop_map(|(owner, label, reason, version)| {
+            let mut fault = fault("", owner, &label, spec(reason));
+            fault.owner_references_mut()[0].api_version = format!("{GROUP}/{version}");
+            fault
+        }),
     )
 }
 

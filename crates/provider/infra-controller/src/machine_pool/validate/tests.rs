@@ -51,7 +51,7 @@ fn a_paused_pool_rests_also_if_it_has_lost_its_owner_and_is_being_deleted() {
         id: None,
         cluster: None,
         members: [].into(),
-        lost: vec![],
+        disowned: vec![],
         machines: [].into(),
     };
     object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));

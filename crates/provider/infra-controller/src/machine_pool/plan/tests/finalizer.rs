@@ -117,7 +117,7 @@ impl Found {
             members: named()
                 .filter_map(|(name, (is_deleted, _))| Some((name.clone(), member(name, is_deleted?))))
                 .collect(),
-            lost: vec![],
+            disowned: vec![],
             machines: named()
                 .filter_map(|(name, (_, is_deleted))| Some((name.clone(), machine(&name, is_deleted?))))
                 .collect(),
