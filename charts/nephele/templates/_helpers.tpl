@@ -65,7 +65,7 @@ names with `global`. IPAddresses are also read in all namespaces, because those 
 {{- dict "inside" $inside "without" $without | toYaml -}}
 {{- end -}}
 
-{{/* Rules without those for reviews of callers, which only diagnostics with authentication need. */}}
+{{/* Rules without those for reviews of callers, which only diagnostics with authentication and the page need. */}}
 {{- define "nephele.withoutReviews" -}}
 {{- $kept := list -}}
 {{- range . -}}
@@ -241,6 +241,7 @@ template
 - --logging-format={{ .Values.logging.format }}
 - --v={{ .Values.logging.level | int }}
 {{- if include "nephele.is" (dict "root" . "role" "infrastructure") }}
+- --page-address={{ ternary (printf ":%d" (.Values.page.port | int)) "0" .Values.page.enabled }}
 - {{ printf "--seed=%s" .Values.seed | quote }}
 - --workload-ports={{ .Values.workload.ports.first | int }}-{{ .Values.workload.ports.last | int }}
 {{- with include "nephele.advertiseHost" . }}
@@ -288,6 +289,11 @@ template
 {{/* Where a given certificate is mounted. */}}
 {{- define "nephele.certificateFolder" -}}
 /tmp/k8s-webhook-server/serving-certs
+{{- end -}}
+
+{{/* Whether the manager serves the page, which shows its cloud. Empty for no. */}}
+{{- define "nephele.servesPage" -}}
+{{- if .Values.page.enabled -}}{{- include "nephele.is" (dict "root" . "role" "infrastructure") -}}{{- end -}}
 {{- end -}}
 
 {{/* Whether the manager serves webhooks: one of its roles has a Service for them. Empty for no. */}}

@@ -1,7 +1,7 @@
 //! A class on a real cluster: each person has the files that the teacher hands out, and nothing else.
 
 use anyhow::ensure;
-use nephele_e2e::{Look, Scope, shell::Shell, until, wait::LIMIT};
+use nephele_e2e::{Look, Scope, manager::Provider, shell::Shell, until, wait::LIMIT};
 
 use crate::lifecycle::chapters::shell;
 
@@ -54,6 +54,7 @@ async fn a_person_of_a_class_has_one_namespace_and_what_is_needed_there() -> any
     let fault = "nephele fault add notReady --name silent --machines cluster.x-k8s.io/cluster-name=demo && nephele fault heal silent";
     student.run(fault).await?;
     reaches_its_cluster(&student, &own).await?;
+    has_its_page(&teacher, &student, &own, &other).await?;
     for refused in [
         format!("kubectl get secrets -n {other}"),
         format!("kubectl get clusters -n {other}"),
@@ -99,4 +100,71 @@ async fn reaches_its_cluster(student: &Shell, namespace: &str) -> anyhow::Result
         Ok(Look::when(said.starts_with("node/"), || said))
     })
     .await
+}
+
+/// A person signs in to the page of the manager, which shows their namespace and breaks something there, and no other.
+async fn has_its_page(teacher: &Shell, student: &Shell, own: &str, other: &str) -> anyhow::Result<()> {
+    let provider = Provider::Infrastructure;
+    let mut forward = teacher.start(&format!(
+        "kubectl port-forward --namespace {} deployment/{} :8444 > forward.log",
+        provider.namespace(),
+        provider.deployment()
+    ))?;
+    let port = "sed -n 's/^Forwarding from 127.0.0.1:\\([0-9]*\\) .*/\\1/p' forward.log";
+    let mut found = String::new();
+    until("the port of the page", LIMIT, async || {
+        forward.still_runs()?;
+        found = teacher.run(port).await?;
+        Ok(Look::when(!found.is_empty(), || "no port".to_owned()))
+    })
+    .await?;
+    let page = format!("https://localhost:{}", found.trim());
+    student
+        .run("kubectl config view --raw -o jsonpath='{.users[0].user.token}' > token")
+        .await?;
+    // The certificate is one that the manager made.
+    let curl = format!("curl --silent --insecure --cookie jar --cookie-jar jar --header 'Origin: {page}'");
+    let sign_in = async |namespace: &str| {
+        let form = format!("--data-urlencode token@token --data namespace={namespace}");
+        let told = "--output said --write-out '%{http_code} '";
+        student
+            .run(&format!("{curl} {told} {form} {page}/sign-in && cat said"))
+            .await
+    };
+    let refused = sign_in(other).await?;
+    let why = format!("This token may not get inmemoryclusters in namespace {other}.");
+    ensure!(refused.starts_with("403 ") && refused.contains(&why), "{refused}");
+    let admitted = sign_in(own).await?;
+    ensure!(admitted.starts_with("303 "), "{admitted}");
+    let cloud = student.run(&format!("{curl} {page}/")).await?;
+    let machine = format!("/machine/{own}/demo-");
+    ensure!(cloud.contains(&machine) && cloud.contains("Sign out"), "{cloud}");
+    ensure!(!cloud.contains(other), "{cloud}");
+    until("the journal on the page", LIMIT, async || {
+        let records = student.run(&format!("{curl} {page}/timeline.jsonl")).await?;
+        ensure!(!records.contains(other), "{records}");
+        Ok(Look::when(records.contains("CreateInstance"), || records))
+    })
+    .await?;
+
+    let palette = format!("{page}/palette/{own}/new?effect=notReady");
+    let key = format!(
+        "key=$({curl} '{palette}' | sed -n 's/.*name=\"token\" value=\"\\([^\"]*\\)\".*/\\1/p' | head -1)"
+    );
+    let form = "--data token=$key --data effect=notReady --data for=1m --data act=break";
+    student
+        .run(&format!(
+            "{key}; {curl} --fail {form} {page}/act/palette/{own}/new"
+        ))
+        .await?;
+    let made = student
+        .run("kubectl get faults -o jsonpath='{.items[*].metadata.managedFields[?(@.manager==\"nephele-page\")].operation}'")
+        .await?;
+    ensure!(made.contains("Update"), "{made}");
+    student
+        .run(&format!("{curl} --request POST {page}/sign-out"))
+        .await?;
+    let gone = student.run(&format!("{curl} {page}/")).await?;
+    ensure!(gone.contains("Sign in") && !gone.contains("demo"), "{gone}");
+    Ok(())
 }

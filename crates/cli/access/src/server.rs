@@ -4,7 +4,8 @@ use kube::{
     Client, Config,
     client::ClientBuilder,
     config::{
-        ExecConfig, ExecInteractiveMode, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
+        AuthInfo, ExecConfig, ExecInteractiveMode, InClusterError, KubeConfigOptions, Kubeconfig,
+        KubeconfigError,
     },
 };
 
@@ -71,6 +72,20 @@ impl Server {
     pub fn direct(mut config: Config) -> Self {
         config.proxy_url = None;
         Self { config, proxy: None }
+    }
+
+    /// The same server for whoever has this token, with none of the credentials of this one.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Self {
+        let mut config = self.config.clone();
+        config.auth_info = AuthInfo {
+            token: Some(token.to_owned().into()),
+            ..AuthInfo::default()
+        };
+        Self {
+            config,
+            proxy: self.proxy.clone(),
+        }
     }
 
     /// A client. Sends no request yet.

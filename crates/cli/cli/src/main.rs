@@ -39,6 +39,7 @@ mod load;
 mod logging;
 mod loopback;
 mod manager;
+mod manager_page;
 mod manager_socket;
 mod manifests;
 mod matcher;

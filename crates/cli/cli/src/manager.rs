@@ -11,7 +11,7 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{access, allocator, logging::Logging};
+use crate::{access, allocator, logging::Logging, manager_page};
 
 /// The flags are those of Cluster API's own managers, as far as they apply, in the same forms. If a flag is given
 /// twice, the second one counts, as in Go, because people append to lists of arguments.
@@ -149,7 +149,9 @@ pub(crate) async fn run(
     allocator::register(&registry).context("failed to register a metric")?;
     let urgent = Urgent::start().context("failed to start a thread")?;
     let clients = connect(&management, rate, &registry, urgent.handle())?;
-    let manager = Manager::build_with(config, clients, registry)?.with_verbosity(verbosity);
+    let manager = Manager::build_with(config, clients, registry)?
+        .with_verbosity(verbosity)
+        .with_page(Box::new(manager_page::serve));
     manager.run(shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }

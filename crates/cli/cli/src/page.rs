@@ -19,7 +19,7 @@ use nephele_api::{
 };
 use nephele_cloud::JournalFilter;
 use nephele_controller::{Kind, chain, scoped, wall_clock};
-use nephele_page::{Means, Page, Screens, Source};
+use nephele_page::{Allowance, Means, Page, Screens, Source};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -119,6 +119,7 @@ impl Followed {
             client,
             namespace,
             journal: routes(manager.clone(), path),
+            allowance: Allowance::unlimited(),
         };
         Ok(Self { source, manager })
     }

@@ -8,7 +8,13 @@
 //! A viewer holds only the message that it is sending. The ring has at most [`MESSAGES_MAX`] messages and [`BYTES_MAX`] bytes,
 //! and one snapshot beside it, whose size grows with the machines.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
@@ -27,7 +33,7 @@ use crate::{
 /// Messages that a viewer can be behind: 11.5 seconds at the rate of frames.
 const MESSAGES_MAX: usize = 64;
 /// The bytes of these messages. With 64 namespaces that are viewed, all rings have 16 MiB at most.
-const BYTES_MAX: usize = 256 * 1024;
+pub(crate) const BYTES_MAX: usize = 256 * 1024;
 
 /// What a page shows, and of what it is made.
 #[derive(Debug, Default)]
@@ -56,6 +62,7 @@ pub(crate) struct Feed {
     epoch: String,
     state: Mutex<State>,
     version: watch::Sender<u64>,
+    is_closed: AtomicBool,
     /// When a viewer last asked for it.
     used: Mutex<Timestamp>,
 }
@@ -77,6 +84,7 @@ impl Feed {
             epoch,
             state: Mutex::default(),
             version: watch::Sender::new(0),
+            is_closed: AtomicBool::new(false),
             used: Mutex::new(now),
         }
     }
@@ -84,6 +92,17 @@ impl Feed {
     /// Notes that a viewer has it, or had it until now.
     pub(crate) fn touch(&self, now: Timestamp) {
         *self.used.lock() = now;
+    }
+
+    /// Says to its viewers that nothing comes any more.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Whether nothing comes any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// Whether no viewer has had it for so long.

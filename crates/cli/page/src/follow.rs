@@ -9,7 +9,7 @@ use std::{
 
 use axum::{Router, body::Body};
 use futures::{
-    Stream, StreamExt as _,
+    Stream, StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
 };
 use http::Request;
@@ -32,14 +32,14 @@ use nephele_api::{
     },
 };
 use nephele_cloud::JournalLine;
-use nephele_controller::{Kind, Readable, quietly_watched, scoped};
+use nephele_controller::{Kind, Readable, measured, scoped};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
 use tower::ServiceExt as _;
 
-use crate::objects::Objects;
+use crate::{allowance::Allowance, objects::Objects};
 
 /// How long a change waits at least, because a change seldom comes alone.
 const GATHERED: Duration = Duration::from_millis(50);
@@ -50,8 +50,6 @@ const FRAME: Duration = Duration::from_millis(180);
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait for a manager that has no cloud yet.
 const RETRY: Duration = Duration::from_millis(500);
-/// As many records as the manager remembers.
-const RECORDS_MAX: usize = 4096;
 /// The longest line of the journal. The manager's are far shorter.
 const LINE_MAX: usize = 64 * 1024;
 
@@ -64,6 +62,8 @@ pub struct Source {
     pub namespace: Option<String>,
     /// `/journal` of the manager, for a caller who may read it.
     pub journal: Router,
+    /// What the objects may take. If they are more, nothing is followed any more.
+    pub allowance: Allowance,
 }
 
 /// What came.
@@ -74,6 +74,8 @@ enum News {
     Listed(Cow<'static, str>),
     /// The API server does not have a kind, or does not let the viewer list it.
     Refused(Cow<'static, str>),
+    /// The objects are more than they may be.
+    Exceeded,
     Record(Box<Record>),
 }
 
@@ -105,14 +107,22 @@ struct Following {
 }
 
 /// The last records of the journal, the oldest first.
-#[derive(Default)]
 struct Records {
+    max: usize,
     kept: VecDeque<Arc<JournalLine>>,
     /// The number of the last record of the manager that answers.
     last: u64,
 }
 
 impl Records {
+    fn new(max: usize) -> Self {
+        Self {
+            max,
+            kept: VecDeque::new(),
+            last: 0,
+        }
+    }
+
     /// Takes a record, unless it is known: an answer of a manager begins with all that it remembers. One that begins with an
     /// earlier number and another record is that of a successor, which counts from 1 again.
     fn note(&mut self, Record { line, is_first }: Record) {
@@ -123,7 +133,7 @@ impl Records {
             return;
         }
         self.last = line.sequence;
-        if self.kept.len() == RECORDS_MAX {
+        if self.kept.len() >= self.max {
             self.kept.pop_front();
         }
         self.kept.push_back(Arc::new(line));
@@ -133,7 +143,7 @@ impl Records {
 /// How many kinds are followed.
 const KINDS: usize = 13;
 
-/// Publishes the objects until `is_over`, which is asked whenever there is no reader.
+/// Publishes the objects until `is_over`, which is asked whenever there is no reader, or until they are more than they may be.
 pub(crate) async fn follow(
     source: Source,
     published: watch::Sender<Option<Arc<Objects>>>,
@@ -164,7 +174,7 @@ pub(crate) async fn follow(
                         answered.insert(kind);
                     }
                     Some(News::Changed) => {}
-                    None => return,
+                    Some(News::Exceeded) | None => return,
                 }
                 let is_shown = published.borrow().is_some();
                 let soon = next_frame(Instant::now(), last);
@@ -206,10 +216,10 @@ impl Following {
         let (scenarios, of_scenarios) = watched::<Scenario>(source);
         let (pools, of_pools) = watched::<InClusterIPPool>(source);
         let (global_pools, of_global_pools) =
-            watched_in::<GlobalInClusterIPPool>(Api::all(source.client.clone()));
+            watched_in::<GlobalInClusterIPPool>(Api::all(source.client.clone()), &source.allowance);
         let (prefix_pools, of_prefix_pools) = watched::<InClusterPrefixPool>(source);
         let (global_prefix_pools, of_global_prefix_pools) =
-            watched_in::<GlobalInClusterPrefixPool>(Api::all(source.client.clone()));
+            watched_in::<GlobalInClusterPrefixPool>(Api::all(source.client.clone()), &source.allowance);
         let (claims, of_claims) = watched::<IPAddressClaim>(source);
         let (addresses, of_addresses) = watched::<IPAddress>(source);
         let all = [
@@ -242,7 +252,7 @@ impl Following {
             claims,
             addresses,
             listed: BTreeSet::new(),
-            records: Records::default(),
+            records: Records::new(source.allowance.records()),
         };
         (following, stream::select_all(all).boxed())
     }
@@ -272,12 +282,21 @@ impl Following {
 fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
     source: &Source,
 ) -> (Store<K>, BoxStream<'static, News>) {
-    watched_in(scoped(source.client.clone(), source.namespace.as_deref()))
+    let api = scoped(source.client.clone(), source.namespace.as_deref());
+    watched_in(api, &source.allowance)
 }
 
-fn watched_in<K: Kind>(api: Api<Readable<K>>) -> (Store<K>, BoxStream<'static, News>) {
+fn watched_in<K: Kind>(api: Api<Readable<K>>, allowance: &Allowance) -> (Store<K>, BoxStream<'static, News>) {
     let (store, writer) = reflector::store();
-    let events = quietly_watched::<K>(api, watcher::Config::default());
+    let mut taken = allowance.watch();
+    let events = measured::<K>(api, watcher::Config::default());
+    let events = events.take_while(move |event| {
+        let fits = event
+            .as_ref()
+            .map_or(true, |(event, bytes)| taken.note(event, *bytes));
+        std::future::ready(fits)
+    });
+    let events = events.map_ok(|(event, _)| event);
     let mut is_listed = false;
     let news = reflector::reflector(writer, events).filter_map(move |event| {
         let news = match event {
@@ -295,7 +314,9 @@ fn watched_in<K: Kind>(api: Api<Readable<K>>) -> (Store<K>, BoxStream<'static, N
         };
         std::future::ready(news)
     });
-    (store, news.boxed())
+    // A watch does not end by itself.
+    let exceeded = stream::once(std::future::ready(News::Exceeded));
+    (store, news.chain(exceeded).boxed())
 }
 
 /// Whether a list failed because the API server does not have the kind, or because the viewer may not list it.
@@ -382,6 +403,7 @@ mod tests {
                 client: management.forbidding(forbidden),
                 namespace: None,
                 journal: Router::new(),
+                allowance: Allowance::unlimited(),
             };
             let (published, mut objects) = watch::channel(None);
             let following = tokio::spawn(follow(source, published, || true));
@@ -409,7 +431,7 @@ mod tests {
         fn the_records_of_a_manager_are_kept_once_and_those_of_its_successor_follow_them(
             managers in vec(vec((0_u64..3, 1_u64..5), 1..4), 1..4),
         ) {
-            let mut records = Records::default();
+            let mut records = Records::new(4096);
             let mut told = Vec::new();
             for (manager, answers) in managers.into_iter().enumerate() {
                 let mut first = 1;

@@ -1,4 +1,5 @@
-//! Who may see the page: the browser that opened the printed address, and no other page of any browser.
+//! Who may see the page: the browser that opened the printed address, or in which someone has signed in, and no other page of any
+//! browser.
 //!
 //! A web page of another origin can send requests to this machine, also under a name of its own that resolves to 127.0.0.1.
 //! So each request has to name one of our hosts, must not come from another origin, and needs the cookie. One that changes
@@ -7,11 +8,16 @@
 
 use aws_lc_rs::rand;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use parking_lot::Mutex;
+
+use crate::origin::{Hosts, cookies, is_of_a_page};
 
 /// Bytes of a key, and of a session: no one guesses 128 bits.
 const SECRET_BYTES: usize = 16;
+
+/// The cookie of a visit. Browsers take a name with this prefix only over TLS, and send it only to the host that has set it.
+pub(crate) const OF_VISIT: &str = "__Host-nephele-page";
 
 /// The operating system gave no random bytes.
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +27,12 @@ pub struct NoRandomness;
 /// What the page has to know to let a browser in.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// The values of the header Host that are ours.
-    hosts: Vec<String>,
+    hosts: Hosts,
     /// It lets one browser in; none after that.
     key: Mutex<Option<String>>,
     session: String,
     /// What each form of our pages sends.
     token: String,
-    /// Browsers do not tell ports apart: its name has the port.
     cookie: String,
 }
 
@@ -56,12 +60,44 @@ impl Guard {
     pub(crate) fn new(address: std::net::SocketAddr) -> Result<Self, NoRandomness> {
         let port = address.port();
         Ok(Self {
-            hosts: vec![address.to_string(), format!("localhost:{port}")],
+            hosts: Hosts::These(vec![address.to_string(), format!("localhost:{port}")]),
             key: Mutex::new(Some(secret()?)),
             session: secret()?,
             token: secret()?,
+            // Browsers do not tell ports apart.
             cookie: format!("nephele-page-{port}"),
         })
+    }
+
+    /// A guard of one visit to the page of a manager.
+    ///
+    /// # Errors
+    /// When there are no random bytes.
+    pub(crate) fn of_visit() -> Result<Self, NoRandomness> {
+        Ok(Self {
+            hosts: Hosts::Any,
+            key: Mutex::new(None),
+            session: secret()?,
+            token: secret()?,
+            cookie: OF_VISIT.to_owned(),
+        })
+    }
+
+    /// The value of the cookie that lets a browser in.
+    pub(crate) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The header `Set-Cookie` that lets a browser in.
+    pub(crate) fn cookie(&self) -> String {
+        let only = match self.hosts {
+            Hosts::These(_) => "",
+            Hosts::Any => "; Secure",
+        };
+        format!(
+            "{}={}; Path=/; HttpOnly; SameSite=Strict{only}",
+            self.cookie, self.session
+        )
     }
 
     /// The path of the address that lets one browser in.
@@ -72,21 +108,14 @@ impl Guard {
 
     /// What to do with a request. A right key is used up.
     pub(crate) fn judge(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Verdict {
-        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let host = text(header::HOST).unwrap_or_default();
-        if !self.hosts.iter().any(|ours| ours == host) {
-            return Verdict::Refuse(StatusCode::MISDIRECTED_REQUEST, "this page has another name\n");
-        }
-        if text(header::ORIGIN).is_some_and(|origin| !self.is_ours(origin)) {
-            return Verdict::Refuse(StatusCode::FORBIDDEN, "another page may not read this one\n");
+        if let Err((status, why)) = self.hosts.admit(uri, headers) {
+            return Verdict::Refuse(status, why);
         }
         let is_act = *method == Method::POST && uri.path().starts_with(ACTS);
         if !is_act && !matches!(*method, Method::GET | Method::HEAD) {
             return Verdict::Refuse(StatusCode::METHOD_NOT_ALLOWED, "this can only be read\n");
         }
-        let is_from_here = text(header::ORIGIN).is_some()
-            && text(HeaderName::from_static("sec-fetch-site")).is_none_or(|site| site == "same-origin");
-        if is_act && !is_from_here {
+        if is_act && !is_of_a_page(headers) {
             return Verdict::Refuse(StatusCode::FORBIDDEN, "only this page may change something\n");
         }
         if OPEN.contains(&uri.path()) || self.has_cookie(headers) {
@@ -104,10 +133,7 @@ impl Guard {
         match (given, key.as_deref()) {
             (Some(given), Some(known)) if uri.path() == "/" && is_same(&given, known) => {
                 *key = None;
-                Verdict::Enter(format!(
-                    "{}={}; Path=/; HttpOnly; SameSite=Strict",
-                    self.cookie, self.session
-                ))
+                Verdict::Enter(self.cookie())
             }
             (Some(_), None) => Verdict::Refuse(
                 StatusCode::FORBIDDEN,
@@ -131,19 +157,8 @@ impl Guard {
         is_same(given, &self.token)
     }
 
-    fn is_ours(&self, origin: &str) -> bool {
-        origin
-            .strip_prefix("http://")
-            .is_some_and(|host| self.hosts.iter().any(|ours| ours == host))
-    }
-
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(header::COOKIE).iter();
-        let mut pairs = cookies
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && is_same(value, &self.session))
+        cookies(headers, &self.cookie).any(|value| is_same(value, &self.session))
     }
 }
 

@@ -27,6 +27,20 @@ pub(crate) struct Frame {
     pub(crate) namespace: Option<String>,
     /// The number of the last difference that the page has.
     pub(crate) version: String,
+    pub(crate) whose: Whose,
+}
+
+/// Where a form ends a visit.
+pub(crate) const SIGN_OUT: &str = "/sign-out";
+
+/// Whose page it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Of whoever runs the command.
+    #[default]
+    Command,
+    /// Of someone who signed in, and can sign out.
+    Visit,
 }
 
 /// A whole document. `drawer` stands in the Drawer, if something is selected.
@@ -47,6 +61,7 @@ pub(crate) fn document(elements: &Elements, frame: &Frame, drawer: Option<&Marku
         again: if drawer.is_some() { 30 } else { 5 },
         namespace: frame.namespace.as_deref(),
         has_views: true,
+        whose: frame.whose,
     };
     shell("Nephele", &content, Some(&live))
 }
@@ -62,16 +77,18 @@ pub(crate) struct Live<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// Whether links lead to the other screens.
     pub(crate) has_views: bool,
+    pub(crate) whose: Whose,
 }
 
 impl<'a> Live<'a> {
     /// A screen with one part that is loaded again.
-    pub(crate) fn part(namespace: Option<&'a str>) -> Self {
+    pub(crate) fn part(namespace: Option<&'a str>, whose: Whose) -> Self {
         Self {
             modules: &["/part.js"],
             again: 5,
             namespace,
             has_views: true,
+            whose,
         }
     }
 }
@@ -98,7 +115,7 @@ pub(crate) fn shell(title: &str, content: &Markup, live: Option<&Live<'_>>) -> M
                     a .brand href="/" { "Nephele" }
                     @if let Some(live) = live {
                         span #live role="status" data-state="still" { "Not live" }
-                        @if live.has_views { (views(live.namespace)) }
+                        @if live.has_views { (views(live.namespace, live.whose)) }
                     }
                 }
                 (content)
@@ -108,7 +125,7 @@ pub(crate) fn shell(title: &str, content: &Markup, live: Option<&Live<'_>>) -> M
 }
 
 /// Links to the other screens.
-fn views(namespace: Option<&str>) -> Markup {
+fn views(namespace: Option<&str>, whose: Whose) -> Markup {
     let path = |kind: &str, name: &str| elements::path(kind, &Key::new(namespace.unwrap_or(ANY), name));
     html! {
         nav aria-label="Views" {
@@ -120,6 +137,9 @@ fn views(namespace: Option<&str>) -> Markup {
             a #library href=(path(library_html::KIND, library_html::ALL)) { "Scenarios" }
             a #recording href=(path(recording_html::KIND, recording_html::NAME)) { "Record" }
             a #palette href=(palette_html::path_of(namespace)) { "Break something" }
+            @if whose == Whose::Visit {
+                form method="post" action=(SIGN_OUT) { button { "Sign out" } }
+            }
         }
     }
 }

@@ -23,13 +23,23 @@ use crate::{
 const LINGER: SignedDuration = SignedDuration::from_secs(10);
 /// How often a task looks whether it has viewers.
 const LOOK: Duration = Duration::from_secs(2);
-/// Namespaces that are viewed at a time.
-pub(crate) const FEEDS_MAX: usize = 64;
+/// Why there is no feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoFeed {
+    #[error("too many namespaces are viewed")]
+    Full,
+    #[error("the objects are more than this page may hold: `nephele page` shows them on your own machine")]
+    Exceeded,
+    #[error("the page ends")]
+    Over,
+}
 
 /// The feeds of all namespaces that are viewed.
 #[derive(Clone)]
 pub(crate) struct Hub {
     source: Source,
+    /// Namespaces that are viewed at a time.
+    feeds_max: usize,
     clock: Clock,
     stop: CancellationToken,
     running: Arc<Mutex<Running>>,
@@ -46,27 +56,33 @@ struct Running {
 
 impl Hub {
     /// A hub without tasks. Those that it starts end with `stop`.
-    pub(crate) fn new(source: Source, clock: Clock, stop: CancellationToken) -> Self {
+    pub(crate) fn new(source: Source, feeds_max: usize, clock: Clock, stop: CancellationToken) -> Self {
         Self {
             source,
+            feeds_max,
             clock,
             stop,
             running: Arc::default(),
         }
     }
 
-    /// The feed of a namespace, or of all. It is kept up to date while the caller holds it, and some seconds longer. None if
-    /// too many namespaces are viewed.
-    pub(crate) fn feed(&self, namespace: Option<&str>) -> Option<Arc<Feed>> {
+    /// The feed of a namespace, or of all. It is kept up to date while the caller holds it, and some seconds longer.
+    pub(crate) fn feed(&self, namespace: Option<&str>) -> Result<Arc<Feed>, NoFeed> {
+        if self.source.allowance.is_exceeded() {
+            return Err(NoFeed::Exceeded);
+        }
+        if self.stop.is_cancelled() {
+            return Err(NoFeed::Over);
+        }
         let mut running = self.running.lock();
         let namespace = namespace.map(str::to_owned);
         let now = (self.clock)();
         if let Some(feed) = running.feeds.get(&namespace) {
             feed.touch(now);
-            return Some(Arc::clone(feed));
+            return Ok(Arc::clone(feed));
         }
-        if running.feeds.len() == FEEDS_MAX {
-            return None;
+        if running.feeds.len() == self.feeds_max {
+            return Err(NoFeed::Full);
         }
         running.started += 1;
         let epoch = format!("{:x}.{}", now.as_millisecond(), running.started);
@@ -75,8 +91,13 @@ impl Hub {
         let objects = self.objects(&mut running);
         drop(running);
         let task = self.clone().keep(namespace, Arc::clone(&feed), objects);
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(task));
-        Some(feed)
+        let task = self.stop.clone().run_until_cancelled_owned(task);
+        let kept = Arc::clone(&feed);
+        tokio::spawn(async move {
+            task.await;
+            kept.close();
+        });
+        Ok(feed)
     }
 
     /// The objects, which are followed from now on.
@@ -98,8 +119,13 @@ impl Hub {
             }
             !is_read
         };
-        let following = follow(self.source.clone(), followed, is_over);
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(following));
+        let following = follow(self.source.clone(), followed.clone(), is_over);
+        let following = self.stop.clone().run_until_cancelled_owned(following);
+        tokio::spawn(async move {
+            following.await;
+            // Where that was because of too many objects, those who wait for them hear of it.
+            followed.send_replace(None);
+        });
         objects
     }
 
@@ -128,9 +154,12 @@ impl Hub {
                 }
                 () = sleep(LOOK) => {}
             }
+            if self.source.allowance.is_exceeded() {
+                break;
+            }
             let mut running = self.running.lock();
-            // The map and this task hold it.
-            if Arc::strong_count(&feed) > 2 {
+            // The map and this task, twice, hold it.
+            if Arc::strong_count(&feed) > 3 {
                 feed.touch((self.clock)());
             } else if feed.is_stale(LINGER, (self.clock)()) {
                 running.feeds.remove(&namespace);

@@ -31,6 +31,7 @@ pub(crate) fn page(elements: &Elements, frame: &Frame, part: &Markup) -> Markup 
         again: 5,
         namespace: None,
         has_views: false,
+        whose: frame.whose,
     };
     shell("Nephele", &content, Some(&live))
 }

@@ -16,6 +16,8 @@
 //!                          pure     └─▶ Recorder ─▶ Scenario
 //! ```
 //!
+//! A manager serves the page to many people, each with a token of their own ([`serve_visits`]): each of them has the tasks above.
+//!
 //! The crate knows no command line, no Secret, and nothing of the simulated cloud but its objects and its journal ([`Source`]). What
 //! a Fault would hit ([`Matcher`]) and which scenarios there are ([`Library`]) it learns from whoever starts it ([`Means`]). Others
 //! can show the same [`Model`] ([`sights`]).
@@ -23,6 +25,7 @@
 mod act;
 mod act_error;
 mod actor;
+mod allowance;
 mod board;
 mod cluster_view;
 mod density;
@@ -46,6 +49,7 @@ mod models;
 mod objects;
 mod observed;
 mod observed_html;
+mod origin;
 mod outcome;
 mod palette;
 mod palette_html;
@@ -59,13 +63,16 @@ mod reports;
 mod scenario_view;
 mod screen;
 mod serve;
+mod sign_in_html;
 mod stages;
 mod surroundings;
 mod table;
 mod time_of_day;
 mod timeline;
 mod timeline_html;
+mod visits;
 
+pub use allowance::Allowance;
 pub use cluster_view::ClusterView;
 pub use effect::effect_name;
 pub use follow::Source;
@@ -80,3 +87,4 @@ pub use reports::{CloudView, FaultView, Leak, Limit, Wait};
 pub use scenario_view::ScenarioView;
 pub use serve::{Means, Page, PageError, Screens};
 pub use stages::Stage;
+pub use visits::{Admitted, Door, NotAdmitted, SignIn, serve_visits};

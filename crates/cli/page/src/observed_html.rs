@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::{
-    html::{Live, shell},
+    html::{Live, Whose, shell},
     observed::{Cause, Observed, Row},
     screen::Screen,
 };
@@ -12,7 +12,7 @@ use crate::{
 const COLUMNS: [&str; 4] = ["What", "In the cloud", "What Cluster API sees", "Why"];
 
 /// The whole page.
-pub(crate) fn page(observed: &Observed, namespace: Option<&str>) -> Markup {
+pub(crate) fn page(observed: &Observed, namespace: Option<&str>, whose: Whose) -> Markup {
     let content = html! {
         main #main .observed data-part=(Screen::Observed.part(namespace)) {
             h1 { "Observed" }
@@ -20,7 +20,11 @@ pub(crate) fn page(observed: &Observed, namespace: Option<&str>) -> Markup {
             div #part { (part(observed)) }
         }
     };
-    shell("Observed - Nephele", &content, Some(&Live::part(namespace)))
+    shell(
+        "Observed - Nephele",
+        &content,
+        Some(&Live::part(namespace, whose)),
+    )
 }
 
 /// What changes.

@@ -3,20 +3,20 @@
 use maud::{Markup, html};
 
 use crate::{
-    html::{Live, shell},
+    html::{Live, Whose, shell},
     pool_grid::{Grid, Grids, Holder, Slot, Waiting},
     screen::Screen,
 };
 
 /// The whole page.
-pub(crate) fn page(grids: &Grids, namespace: Option<&str>) -> Markup {
+pub(crate) fn page(grids: &Grids, namespace: Option<&str>, whose: Whose) -> Markup {
     let content = html! {
         main #main .pools data-part=(Screen::Pools.part(namespace)) {
             h1 { "Pools" }
             div #part { (part(grids)) }
         }
     };
-    shell("Pools - Nephele", &content, Some(&Live::part(namespace)))
+    shell("Pools - Nephele", &content, Some(&Live::part(namespace, whose)))
 }
 
 /// What changes.

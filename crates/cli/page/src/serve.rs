@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use futures::{Stream, stream};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use maud::Markup;
@@ -25,8 +25,8 @@ use crate::{
     feed::{Feed, Shown},
     follow::Source,
     guard::{Guard, NoRandomness, Verdict},
-    html::{self, Frame},
-    hub::Hub,
+    html::{self, Frame, Whose},
+    hub::{Hub, NoFeed},
     library::SharedLibrary,
     library_html,
     objects::{Key, Objects},
@@ -42,13 +42,16 @@ mod forms;
 mod parts;
 mod timeline;
 
-/// Viewers at a time. Each holds a connection, of which a server has 256, and one message. Differences have 256 KiB at most,
-/// 16 MiB for all viewers. A whole page grows with the machines, and viewers that are sent the same version share it.
+/// Viewers of a command's page at a time. Each holds a connection, of which a server has 256, and one message. Differences have
+/// 256 KiB at most, 16 MiB for all viewers. A whole page grows with the machines, and viewers that are sent the same version
+/// share it.
 const VIEWERS_MAX: usize = 64;
+/// Namespaces of a command's page that are viewed at a time.
+const FEEDS_MAX: usize = 64;
 /// How long a page may wait for the first lists of the objects.
 const READ_WITHIN: Duration = Duration::from_secs(10);
-/// Previews that are made at a time, each on a thread of its own: with ten thousand machines one takes some 100 ms.
-const PREVIEWS_MAX: usize = 2;
+/// Previews that a process makes at a time, each on a thread of its own: with ten thousand machines one takes some 100 ms.
+pub(crate) const PREVIEWS_MAX: usize = 2;
 /// How often a stream without changes says that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -56,8 +59,10 @@ const MODULE: &str = include_str!("../assets/page.js");
 const LIVE_MODULE: &str = include_str!("../assets/live.js");
 const PART_MODULE: &str = include_str!("../assets/part.js");
 const TIMELINE_MODULE: &str = include_str!("../assets/timeline.js");
+pub(crate) const CSS: &str = "text/css; charset=utf-8";
+pub(crate) const PLAIN: &str = "text/plain; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = include_str!("../assets/page.css");
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 /// Nothing but what this server sends, and no code in the HTML.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -101,12 +106,36 @@ pub struct Means {
     pub library: SharedLibrary,
 }
 
+/// What a page may take of the process.
 #[derive(Clone)]
-struct Server {
+pub(crate) struct Bounds {
+    pub(crate) viewers: usize,
+    /// Namespaces that are viewed at a time.
+    pub(crate) feeds: usize,
+    /// Places for previews, which pages of one process share.
+    pub(crate) previews: Arc<Semaphore>,
+}
+
+impl Bounds {
+    /// For a process of its own.
+    fn of_command() -> Self {
+        Self {
+            viewers: VIEWERS_MAX,
+            feeds: FEEDS_MAX,
+            previews: Arc::new(Semaphore::new(PREVIEWS_MAX)),
+        }
+    }
+}
+
+/// One page: what it shows, and for whom.
+#[derive(Clone)]
+pub(crate) struct Server {
     hub: Hub,
     actor: Arc<Actor>,
     guard: Arc<Guard>,
     screens: Screens,
+    whose: Whose,
+    viewers_max: usize,
     viewers: Arc<Semaphore>,
     previews: Arc<Semaphore>,
     matcher: Matcher,
@@ -153,7 +182,17 @@ impl Page {
         clock: Clock,
         stop: CancellationToken,
     ) -> Result<(), PageError> {
-        let server = Server::new(source, means, (self.guard, self.screens), clock, stop.clone());
+        let server = Server {
+            screens: self.screens,
+            ..Server::new(
+                source,
+                means,
+                self.guard,
+                Bounds::of_command(),
+                clock,
+                stop.clone(),
+            )
+        };
         let limits = Limits {
             // Streams do not end by themselves, and the end of the process waits for this time.
             drain: Duration::from_millis(200),
@@ -173,53 +212,64 @@ impl Page {
 }
 
 impl Server {
-    fn new(
+    /// A page with all screens. Its tasks end with `stop`.
+    pub(crate) fn new(
         source: Source,
         means: Means,
-        (guard, screens): (Guard, Screens),
+        guard: Guard,
+        bounds: Bounds,
         clock: Clock,
         stop: CancellationToken,
     ) -> Self {
         let Means { matcher, library } = means;
+        let Bounds {
+            viewers,
+            feeds,
+            previews,
+        } = bounds;
         Self {
             actor: Arc::new(Actor::new(source.client.clone(), Arc::clone(&library))),
             library,
             recorder: Arc::default(),
             matcher,
             home: source.namespace.clone().unwrap_or_else(|| "default".to_owned()),
-            hub: Hub::new(source, Arc::clone(&clock), stop),
+            hub: Hub::new(source, feeds, Arc::clone(&clock), stop),
             guard: Arc::new(guard),
-            screens,
-            viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
-            previews: Arc::new(Semaphore::new(PREVIEWS_MAX)),
+            screens: Screens::All,
+            whose: Whose::Command,
+            viewers_max: viewers,
+            viewers: Arc::new(Semaphore::new(viewers)),
+            previews,
             clock,
         }
     }
 
-    async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
-        let mut response = match self
+    /// The same page for someone who signed in.
+    pub(crate) fn of_visit(self) -> Self {
+        Self {
+            whose: Whose::Visit,
+            ..self
+        }
+    }
+
+    /// Whether someone looks at it now.
+    pub(crate) fn is_viewed(&self) -> bool {
+        self.viewers.available_permits() < self.viewers_max
+    }
+
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let verdict = self
             .guard
-            .judge(request.method(), request.uri(), request.headers())
-        {
-            Verdict::Refuse(status, why) => text(status, "text/plain; charset=utf-8", why),
+            .judge(request.method(), request.uri(), request.headers());
+        hardened(match verdict {
+            Verdict::Refuse(status, why) => text(status, PLAIN, why),
             Verdict::Enter(cookie) => entered(&cookie),
             Verdict::Pass if request.method() == Method::POST => self.act(request).await,
             Verdict::Pass => self.resource(&request).await,
-        };
-        let headers = response.headers_mut();
-        for (name, value) in [
-            (header::CONTENT_SECURITY_POLICY, POLICY),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            // Without any referrer, browsers would not say from where a form comes.
-            (header::REFERRER_POLICY, "same-origin"),
-            (header::CACHE_CONTROL, "no-store"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
-            headers.insert(name, HeaderValue::from_static("same-origin"));
-        }
-        response
+        })
     }
 
     async fn resource<B>(&self, request: &Request<B>) -> Response<Body> {
@@ -233,7 +283,7 @@ impl Server {
             ["live.js"] => text(StatusCode::OK, SCRIPT, LIVE_MODULE),
             ["part.js"] => text(StatusCode::OK, SCRIPT, PART_MODULE),
             ["timeline.js"] => text(StatusCode::OK, SCRIPT, TIMELINE_MODULE),
-            ["page.css"] => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
+            ["page.css"] => text(StatusCode::OK, CSS, STYLE),
             ["stream"] => self.stream(request),
             ["fragment", "kiosk"] => self.kiosk(Extent::Part).await,
             ["kiosk"] => self.kiosk(Extent::Page).await,
@@ -284,6 +334,7 @@ impl Server {
         let frame = Frame {
             namespace: namespace.map(str::to_owned),
             version,
+            whose: self.whose,
         };
         let drawer = match &selected {
             None => None,
@@ -334,9 +385,7 @@ impl Server {
 
     /// What is shown now, and the name of its version.
     async fn shown(&self, namespace: Option<&str>) -> Result<(Arc<Shown>, String), Response<Body>> {
-        let Some(feed) = self.hub.feed(namespace) else {
-            return Err(unavailable("too many namespaces are viewed\n"));
-        };
+        let feed = self.hub.feed(namespace).map_err(no_feed)?;
         let mut changes = feed.changes();
         let read = async {
             loop {
@@ -344,12 +393,17 @@ impl Server {
                 if let Some(now) = feed.now() {
                     return Some(now);
                 }
+                if feed.is_closed() {
+                    return None;
+                }
                 changes.changed().await.ok()?;
             }
         };
         match timeout(READ_WITHIN, read).await {
             Ok(Some(now)) => Ok(now),
-            _ => Err(unavailable("the management API does not answer\n")),
+            // The hub knows why.
+            Ok(None) => Err(self.hub.feed(namespace).map_or_else(no_feed, |_| unanswered())),
+            Err(_) => Err(unanswered()),
         }
     }
 
@@ -390,8 +444,9 @@ impl Server {
             .and_then(|last| last.to_str().ok())
             .map(str::to_owned)
             .or(since);
-        let Some(feed) = self.hub.feed(namespace.as_deref()) else {
-            return unavailable("too many namespaces are viewed\n");
+        let feed = match self.hub.feed(namespace.as_deref()) {
+            Ok(feed) => feed,
+            Err(why) => return no_feed(why),
         };
         let last = since.and_then(|since| feed.number(&since));
         let viewer = Viewer {
@@ -406,6 +461,24 @@ impl Server {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }
+}
+
+/// An answer with the headers that all have.
+pub(crate) fn hardened(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Without any referrer, browsers would not say from where a form comes.
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+        headers.insert(name, HeaderValue::from_static("same-origin"));
+    }
+    response
 }
 
 /// Someone who looks.
@@ -429,6 +502,9 @@ impl Viewer {
                 if let Some((last, message)) = viewer.feed.after(viewer.last) {
                     viewer.last = Some(last);
                     return Some((Ok(message), (viewer, changes)));
+                }
+                if viewer.feed.is_closed() {
+                    return None;
                 }
                 match timeout(ALIVE, changes.changed()).await {
                     Ok(Ok(())) => {}
@@ -474,35 +550,39 @@ fn entered(cookie: &str) -> Response<Body> {
 }
 
 /// Leads to a path.
-fn seen(path: &str) -> Response<Body> {
-    let mut response = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
+pub(crate) fn seen(path: &str) -> Response<Body> {
+    let mut response = text(StatusCode::SEE_OTHER, PLAIN, "");
     if let Ok(path) = HeaderValue::from_str(path) {
         response.headers_mut().insert(header::LOCATION, path);
     }
     response
 }
 
-fn markup(status: StatusCode, markup: Markup) -> Response<Body> {
+pub(crate) fn markup(status: StatusCode, markup: Markup) -> Response<Body> {
     text(status, "text/html; charset=utf-8", markup.into_string())
 }
 
 fn not_found() -> Response<Body> {
-    text(
-        StatusCode::NOT_FOUND,
-        "text/plain; charset=utf-8",
-        "there is no such page\n",
-    )
+    text(StatusCode::NOT_FOUND, PLAIN, "there is no such page\n")
 }
 
-fn unavailable(why: &'static str) -> Response<Body> {
-    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", why);
+fn no_feed(why: NoFeed) -> Response<Body> {
+    unavailable(format!("{why}\n"))
+}
+
+fn unanswered() -> Response<Body> {
+    unavailable("the management API does not answer\n")
+}
+
+pub(crate) fn unavailable(why: impl Into<Body>) -> Response<Body> {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why);
     response
         .headers_mut()
         .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
-fn text(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+pub(crate) fn text(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response

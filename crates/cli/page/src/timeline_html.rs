@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::{
     drawer_html,
-    html::{Live, shell},
+    html::{Live, Whose, shell},
     objects::Key,
     time_of_day::clock_time,
     timeline::{
@@ -32,7 +32,7 @@ const STYLE: &str = "text{font:12px sans-serif;fill:#1b2330}.axis line{stroke:#7
     .event,.operation{fill:#1b2330}.refused,.hit{fill:#b3261e;font-weight:700;text-anchor:middle}";
 
 /// The whole page.
-pub(crate) fn page(timeline: &Timeline, asked: &Asked) -> Markup {
+pub(crate) fn page(timeline: &Timeline, asked: &Asked, whose: Whose) -> Markup {
     let content = html! {
         main #main .timeline data-live=(timeline.window.is_live) {
             h1 { "Timeline" }
@@ -47,6 +47,7 @@ pub(crate) fn page(timeline: &Timeline, asked: &Asked) -> Markup {
         again: 30,
         namespace: asked.namespace.as_deref(),
         has_views: true,
+        whose,
     };
     shell("Timeline - Nephele", &content, Some(&live))
 }

@@ -75,5 +75,5 @@ pub use request_guard::{KnownResource, UnsafeRequest, check_request, guarded};
 pub use runner::{RunError, Runner};
 pub use services::Services;
 pub use status_throttle::StatusThrottle;
-pub use watch::{Cache, LAST_APPLIED_ANNOTATION, quietly_watched, scoped, trim, watched};
+pub use watch::{Cache, LAST_APPLIED_ANNOTATION, measured, quietly_watched, scoped, trim, watched};
 pub use watch_failure::watch_failed;

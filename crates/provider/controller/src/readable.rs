@@ -77,6 +77,11 @@ impl<K: Kind> Readable<K> {
         (Some(object).filter(|_| has_name), mistake)
     }
 
+    /// The bytes of its text.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.get().len()
+    }
+
     /// The object.
     pub fn object(&self) -> &K {
         &self.made.get_or_init(|| Made::of(self.text.get())).object

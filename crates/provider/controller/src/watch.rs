@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt as _, stream};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -251,20 +251,26 @@ pub fn quietly_watched<K: Kind>(
     api: Api<Readable<K>>,
     config: watcher::Config,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static {
+    measured(api, config).map_ok(|(event, _)| event)
+}
+
+/// The same, each event with the bytes of its object as the API server sent it: 0 for one without an object.
+pub fn measured<K: Kind>(
+    api: Api<Readable<K>>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<(watcher::Event<K>, usize)>> + Send + 'static {
     watcher(api, config).default_backoff().filter_map(|event| {
-        let whole = |object: Readable<K>| object.into_parts().0;
+        let whole = |object: Readable<K>, wrap: fn(K) -> watcher::Event<K>| {
+            let bytes = object.bytes();
+            let object = object.into_parts().0;
+            object.map(|object| Ok((wrap(object), bytes)))
+        };
         std::future::ready(match event {
-            Ok(watcher::Event::Apply(object)) => {
-                whole(object).map(|object| Ok(watcher::Event::Apply(object)))
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                whole(object).map(|object| Ok(watcher::Event::InitApply(object)))
-            }
-            Ok(watcher::Event::Delete(object)) => {
-                whole(object).map(|object| Ok(watcher::Event::Delete(object)))
-            }
-            Ok(watcher::Event::Init) => Some(Ok(watcher::Event::Init)),
-            Ok(watcher::Event::InitDone) => Some(Ok(watcher::Event::InitDone)),
+            Ok(watcher::Event::Apply(object)) => whole(object, watcher::Event::Apply),
+            Ok(watcher::Event::InitApply(object)) => whole(object, watcher::Event::InitApply),
+            Ok(watcher::Event::Delete(object)) => whole(object, watcher::Event::Delete),
+            Ok(watcher::Event::Init) => Some(Ok((watcher::Event::Init, 0))),
+            Ok(watcher::Event::InitDone) => Some(Ok((watcher::Event::InitDone, 0))),
             Err(error) => Some(Err(error)),
         })
     })

@@ -5,6 +5,7 @@ use tokio::runtime::Handle;
 use tower::util::MapResponseLayer;
 
 use crate::{
+    admin::visitors::ForVisitors,
     managed_fields::emptied,
     throttle::{RequestRate, ThrottleLayer},
 };
@@ -60,6 +61,8 @@ pub struct Clients {
     pub hooks: Client,
     /// Where the client for the lease works, and the lease and the probes with it.
     pub urgent: Handle,
+    /// For clients with the tokens of visitors of the page; none where the caller has no address of the API server.
+    pub visitors: Option<ForVisitors>,
 }
 
 impl Clients {
@@ -77,6 +80,7 @@ impl Clients {
             webhooks,
             hooks: client,
             urgent: Handle::current(),
+            visitors: None,
         }
     }
 }
@@ -129,6 +133,11 @@ pub fn connect(
         webhooks: client(WEBHOOKS_RATE)?,
         hooks: client(HOOKS_RATE)?,
         urgent: urgent.clone(),
+        visitors: Some(ForVisitors {
+            server: server.clone(),
+            requests: requests.clone(),
+            host,
+        }),
     })
 }
 

@@ -37,6 +37,7 @@ pub struct Config {
     pub(crate) lease: Option<LeaseSettings>,
     pub(crate) diagnostics: Option<ListenAddress>,
     pub(crate) insecure_diagnostics: bool,
+    pub(crate) page: Option<ListenAddress>,
     pub(crate) tls: TlsPolicy,
     pub(crate) health: Option<ListenAddress>,
     pub(crate) webhooks: Option<WebhookConfig>,
@@ -177,6 +178,7 @@ impl Config {
             lease,
             diagnostics: listen_address("diagnostics-address", &options.diagnostics_address)?,
             insecure_diagnostics: options.insecure_diagnostics,
+            page: listen_address("page-address", &options.page_address)?,
             tls: TlsPolicy::new(&options.tls_min_version, &options.tls_cipher_suites).map_err(tls)?,
             health: listen_address("health-addr", &options.health_address)?,
             webhooks,
@@ -504,7 +506,7 @@ mod tests {
     }
 
     /// Values that differ from the defaults, for flags that take neither a number, a duration nor a boolean.
-    const OTHER_VALUES: [(&str, &str); 26] = [
+    const OTHER_VALUES: [(&str, &str); 27] = [
         ("roles", "ipam,runtime-extension"),
         ("namespace", "other"),
         ("watch_filter", "other"),
@@ -517,6 +519,7 @@ mod tests {
         ("connection_hold", "1s"),
         ("health_address", ":1"),
         ("diagnostics_address", ":1"),
+        ("page_address", ":1"),
         ("tls_min_version", "VersionTLS13"),
         ("tls_cipher_suites", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
         ("webhook_host", "::1"),

@@ -4,6 +4,7 @@
 //! ```text
 //!             ┌ health       /healthz /readyz                 every replica
 //!             ├ diagnostics  /metrics, tokens checked         every replica
+//!             ├ page         by the caller, if switched on    every replica
 //!             ├ webhooks     pools' admission and conversion  every replica
 //!             ├ extension    hooks of Cluster API             every replica
 //!  Manager ───┤ lease        one leader                       ─┐
@@ -39,12 +40,15 @@ pub use address::{AddressError, ListenAddress};
 pub use admin::{
     certificate::{CertificateError, fingerprint},
     diagnostics::Verbosity,
+    visitors::{ForVisitors, Visitor, VisitorError, Visitors},
 };
 pub use client::{Clients, ConnectError, connect};
 pub use client_authorities::ClientAuthoritiesError;
 pub use config::{Config, ConfigError};
 pub use feature_gates::FeatureGateError;
-pub use manager::{BuildError, DIAGNOSTICS_AUDIENCE, DIAGNOSTICS_CERTIFICATE, Manager, RunError};
+pub use manager::{
+    BuildError, DIAGNOSTICS_AUDIENCE, DIAGNOSTICS_CERTIFICATE, Manager, PagePort, RunError, ServePage,
+};
 pub use options::{LEADER_ELECTION_ID, Options, go_bool};
 pub use roles::{Roles, RolesError};
 pub use runtime_extension::RuntimeExtensionError;

@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 use crate::{
     address::ListenAddress,
     admin::{
-        certificate::{CertificateError, self_signed},
+        certificate::{CertificateError, SelfSigned, self_signed},
         checkpoint,
         diagnostics::{self, Gate, Verbosity},
         health,
@@ -33,6 +33,7 @@ use crate::{
         places::READERS_MAX,
         reviews::Reviews,
         serve::{CONNECTIONS_MAX, serve},
+        visitors::{ForVisitors, Visitors},
     },
     client::Clients,
     config::{Config, WebhookConfig},
@@ -96,9 +97,14 @@ pub enum BuildError {
     /// The runtime extension cannot be served.
     #[error("failed to set up the runtime extension")]
     RuntimeExtension(#[source] RuntimeExtensionError),
-    /// There is no certificate for the diagnostics.
-    #[error("failed to set up TLS for the diagnostics")]
-    Certificate(#[source] CertificateError),
+    /// There is no certificate for the diagnostics, or for the page.
+    #[error("failed to set up TLS for {purpose}")]
+    Certificate {
+        /// The purpose of the server.
+        purpose: &'static str,
+        #[source]
+        source: CertificateError,
+    },
 }
 
 /// Why the manager stopped without a shutdown signal.
@@ -110,6 +116,25 @@ pub enum RunError {
     /// A part of the manager ended.
     #[error("a part of the manager ended")]
     Task(#[source] TaskError),
+}
+
+/// What the page needs of a manager, which stops it.
+pub struct PagePort {
+    pub listener: TcpListener,
+    pub tls: TlsAcceptor,
+    pub visitors: Visitors,
+    pub clock: Clock,
+    pub stop: CancellationToken,
+}
+
+/// Serves the page of a manager until it stops.
+pub type ServePage = Box<dyn FnOnce(PagePort) -> BoxFuture<'static, io::Result<()>> + Send>;
+
+/// A page that listens, and is not yet served.
+struct ListeningPage {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    management: ForVisitors,
 }
 
 /// The manager, built and listening but not yet running.
@@ -139,6 +164,8 @@ pub struct Manager {
     diagnostics: Option<TcpListener>,
     /// TLS of the diagnostics; `None` for plain HTTP.
     diagnostics_tls: Option<TlsAcceptor>,
+    page: Option<ListeningPage>,
+    serve_page: Option<ServePage>,
     verbosity: Option<Verbosity>,
     /// The cloud, once this manager runs one.
     running_cloud: RunningCloud,
@@ -162,7 +189,11 @@ impl Manager {
     /// # Errors
     ///
     /// When an address cannot be listened on, or the registry has metrics of the manager's names.
-    pub fn build_with(mut config: Config, clients: Clients, registry: Registry) -> Result<Self, BuildError> {
+    pub fn build_with(
+        mut config: Config,
+        mut clients: Clients,
+        registry: Registry,
+    ) -> Result<Self, BuildError> {
         let metrics = Metrics::register(&registry).map_err(BuildError::Metrics)?;
         let ipam_metrics =
             nephele_ipam_controller::Metrics::register(&registry).map_err(BuildError::Metrics)?;
@@ -177,9 +208,9 @@ impl Manager {
         let clock = wall_clock();
         let secured = config.diagnostics.is_some() && !config.insecure_diagnostics;
         let certificate = secured
-            .then(|| self_signed(clock(), &config.tls))
-            .transpose()
-            .map_err(BuildError::Certificate)?;
+            .then(|| certificate("diagnostics", &config, &clock))
+            .transpose()?;
+        let page = page(&config, clients.visitors.take(), &clock)?;
         if let (Some(lease), Some(certificate)) = (&mut config.lease, &certificate) {
             lease.published.insert(
                 DIAGNOSTICS_CERTIFICATE.to_owned(),
@@ -196,6 +227,8 @@ impl Manager {
             health: listen("health", config.health.as_ref())?,
             diagnostics: listen("diagnostics", config.diagnostics.as_ref())?,
             diagnostics_tls: certificate.map(|certificate| certificate.tls),
+            page,
+            serve_page: None,
             config,
             client,
             steps_client: core_version::speaking(requests.for_steps(clients.work)),
@@ -224,6 +257,13 @@ impl Manager {
     #[must_use]
     pub fn with_verbosity(mut self, verbosity: Verbosity) -> Self {
         self.verbosity = Some(verbosity);
+        self
+    }
+
+    /// Serves the page in this way, if it is switched on.
+    #[must_use]
+    pub fn with_page(mut self, serve: ServePage) -> Self {
+        self.serve_page = Some(serve);
         self
     }
 
@@ -313,6 +353,9 @@ impl Manager {
                 &self.urgent,
             );
         }
+        let journal = journal::router(self.running_cloud.clone());
+        let reviews = Reviews::new(self.reviews_client.clone());
+        self.serve_page(&journal, &reviews, tasks, stops);
         if let Some(listener) = self.diagnostics.take() {
             let router = diagnostics::router(self.registry.clone());
             let tls = self.diagnostics_tls.take();
@@ -323,7 +366,6 @@ impl Manager {
                         .take()
                         .map(diagnostics::debug_router)
                         .unwrap_or_default();
-                    let reviews = Reviews::new(self.reviews_client.clone());
                     let usual = Gate {
                         reviews,
                         audience: None,
@@ -333,7 +375,7 @@ impl Manager {
                         audience: Some(DIAGNOSTICS_AUDIENCE),
                         ..usual.clone()
                     };
-                    let of_cloud = diagnostics::of_cloud(self.running_cloud.clone(), ours);
+                    let of_cloud = diagnostics::of_cloud(journal, self.running_cloud.clone(), ours);
                     diagnostics::authorized(router.merge(debug), usual).merge(of_cloud)
                 }
                 None => router,
@@ -370,6 +412,31 @@ impl Manager {
         );
         tasks.spawn("event publisher", never_fails(publish));
         events
+    }
+
+    /// Starts the page, if it is switched on and there is a way to serve it.
+    fn serve_page(&mut self, journal: &Router, reviews: &Reviews, tasks: &mut Tasks, stops: &Stops) {
+        let Some((page, serve)) = self.page.take().zip(self.serve_page.take()) else {
+            return;
+        };
+        let ListeningPage {
+            listener,
+            tls,
+            management,
+        } = page;
+        let visitors = Visitors {
+            reviews: reviews.clone(),
+            journal: journal.clone(),
+            management,
+        };
+        let port = PagePort {
+            listener,
+            tls,
+            visitors,
+            clock: self.clock.clone(),
+            stop: stops.servers.clone(),
+        };
+        tasks.spawn("page", serve(port));
     }
 
     /// Waits for leadership, does the leader's work, and returns on `shutdown`, or with the error of the first part
@@ -600,7 +667,7 @@ async fn drain(tasks: &mut Tasks, stops: &Stops, cloud: Option<Cloud>, fence: &F
     tasks.finish("leader election", &mut errors).await;
     stops.servers.cancel();
     let servers = RUNTIME_EXTENSION_TASKS.into_iter().chain(WEBHOOK_TASKS);
-    for task in servers.chain(["event publisher", "diagnostics server", "health server"]) {
+    for task in servers.chain(["event publisher", "page", "diagnostics server", "health server"]) {
         tasks.finish(task, &mut errors).await;
     }
     for error in &errors {
@@ -629,6 +696,32 @@ fn listen(purpose: &'static str, address: Option<&ListenAddress>) -> Result<Opti
     let listener = bound?;
     info!(%address, "Listening for {purpose}");
     Ok(Some(listener))
+}
+
+fn certificate(purpose: &'static str, config: &Config, clock: &Clock) -> Result<SelfSigned, BuildError> {
+    self_signed(purpose, clock(), &config.tls).map_err(|source| BuildError::Certificate { purpose, source })
+}
+
+/// Listens for the page, if it is switched on, and there is an API server to which visitors can show their tokens.
+fn page(
+    config: &Config,
+    management: Option<ForVisitors>,
+    clock: &Clock,
+) -> Result<Option<ListeningPage>, BuildError> {
+    const PURPOSE: &str = "page";
+    let Some(management) = management else {
+        return Ok(None);
+    };
+    let Some(listener) = listen(PURPOSE, config.page.as_ref())? else {
+        return Ok(None);
+    };
+    let SelfSigned { tls, fingerprint } = certificate(PURPOSE, config, clock)?;
+    info!(fingerprint, "The page has a certificate of its own");
+    Ok(Some(ListeningPage {
+        listener,
+        tls,
+        management,
+    }))
 }
 
 fn webhooks(

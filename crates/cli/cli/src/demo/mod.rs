@@ -20,7 +20,7 @@ use kube::{Api, Client};
 use nephele_controller::wall_clock;
 use nephele_fake_capi::PlannedClusters;
 use nephele_manager::Options;
-use nephele_page::{Sight, Source, sights};
+use nephele_page::{Allowance, Sight, Source, sights};
 use news::{are_available, what_is_missing};
 use screen::Screen;
 use tokio::time::timeout;
@@ -81,6 +81,7 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
         client: management.client.clone(),
         namespace: None,
         journal: routes.clone(),
+        allowance: Allowance::unlimited(),
     };
     let mut seen = sights(source, stop);
     // A demo that ends at once has no viewers.

@@ -15,7 +15,7 @@ use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
 use nephele_manager::{Config, Manager, Options};
-use nephele_page::{Library, Means, Page, Screens, Source};
+use nephele_page::{Allowance, Library, Means, Page, Screens, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -144,6 +144,7 @@ impl Tasks {
             client,
             namespace: None,
             journal: routes,
+            allowance: Allowance::unlimited(),
         };
         let means = Means { matcher, library };
         let stop = self.stop.clone();

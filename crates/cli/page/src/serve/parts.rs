@@ -13,10 +13,11 @@ use crate::{
 impl Server {
     /// The pools of the namespace that a query asks for, or of all.
     pub(super) async fn pools(&self, extent: Extent, query: &str) -> Response<Body> {
+        let whose = self.whose;
         self.screen(query, move |objects, namespace| {
             let grids = Grids::new(objects, namespace);
             match extent {
-                Extent::Page => pools_html::page(&grids, namespace),
+                Extent::Page => pools_html::page(&grids, namespace, whose),
                 Extent::Part => pools_html::part(&grids),
             }
         })
@@ -25,10 +26,11 @@ impl Server {
 
     /// What is observed in the namespace that a query asks for, or in all.
     pub(super) async fn observed(&self, extent: Extent, query: &str) -> Response<Body> {
+        let whose = self.whose;
         self.screen(query, move |objects, namespace| {
             let observed = Observed::new(objects, namespace);
             match extent {
-                Extent::Page => observed_html::page(&observed, namespace),
+                Extent::Page => observed_html::page(&observed, namespace, whose),
                 Extent::Part => observed_html::part(&observed),
             }
         })
@@ -47,6 +49,7 @@ impl Server {
         let frame = Frame {
             namespace: None,
             version,
+            whose: self.whose,
         };
         let made = match extent {
             Extent::Page => kiosk_html::page(&shown.elements, &frame, &part),

@@ -10,7 +10,7 @@ use super::{
     forms::{FORM_MAX, FRAGMENT},
     *,
 };
-use crate::{library::tests::Two, preview::Selected};
+use crate::{allowance::Allowance, library::tests::Two, preview::Selected};
 
 #[test]
 fn a_path_is_names_and_never_leads_anywhere_else() {
@@ -33,19 +33,24 @@ fn server_of(management: &ManagementApi, screens: Screens) -> Server {
         client: management.client(),
         namespace: None,
         journal: Router::new(),
+        allowance: Allowance::unlimited(),
     };
     let means = Means {
         matcher: |_, _| Ok(Selected::default()),
         library: Two::shared(),
     };
     let guard = Guard::new(([127, 0, 0, 1], 4123).into()).expect("randomness");
-    Server::new(
-        source,
-        means,
-        (guard, screens),
-        wall_clock(),
-        CancellationToken::new(),
-    )
+    Server {
+        screens,
+        ..Server::new(
+            source,
+            means,
+            guard,
+            Bounds::of_command(),
+            wall_clock(),
+            CancellationToken::new(),
+        )
+    }
 }
 
 /// The status of the answer to a form, where it leads, and what it says.

@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{Server, markup, text};
 use crate::{
+    html::Whose,
     objects::Objects,
     timeline::{Timeline, window::Asked},
     timeline_html,
@@ -15,7 +16,7 @@ use crate::{
 /// What is sent of a timeline.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    Page,
+    Page(Whose),
     Lanes,
     Picture,
     Records,
@@ -24,7 +25,7 @@ enum Part {
 impl Server {
     /// The screen that a query asks for.
     pub(super) async fn timeline(&self, query: &str) -> Response<Body> {
-        self.part(Part::Page, query).await
+        self.part(Part::Page(self.whose), query).await
     }
 
     /// What the module puts in the place of what it was sent before.
@@ -63,7 +64,7 @@ impl Server {
 
 fn made(part: Part, timeline: &Timeline, asked: &Asked) -> Response<Body> {
     match part {
-        Part::Page => markup(StatusCode::OK, timeline_html::page(timeline, asked)),
+        Part::Page(whose) => markup(StatusCode::OK, timeline_html::page(timeline, asked, whose)),
         Part::Lanes => markup(StatusCode::OK, timeline_html::lanes(timeline, asked)),
         Part::Picture => file("timeline.svg", "image/svg+xml", timeline_html::picture(timeline)),
         Part::Records => {

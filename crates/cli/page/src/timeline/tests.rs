@@ -432,7 +432,7 @@ proptest! {
             for span in lanes.iter().flat_map(|lane| &lane.spans) {
                 prop_assert!(window.from <= span.from && span.from <= span.until && span.until <= window.until);
             }
-            let _ = crate::timeline_html::page(&timeline, &asked);
+            let _ = crate::timeline_html::page(&timeline, &asked, crate::html::Whose::Command);
         }
     }
 }

@@ -22,7 +22,10 @@ fn timeline(query: &str) -> (Timeline, Asked) {
 #[test]
 fn texts_of_objects_are_inert_in_the_page_and_in_the_picture() {
     let (timeline, asked) = timeline("last=10s&lane=machine/team/a/%3Ci%3E");
-    for text in [page(&timeline, &asked).into_string(), picture(&timeline)] {
+    for text in [
+        page(&timeline, &asked, Whose::Visit).into_string(),
+        picture(&timeline),
+    ] {
         assert!(text.contains("↯") && text.contains("&lt;script&gt;"), "{text}");
         assert!(!text.contains("<i>") && !text.contains("<script>alert"), "{text}");
     }

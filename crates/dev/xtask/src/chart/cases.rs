@@ -728,12 +728,39 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "metrics for everyone on another port",
+        without: &["Service/nephele-page"],
         values: "metrics: {authentication: false, port: 8080, serviceMonitor: {enabled: true}}",
         flags: &["--diagnostics-address=:8080", "--insecure-diagnostics=true"],
         holds: &[
             (MONITOR, "/spec/endpoints/0/scheme", "\"http\""),
             (MONITOR, "/spec/endpoints/0/bearerTokenFile", "null"),
             ("Service/nephele-metrics", "/spec/ports/0/port", "8080"),
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "the page reviews those who sign in, also where nothing else does",
+        values: "{page: {enabled: true, port: 9000}, metrics: {enabled: false}, networkPolicy: {enabled: true, pageFrom: [{podSelector: {}}]}}",
+        flags: &["--page-address=:9000"],
+        holds: &[
+            ("Service/nephele-page", "/spec/ports/0/port", "9000"),
+            ("Service/nephele-page", "/spec/ports/0/targetPort", "\"page\""),
+            ("Service/nephele-page", "/spec/sessionAffinity", "\"ClientIP\""),
+            (
+                DEPLOYMENT,
+                "/spec/template/spec/containers/0/ports/2",
+                "{\"name\": \"page\", \"containerPort\": 9000, \"protocol\": \"TCP\"}",
+            ),
+            (
+                POLICY,
+                "/spec/ingress/1",
+                "{\"ports\": [{\"protocol\": \"TCP\", \"port\": \"page\"}], \"from\": [{\"podSelector\": {}}]}",
+            ),
+            (
+                "ClusterRole/nephele-system-manager",
+                "/rules/19/resources",
+                "[\"tokenreviews\"]",
+            ),
         ],
         ..PLAIN
     },

@@ -323,11 +323,14 @@ fn extension_permissions(objects: &[Value], release: &Release<'_>) -> anyhow::Re
     Ok(())
 }
 
-/// Accounts may ask who a caller is where diagnostics authenticate their callers, and nowhere else.
+/// Accounts may ask who a caller is where diagnostics or the page authenticate their callers, and nowhere else.
 fn reviews(objects: &[Value]) -> anyhow::Result<()> {
     let authenticates = |deployment: &Value| {
-        texts(deployment, "/spec/template/spec/containers/0/args")
-            .contains(&"--insecure-diagnostics=false".to_owned())
+        let args = texts(deployment, "/spec/template/spec/containers/0/args");
+        args.iter().any(|arg| {
+            arg == "--insecure-diagnostics=false"
+                || (arg.starts_with("--page-address=") && arg != "--page-address=0")
+        })
     };
     let authenticated = of_kind(objects, "Deployment").any(authenticates);
     for role in objects

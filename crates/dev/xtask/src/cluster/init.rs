@@ -134,6 +134,8 @@ fn clusterctl_with(
         .args(args)
         .env("KUBECONFIG", layout.kubeconfig())
         .env("CLUSTER_TOPOLOGY", "true")
+        // Ours, with its page.
+        .env("NEPHELE_PAGE_ADDRESS", ":8444")
         .envs(gates.iter().copied())
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
     capture(&mut command)

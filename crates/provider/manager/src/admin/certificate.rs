@@ -15,17 +15,17 @@ const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 /// Clocks of two machines may differ.
 const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why the diagnostics server could not get a certificate.
+/// Why a server could not get a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The authority could not be generated.
-    #[error("failed to generate an authority for the diagnostics certificate")]
+    #[error("failed to generate an authority for the certificate")]
     Authority(#[source] AuthorityError),
     /// The certificate itself could not be made.
-    #[error("failed to issue the diagnostics certificate")]
+    #[error("failed to issue the certificate")]
     Issue(#[source] IssueError),
     /// TLS refused the certificate.
-    #[error("failed to set up TLS for diagnostics")]
+    #[error("failed to set up TLS with the certificate")]
     Tls(#[source] rustls::Error),
 }
 
@@ -46,12 +46,16 @@ pub fn fingerprint(certificate: &[u8]) -> String {
     format!("sha256:{digits}")
 }
 
-/// Makes a certificate.
-pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned, CertificateError> {
+/// Makes a certificate for what has this name, such as `diagnostics`.
+pub(crate) fn self_signed(
+    name: &str,
+    now: Timestamp,
+    tls: &TlsPolicy,
+) -> Result<SelfSigned, CertificateError> {
     let not_before = now - BACKDATED;
     let not_after = now + VALIDITY;
     let authority = Authority::generate(
-        "nephele-diagnostics-ca",
+        &format!("nephele-{name}-ca"),
         KeyAlgorithm::EcdsaP256,
         not_before,
         not_after,
@@ -59,7 +63,7 @@ pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned,
     .map_err(CertificateError::Authority)?;
     let leaf = authority
         .issue(&LeafRequest {
-            common_name: "nephele-diagnostics".to_owned(),
+            common_name: format!("nephele-{name}"),
             organizations: Vec::new(),
             dns_names: vec!["localhost".to_owned()],
             ip_addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
@@ -67,7 +71,7 @@ pub(crate) fn self_signed(now: Timestamp, tls: &TlsPolicy) -> Result<SelfSigned,
             client_auth: false,
             not_before,
             not_after,
-            identity: "diagnostics".to_owned(),
+            identity: name.to_owned(),
         })
         .map_err(CertificateError::Issue)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key_der().to_vec()));

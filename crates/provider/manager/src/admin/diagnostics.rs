@@ -57,14 +57,14 @@ pub(crate) fn authorized(router: Router, gate: Gate) -> Router {
     router.layer(middleware::from_fn_with_state(gate, authorize))
 }
 
-/// `/journal` and `/checkpoint`. Whoever may read a namespace reads its part of the journal, and no checkpoint: that has
+/// `/journal`, by its router, and `/checkpoint`. Whoever may read a namespace reads its part of the journal, and no checkpoint: that has
 /// Secrets.
-pub(crate) fn of_cloud(cloud: RunningCloud, gate: Gate) -> Router {
+pub(crate) fn of_cloud(journal: Router, cloud: RunningCloud, gate: Gate) -> Router {
     let of_journal = Gate {
         namespace_of: Some(journal::namespace_of),
         ..gate.clone()
     };
-    let journal = authorized(journal::router(cloud.clone()), of_journal);
+    let journal = authorized(journal, of_journal);
     journal.merge(authorized(checkpoint::router(cloud), gate))
 }
 

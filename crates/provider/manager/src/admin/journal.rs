@@ -350,7 +350,7 @@ pub(crate) mod tests {
     }
 
     /// An API server that knows each token but `unknown` as that of a user of this name, and lets them do what `may` says.
-    fn reviewing(may: impl Fn(&str, &Value) -> bool + Clone + Send + 'static) -> Reviews {
+    pub(crate) fn reviewing(may: impl Fn(&str, &Value) -> bool + Clone + Send + 'static) -> Reviews {
         Reviews::new(reviewer(move |spec| match spec["token"].as_str() {
             Some("unknown") => json!({ "authenticated": false }),
             Some(token) => json!({
@@ -361,7 +361,7 @@ pub(crate) mod tests {
     }
 
     /// The administrator may use every path, and each other user may get the InMemoryClusters of the namespace of this name.
-    fn usual(user: &str, spec: &Value) -> bool {
+    pub(crate) fn usual(user: &str, spec: &Value) -> bool {
         let path = |path: &str| json!({ "path": path, "verb": "get" });
         let clusters = json!({
             "namespace": user, "group": "infrastructure.cluster.x-k8s.io", "resource": "inmemoryclusters",
@@ -379,7 +379,8 @@ pub(crate) mod tests {
             audience: Some("ours"),
             namespace_of: None,
         };
-        of_cloud(running(cloud), gate)
+        let cloud = running(cloud);
+        of_cloud(router(cloud.clone()), cloud, gate)
     }
 
     async fn ask_as(router: &Router, token: &str, path: &str) -> Response {
@@ -389,7 +390,7 @@ pub(crate) mod tests {
     }
 
     /// A cloud with a SimulatedCloud in each of two namespaces.
-    fn of_two_tenants() -> Cloud {
+    pub(crate) fn of_two_tenants() -> Cloud {
         let cloud = cloud();
         for (namespace, name) in [("amber", "north"), ("birch", "south")] {
             cloud

@@ -9,3 +9,4 @@ mod namespace;
 pub(crate) mod places;
 pub(crate) mod reviews;
 pub(crate) mod serve;
+pub(crate) mod visitors;

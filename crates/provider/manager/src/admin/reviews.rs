@@ -63,6 +63,10 @@ impl User {
     pub(crate) fn named(name: &str) -> Self {
         Self(Sha256::digest(name).into())
     }
+
+    pub(crate) fn digest(self) -> [u8; 32] {
+        self.0
+    }
 }
 
 /// What a caller may do it with.

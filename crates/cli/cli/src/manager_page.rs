@@ -1,0 +1,69 @@
+//! The page of a manager: who may use it, and what they see.
+
+use std::{io, sync::Arc};
+
+use futures::future::BoxFuture;
+use nephele_controller::chain;
+use nephele_manager::{PagePort, VisitorError, Visitors};
+use nephele_page::{Admitted, Allowance, Door, NotAdmitted, SignIn, Source, serve_visits};
+
+use crate::{matcher::matcher, scenario::page_library};
+
+/// Whoever the manager lets in.
+struct ByToken(Visitors);
+
+impl Door for ByToken {
+    fn admit(&self, sign_in: SignIn) -> BoxFuture<'_, Result<Admitted, NotAdmitted>> {
+        Box::pin(async move {
+            let SignIn {
+                token,
+                namespace,
+                from,
+            } = sign_in;
+            let visitor = self.0.admit(&token, namespace.as_deref(), from).await;
+            let visitor = visitor.map_err(|error| refusal(error, namespace.as_deref()))?;
+            let client = visitor.client.clone();
+            let library = page_library(client.clone());
+            Ok(Admitted {
+                user: visitor.user(),
+                source: Source {
+                    client,
+                    namespace,
+                    journal: visitor.journal.clone(),
+                    allowance: Allowance::unlimited(),
+                },
+                library: library
+                    .map_err(|error| NotAdmitted::Unanswered(chain(error.as_ref()).to_string()))?,
+                ended: Box::pin(visitor.ended()),
+            })
+        })
+    }
+}
+
+fn refusal(error: VisitorError, namespace: Option<&str>) -> NotAdmitted {
+    match error {
+        VisitorError::Namespace(_) => NotAdmitted::NoNamespace(namespace.unwrap_or_default().to_owned()),
+        VisitorError::UnknownToken => NotAdmitted::UnknownToken,
+        VisitorError::Forbidden(what) => NotAdmitted::Forbidden(what),
+        VisitorError::Busy => NotAdmitted::Busy,
+        error @ (VisitorError::Review(_) | VisitorError::Client(_)) => {
+            NotAdmitted::Unanswered(chain(&error).to_string())
+        }
+    }
+}
+
+/// Serves the page until the manager stops.
+pub(crate) fn serve(port: PagePort) -> BoxFuture<'static, io::Result<()>> {
+    Box::pin(async move {
+        let PagePort {
+            listener,
+            tls,
+            visitors,
+            clock,
+            stop,
+        } = port;
+        let door = Arc::new(ByToken(visitors));
+        let served = serve_visits(listener, tls, door, matcher, clock, stop).await;
+        served.map_err(io::Error::other)
+    })
+}
