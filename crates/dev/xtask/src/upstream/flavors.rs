@@ -76,6 +76,9 @@ fn translate(object: &mut Value) {
         "KubeadmControlPlaneTemplate" if object["spec"].is_null() => {
             object["spec"] = yaml("template: {spec: {kubeadmConfigSpec: {format: cloud-config}}}");
         }
+        "KubeadmConfigTemplate" if object["spec"].is_null() => {
+            object["spec"] = yaml("template: {spec: {format: cloud-config}}");
+        }
         "ConfigMap" if object["data"].is_string() => {
             object["data"] = Mapping::from_iter([("network".into(), NETWORK.into())]).into();
         }
@@ -146,7 +149,7 @@ fn with_variables_of_their_extension(class: &mut Value) {
     if !patches.iter().any(is_discovered) {
         return;
     }
-    patches.push(yaml(MAX_SURGE));
+    patches.extend([yaml(MAX_SURGE), yaml(FILES)]);
     class["spec"]["variables"] = yaml(VARIABLES_OF_THEIRS);
 }
 
@@ -154,6 +157,15 @@ fn with_variables_of_their_extension(class: &mut Value) {
 const VARIABLES_OF_THEIRS: &str = "
 - {name: kubeadmControlPlaneMaxSurge, required: false, schema: {openAPIV3Schema: {type: string, default: ''}}}
 - {name: imageRepository, required: false, schema: {openAPIV3Schema: {type: string, default: ''}}}
+- name: files
+  required: false
+  schema:
+    openAPIV3Schema:
+      type: array
+      default: []
+      items:
+        type: object
+        properties: {path: {type: string}, content: {type: string}}
 ";
 
 /// What the first of them does.
@@ -170,6 +182,25 @@ definitions:
     path: /spec/template/spec/rollout
     valueFrom:
       template: '{strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: {{ .kubeadmControlPlaneMaxSurge }}}}}'
+";
+
+/// What the last of them does: each machine gets the files.
+const FILES: &str = "
+name: files
+enabledIf: '{{ if .files }}true{{ end }}'
+definitions:
+- selector:
+    apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+    kind: KubeadmControlPlaneTemplate
+    matchResources: {controlPlane: true}
+  jsonPatches:
+  - {op: add, path: /spec/template/spec/kubeadmConfigSpec/files, valueFrom: {variable: files}}
+- selector:
+    apiVersion: bootstrap.cluster.x-k8s.io/v1beta2
+    kind: KubeadmConfigTemplate
+    matchResources: {machineDeploymentClass: {names: ['*']}}
+  jsonPatches:
+  - {op: add, path: /spec/template/spec/files, valueFrom: {variable: files}}
 ";
 
 fn yaml(text: &str) -> Value {
@@ -277,6 +308,7 @@ spec: {patches: [{name: theirs, external: {discoverVariablesExtension: discover-
         let ours = yaml(&translated(theirs).expect("it is YAML"));
         assert_eq!(ours["spec"]["variables"], yaml(VARIABLES_OF_THEIRS));
         assert_eq!(ours["spec"]["patches"][1], yaml(MAX_SURGE));
+        assert_eq!(ours["spec"]["patches"][2], yaml(FILES));
     }
 
     #[test]

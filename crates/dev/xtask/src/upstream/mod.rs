@@ -50,14 +50,10 @@ const EXTENSION: &str = "nephele-runtime-extension-system";
 const GATES: [&str; 3] = ["RuntimeSDK", "InPlaceUpdates", "MachineTaintPropagation"];
 
 /// Why specifications fail that are known to: most need what a simulated cloud does not have.
-const WHY: [(&str, &str); 3] = [
+const WHY: [(&str, &str); 2] = [
     (
         "control-plane-remediation",
         "its machines run a script before kubeadm, which waits for a ConfigMap of the management cluster; simulated machines run nothing",
-    ),
-    (
-        "in-place-update",
-        "its clusters set the variable `files`, which Cluster API's own extension discovers and ours does not",
     ),
     (
         "node-drain",
