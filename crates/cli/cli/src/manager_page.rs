@@ -5,12 +5,18 @@ use std::{io, sync::Arc};
 use futures::future::BoxFuture;
 use nephele_controller::chain;
 use nephele_manager::{PagePort, VisitorError, Visitors};
-use nephele_page::{Admitted, Allowance, Door, NotAdmitted, SignIn, Source, serve_visits};
+use nephele_page::{Admitted, Allowance, Door, LibraryEntry, NotAdmitted, SignIn, Source, serve_visits};
 
-use crate::{matcher::matcher, scenario::page_library};
+use crate::{
+    matcher::matcher,
+    scenario::{page_entries, page_library_of},
+};
 
-/// Whoever the manager lets in.
-struct ByToken(Visitors);
+/// Whoever the manager lets in. All see the same library.
+struct ByToken {
+    visitors: Visitors,
+    entries: Arc<[LibraryEntry]>,
+}
 
 impl Door for ByToken {
     fn admit(&self, sign_in: SignIn) -> BoxFuture<'_, Result<Admitted, NotAdmitted>> {
@@ -20,10 +26,10 @@ impl Door for ByToken {
                 namespace,
                 from,
             } = sign_in;
-            let visitor = self.0.admit(&token, namespace.as_deref(), from).await;
+            let visitor = self.visitors.admit(&token, namespace.as_deref(), from).await;
             let visitor = visitor.map_err(|error| refusal(error, namespace.as_deref()))?;
             let client = visitor.client.clone();
-            let library = page_library(client.clone());
+            let library = page_library_of(client.clone(), Arc::clone(&self.entries));
             Ok(Admitted {
                 user: visitor.user(),
                 source: Source {
@@ -32,8 +38,7 @@ impl Door for ByToken {
                     journal: visitor.journal.clone(),
                     allowance: Allowance::unlimited(),
                 },
-                library: library
-                    .map_err(|error| NotAdmitted::Unanswered(chain(error.as_ref()).to_string()))?,
+                library,
                 ended: Box::pin(visitor.ended()),
             })
         })
@@ -62,7 +67,8 @@ pub(crate) fn serve(port: PagePort) -> BoxFuture<'static, io::Result<()>> {
             clock,
             stop,
         } = port;
-        let door = Arc::new(ByToken(visitors));
+        let entries = page_entries().map_err(|error| io::Error::other(chain(error.as_ref())))?;
+        let door = Arc::new(ByToken { visitors, entries });
         let served = serve_visits(listener, tls, door, matcher, clock, stop).await;
         served.map_err(io::Error::other)
     })

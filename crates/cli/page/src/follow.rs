@@ -48,6 +48,9 @@ const GATHERED: Duration = Duration::from_millis(50);
 const FRAME: Duration = Duration::from_millis(180);
 /// How long the first lists may take. The page then shows the rest.
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
+/// How long a list that was refused waits until it is tried again. Whoever has one namespace may seldom list what is in none, so
+/// each such viewer would ask several times a second.
+const REFUSED_FOR: Duration = Duration::from_mins(1);
 /// How long to wait for a manager that has no cloud yet.
 const RETRY: Duration = Duration::from_millis(500);
 /// The longest line of the journal. The manager's are far shorter.
@@ -316,7 +319,19 @@ fn watched_in<K: Kind>(api: Api<Readable<K>>, allowance: &Allowance) -> (Store<K
     });
     // A watch does not end by itself.
     let exceeded = stream::once(std::future::ready(News::Exceeded));
-    (store, news.chain(exceeded).boxed())
+    (store, paced(news.chain(exceeded).boxed()).boxed())
+}
+
+/// What came, with a pause after each refusal: the watch tries again when it is asked for more.
+fn paced(news: BoxStream<'static, News>) -> impl Stream<Item = News> + Send {
+    stream::unfold((news, false), async |(mut news, is_refused)| {
+        if is_refused {
+            sleep(REFUSED_FOR).await;
+        }
+        let new = news.next().await?;
+        let is_refused = matches!(new, News::Refused(_));
+        Some((new, (news, is_refused)))
+    })
 }
 
 /// Whether a list failed because the API server does not have the kind, or because the viewer may not list it.
@@ -388,6 +403,8 @@ fn whole_lines(bytes: &mut Vec<u8>) -> Vec<JournalLine> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use nephele_testkit::ManagementApi;
     use proptest::{collection::vec, prelude::*};
     use tokio::time::timeout;
@@ -413,6 +430,33 @@ mod tests {
             assert_eq!(shown.claims.as_ref().map(Vec::len), claims);
             following.abort();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_may_not_be_listed_is_asked_for_once_a_minute() {
+        let management = ManagementApi::start();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let forbidden = move |_: &str, path: &str| {
+            let is_global = path.contains("/globalincluster");
+            count.fetch_add(usize::from(is_global), Ordering::Relaxed);
+            is_global
+        };
+        let source = Source {
+            client: management.forbidding(forbidden),
+            namespace: Some("default".to_owned()),
+            journal: Router::new(),
+            allowance: Allowance::unlimited(),
+        };
+        let (published, _objects) = watch::channel(None);
+        let following = tokio::spawn(follow(source, published, || true));
+        sleep(10 * REFUSED_FOR - Duration::from_secs(1)).await;
+        assert_eq!(
+            asked.load(Ordering::Relaxed),
+            2 * 10,
+            "two kinds, for ten minutes"
+        );
+        following.abort();
     }
 
     #[test]

@@ -12,6 +12,7 @@ use nephele_controller::Clock;
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
+use tracing::{instrument::WithSubscriber as _, subscriber::NoSubscriber};
 
 use crate::{
     feed::Feed,
@@ -119,7 +120,9 @@ impl Hub {
             }
             !is_read
         };
+        // What the API server answers a viewer is no news of this process, and viewers could fill its log.
         let following = follow(self.source.clone(), followed.clone(), is_over);
+        let following = following.with_subscriber(NoSubscriber::new());
         let following = self.stop.clone().run_until_cancelled_owned(following);
         tokio::spawn(async move {
             following.await;

@@ -250,6 +250,7 @@ impl Visits {
         if let Err((status, why)) = of_our_page(&request) {
             return text(status, PLAIN, why);
         }
+        let former = self.visit(request.headers());
         let from = request.extensions().get::<PeerAddress>();
         let from = from.map_or(IpAddr::from([0; 4]), |PeerAddress(address)| {
             address.ip().to_canonical()
@@ -278,6 +279,9 @@ impl Visits {
         };
         match self.enter(admitted) {
             Ok(cookie) => {
+                if let Some(former) = former {
+                    self.leave(&former);
+                }
                 let mut response = seen("/");
                 response.headers_mut().insert(header::SET_COOKIE, cookie);
                 response

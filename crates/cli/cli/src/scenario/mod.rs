@@ -27,7 +27,7 @@ mod stop;
 
 pub(crate) use list::short;
 pub(crate) use needs::{Found, Lack, Seen, lacks, named};
-pub(crate) use page_library::page_library;
+pub(crate) use page_library::{page_entries, page_library, page_library_of};
 pub(crate) use run::{create, failure, followed, lacking};
 pub(crate) use setting::Setting;
 pub(crate) use stop::delete;

@@ -18,7 +18,7 @@ use super::{
 /// The library, on a management cluster.
 struct PageLibrary {
     client: Client,
-    entries: Vec<LibraryEntry>,
+    entries: Arc<[LibraryEntry]>,
 }
 
 /// The library, on the management cluster of a client.
@@ -26,11 +26,21 @@ struct PageLibrary {
 /// # Errors
 /// When an entry cannot be read.
 pub(crate) fn page_library(client: Client) -> anyhow::Result<Arc<dyn Library>> {
+    Ok(page_library_of(client, page_entries()?))
+}
+
+/// The entries of the library, for pages that share them.
+///
+/// # Errors
+/// When an entry cannot be read.
+pub(crate) fn page_entries() -> anyhow::Result<Arc<[LibraryEntry]>> {
     let entries = library::all()?.into_iter().map(of_page);
-    Ok(Arc::new(PageLibrary {
-        client,
-        entries: entries.collect::<anyhow::Result<_>>()?,
-    }))
+    entries.collect()
+}
+
+/// The library with these entries, on the management cluster of a client.
+pub(crate) fn page_library_of(client: Client, entries: Arc<[LibraryEntry]>) -> Arc<dyn Library> {
+    Arc::new(PageLibrary { client, entries })
 }
 
 fn of_page(entry: Entry) -> anyhow::Result<LibraryEntry> {

@@ -159,6 +159,18 @@ async fn a_token_opens_the_page_and_its_end_closes_it() {
     assert_eq!(host.ask(leave, "").await.0, 303);
     assert_eq!(host.get("/", &one).await.0, 401);
     assert_eq!(host.get("/", &other).await.0, 200);
+    let again = Request::post(SIGN_IN)
+        .header(header::ORIGIN, OURS)
+        .header(header::COOKIE, &other);
+    let (_, cookie, _) = host.ask(again, "token=token-c").await;
+    assert_eq!(
+        host.get("/", &other).await.0,
+        401,
+        "a browser has one visit at a time"
+    );
+    let cookie = cookie.expect("a cookie");
+    let other = cookie.split(';').next().expect("a pair").to_owned();
+    assert_eq!(host.get("/", &other).await.0, 200);
     host.ended.cancel();
     while host.get("/", &other).await.0 != 401 {
         sleep(Duration::from_millis(1)).await;
