@@ -90,6 +90,12 @@ pub(crate) struct Access {
 }
 
 impl AccessArgs {
+    /// Whether a flag says which management cluster or namespace is meant.
+    pub(crate) fn is_given(&self) -> bool {
+        let TargetArgs { kubeconfig, context } = &self.target;
+        [kubeconfig.is_some(), context.is_some(), self.namespace.is_some()].contains(&true)
+    }
+
     /// A client of the management cluster. Sends no request yet.
     pub(crate) async fn open(&self) -> anyhow::Result<Access> {
         let mut access = self.target.open().await?;

@@ -20,17 +20,36 @@ const CHECK: &str = "-check";
 
 /// How far a person is with a chapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Progress {
+pub enum Progress {
+    /// It is under way.
     Begun,
     /// The last check did not pass.
     NotYet,
+    /// A check of it runs.
     Checking,
+    /// A check of it passed.
     Done,
 }
 
 impl Progress {
+    /// What a Scenario says of a chapter, and the number of the chapter. None if it is not of the workshop.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Option<(u8, Self)> {
+        let chapter = labels::value(&scenario.metadata, WORKSHOP_LABEL)?;
+        let name = scenario.metadata.name.as_deref().unwrap_or_default();
+        let phase = scenario.status.as_ref().map(|status| status.phase.as_str());
+        let progress = match (name.ends_with(CHECK), phase.unwrap_or_default()) {
+            (false, _) => Self::Begun,
+            (true, "Passed") => Self::Done,
+            (true, "Failed" | "Stopped" | "Invalid") => Self::NotYet,
+            (true, _) => Self::Checking,
+        };
+        Some((chapter.parse().ok()?, progress))
+    }
+
     /// The progress in words.
-    pub(crate) fn words(self) -> &'static str {
+    #[must_use]
+    pub fn words(self) -> &'static str {
         match self {
             Self::Begun => "begun",
             Self::NotYet => "not yet",
@@ -52,22 +71,14 @@ impl Board {
     pub(crate) fn new(scenarios: &[Arc<Scenario>]) -> Self {
         let mut board = Self::default();
         for scenario in scenarios {
-            let chapter = labels::value(&scenario.metadata, WORKSHOP_LABEL);
-            let Some(chapter) = chapter.and_then(|chapter| chapter.parse().ok()) else {
+            let Some((chapter, progress)) = Progress::of(scenario) else {
                 continue;
             };
             if board.chapters.len() == CHAPTERS_MAX && !board.chapters.contains(&chapter) {
                 continue;
             }
             board.chapters.insert(chapter);
-            let Key { namespace, name } = Key::of(&scenario.metadata);
-            let phase = scenario.status.as_ref().map(|status| status.phase.as_str());
-            let progress = match (name.ends_with(CHECK), phase.unwrap_or_default()) {
-                (false, _) => Progress::Begun,
-                (true, "Passed") => Progress::Done,
-                (true, "Failed" | "Stopped" | "Invalid") => Progress::NotYet,
-                (true, _) => Progress::Checking,
-            };
+            let Key { namespace, .. } = Key::of(&scenario.metadata);
             let known = board
                 .people
                 .entry(namespace)

@@ -28,7 +28,7 @@ use crate::process;
 pub(crate) enum Action {
     /// List the chapters: what each teaches, and how long it takes.
     #[command(after_help = list::AFTER_HELP)]
-    List,
+    List(list::ListArgs),
     /// Begin a chapter: make its cluster, let happen what the chapter begins with, and print the task.
     #[command(after_help = start::AFTER_HELP)]
     Start(start::StartArgs),
@@ -51,7 +51,7 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: Action) -> anyhow::Result<ExitCode> {
     match action {
-        Action::List => list::run(),
+        Action::List(args) => process::block_on(|_| list::run(args)),
         Action::Start(args) => process::block_on(|shutdown| start::start(args, shutdown)),
         Action::Reset(args) => process::block_on(|shutdown| start::reset(args, shutdown)),
         Action::Check(args) => process::block_on(|shutdown| check::run(args, shutdown)),

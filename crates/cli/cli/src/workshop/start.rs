@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    chapter::{ChapterArgs, begun, scenario},
+    chapter::{ChapterArgs, begun, is_of_another_that_is_done, scenario},
     clear::clear,
     text::task,
 };
@@ -83,7 +83,9 @@ async fn begin(args: StartArgs, again: bool, shutdown: CancellationToken) -> any
 async fn prepare(chapter: &Chapter, access: &Access, api: &Api<Scenario>, again: bool) -> anyhow::Result<()> {
     let namespace = &access.namespace;
     let number = chapter.number;
-    let (scenarios, numbers) = begun(api, namespace).await?;
+    let (mut scenarios, numbers) = begun(api, namespace).await?;
+    // `nephele workshop list` and the board of a class show it.
+    scenarios.retain(|scenario| !is_of_another_that_is_done(scenario, number));
     if numbers.contains(&number) && !again {
         let message = format!(
             "chapter {number} has begun in namespace {namespace}; `nephele workshop show {number}` prints its task, `nephele \
