@@ -5,7 +5,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
-use super::groups::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP};
+use super::{
+    explained::schema,
+    groups::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, GROUP},
+};
 
 /// CRDs of the kinds of Cluster API's core and kubeadm providers that belong to a cluster. They accept any field, and have
 /// the names, columns and subresources of Cluster API's own CRDs, which they replace (`core/config/crd/bases` and
@@ -284,9 +287,7 @@ pub(crate) fn loose(
             "storage": is_stored,
             "additionalPrinterColumns": columns,
             "subresources": { "status": {} },
-            "schema": {
-                "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-            },
+            "schema": { "openAPIV3Schema": schema(kind) },
         })
     };
     serde_json::from_value(json!({

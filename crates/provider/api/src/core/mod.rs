@@ -25,6 +25,7 @@
 
 mod cluster;
 mod definitions;
+mod explained;
 pub(crate) mod failure_domain;
 mod groups;
 mod machine;
