@@ -93,13 +93,10 @@ fn bind(address: &mut IPAddress, claim: &IPAddressClaim, pool: &PoolKey, pool_ui
     };
     for owner in [claim_owner, pool_owner] {
         let owners = address.owner_references_mut();
-        match owners
-            .iter_mut()
-            .find(|known| is_reference_to(known, &owner.kind, &owner.name))
-        {
-            Some(known) => *known = owner,
-            None => owners.push(owner),
-        }
+        let is_same = |known: &OwnerReference| is_reference_to(known, &owner.kind, &owner.name);
+        let place = owners.iter().position(is_same).unwrap_or(owners.len());
+        owners.retain(|known| !is_same(known));
+        owners.insert(place, owner);
     }
     if let Some(cluster) = labels::value(&claim.metadata, labels::CLUSTER_NAME) {
         address
