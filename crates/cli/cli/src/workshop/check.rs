@@ -19,7 +19,7 @@ use crate::{
     exit::{Exit, Problem},
     output::print,
     process::INTERRUPTED,
-    scenario::failure,
+    scenario::{delete, failure},
 };
 
 /// Which chapter, and where.
@@ -60,7 +60,11 @@ pub(super) async fn run(args: CheckArgs, shutdown: CancellationToken) -> anyhow:
         (None, None) => None,
         (None, Some(trial)) => match prove(number, trial, &run).await? {
             Verdict::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-            Verdict::Missing(why) => Some(why),
+            Verdict::Missing(why) => {
+                // Otherwise the list and the board of a class would say that the chapter is done.
+                delete(&api, &ended).await?;
+                Some(why)
+            }
             Verdict::Proved => None,
         },
     };
