@@ -52,7 +52,8 @@ fn refusal(error: VisitorError, namespace: Option<&str>) -> NotAdmitted {
         VisitorError::Forbidden(what) => NotAdmitted::Forbidden(what),
         VisitorError::Busy => NotAdmitted::Busy,
         error @ (VisitorError::Review(_) | VisitorError::Client(_)) => {
-            NotAdmitted::Unanswered(chain(&error).to_string())
+            tracing::warn!(error = %chain(&error), "Failed to review who signs in to the page");
+            NotAdmitted::Unanswered
         }
     }
 }

@@ -10,6 +10,9 @@ export function must(id) {
 
 const live = must("live");
 
+/** The status of answers to someone whose visit has ended: the same address has the form to sign in. */
+export const SIGNED_OUT = 401;
+
 /**
  * Says how the page gets its changes.
  * @param {string} state
@@ -30,6 +33,7 @@ export function say(state, text) {
 export async function load(path, part, isBusy = () => false) {
   if (document.hidden || isBusy()) return;
   const answer = await fetch(path).catch(() => null);
+  if (answer?.status === SIGNED_OUT) return location.reload();
   if (!answer?.ok) return say("broken", "Connecting again");
   const html = await answer.text();
   if (isBusy()) return;

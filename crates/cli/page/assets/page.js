@@ -2,7 +2,7 @@
 // The live page. HTML comes from the server only: this module sets attributes and texts, inserts the elements that it is
 // sent, and moves the focus.
 
-import { must, say } from "./live.js";
+import { SIGNED_OUT, must, say } from "./live.js";
 
 /**
  * A change of the page: an attribute, a text, a new element before another one of its list, or an element that is gone.
@@ -94,8 +94,14 @@ function connect() {
   });
   opened.addEventListener("error", () => {
     say("broken", "Connecting again");
-    if (opened.readyState === EventSource.CLOSED) again = setTimeout(connect, RETRY);
+    if (opened.readyState === EventSource.CLOSED) again = setTimeout(reconnect, RETRY);
   });
+}
+
+async function reconnect() {
+  const answer = await fetch(here(), { method: "HEAD" }).catch(() => null);
+  if (answer?.status === SIGNED_OUT) return location.reload();
+  connect();
 }
 
 /**
@@ -231,6 +237,7 @@ async function show(path, focus) {
   selected = path;
   const answer = await fetch(`/fragment${path}`).catch(() => null);
   if (selected !== path || !answer) return;
+  if (answer.status === SIGNED_OUT) return location.reload();
   if (!answer.headers.get("content-type")?.startsWith("text/html")) return;
   const html = await answer.text();
   if (selected !== path) return;
@@ -277,6 +284,7 @@ async function act(form, button) {
   if (button instanceof HTMLButtonElement) fields.append(button.name, button.value);
   const request = { method: "POST", body: fields, headers: { "nephele-fragment": "1" } };
   const answer = await fetch(form.action, request).catch(() => null);
+  if (answer?.status === SIGNED_OUT) return location.reload();
   if (answer?.headers.get("content-type")?.startsWith("text/html")) outcome.innerHTML = await answer.text();
   else outcome.textContent = answer ? await answer.text() : "The page does not answer.";
   clearTimeout(forget);

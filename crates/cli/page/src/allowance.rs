@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, runtime::watcher::Event};
 use nephele_controller::Kind;
 use parking_lot::Mutex;
@@ -65,8 +66,17 @@ struct Own {
     least: usize,
     max: usize,
     taken: Mutex<usize>,
+    /// Whether an object did not fit, and since when that was known.
     is_exceeded: AtomicBool,
+    since: Mutex<Option<Timestamp>>,
 }
+
+/// How long objects that did not fit are not read again: a list that is read again needs room beside the one that it replaces, and
+/// others may give something back.
+const EXCEEDED_FOR: SignedDuration = SignedDuration::from_mins(1);
+/// Objects of a list that are read at a time, by a process of its own and by one of many.
+const PAGE: u32 = 500;
+const PAGE_OF_MANY: u32 = 50;
 
 impl Allowance {
     /// For a process of its own, which may take what it needs.
@@ -86,6 +96,7 @@ impl Allowance {
             max: *bytes.end(),
             taken: Mutex::new(0),
             is_exceeded: AtomicBool::new(false),
+            since: Mutex::new(None),
         };
         Self {
             own: Some(Arc::new(own)),
@@ -98,11 +109,32 @@ impl Allowance {
         self.records
     }
 
-    /// Whether the objects were more than this. It stays so: to read them again would end in the same way.
-    pub(crate) fn is_exceeded(&self) -> bool {
-        self.own
+    /// Whether the objects have a bound.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Objects of a list that are read at a time.
+    pub(crate) fn page(&self) -> u32 {
+        if self.is_limited() { PAGE_OF_MANY } else { PAGE }
+    }
+
+    /// Whether the objects were more than this, not long ago.
+    pub(crate) fn is_exceeded(&self, now: Timestamp) -> bool {
+        let Some(own) = self
+            .own
             .as_ref()
-            .is_some_and(|own| own.is_exceeded.load(Ordering::Relaxed))
+            .filter(|own| own.is_exceeded.load(Ordering::Relaxed))
+        else {
+            return false;
+        };
+        let mut since = own.since.lock();
+        let is_over = now.duration_since(*since.get_or_insert(now)) >= EXCEEDED_FOR;
+        if is_over {
+            *since = None;
+            own.is_exceeded.store(false, Ordering::Relaxed);
+        }
+        !is_over
     }
 
     /// What a watch takes of it, nothing at first.
@@ -222,7 +254,9 @@ mod tests {
                 let beyond = sums.map(|sum| sum.saturating_sub(20));
                 prop_assert_eq!(100 - stock.left(), beyond.into_iter().sum::<usize>());
                 prop_assert!(sums.iter().all(|sum| *sum <= 70));
-                prop_assert!(fits || one.is_exceeded() || other.is_exceeded());
+                let now = Timestamp::UNIX_EPOCH;
+                prop_assert!(fits || one.is_exceeded(now) || other.is_exceeded(now));
+                prop_assert!(!one.is_exceeded(now + EXCEEDED_FOR) && !other.is_exceeded(now + EXCEEDED_FOR));
                 let least = sums[watch / 2] + bytes <= 20;
                 prop_assert!(fits || !least, "what each has in any case");
             }

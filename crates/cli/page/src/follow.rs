@@ -75,7 +75,9 @@ enum News {
     Changed,
     /// The first list of a kind is complete.
     Listed(Cow<'static, str>),
-    /// The API server does not have a kind, or does not let the viewer list it.
+    /// The API server does not have a kind now: a client that learns which version is served asks again soon.
+    Absent(Cow<'static, str>),
+    /// The API server does not let the viewer list a kind.
     Refused(Cow<'static, str>),
     /// The objects are more than they may be.
     Exceeded,
@@ -173,7 +175,7 @@ pub(crate) async fn follow(
                         following.listed.insert(kind.clone());
                         answered.insert(kind);
                     }
-                    Some(News::Refused(kind)) => {
+                    Some(News::Refused(kind) | News::Absent(kind)) => {
                         answered.insert(kind);
                     }
                     Some(News::Changed) => {}
@@ -292,7 +294,7 @@ fn watched<K: Kind + Resource<Scope = NamespaceResourceScope>>(
 fn watched_in<K: Kind>(api: Api<Readable<K>>, allowance: &Allowance) -> (Store<K>, BoxStream<'static, News>) {
     let (store, writer) = reflector::store();
     let mut taken = allowance.watch();
-    let events = measured::<K>(api, watcher::Config::default());
+    let events = measured::<K>(api, watcher::Config::default().page_size(allowance.page()));
     let events = events.take_while(move |event| {
         let fits = event
             .as_ref()
@@ -312,7 +314,11 @@ fn watched_in<K: Kind>(api: Api<Readable<K>>, allowance: &Allowance) -> (Store<K
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => Some(News::Changed),
             Err(error) => {
                 tracing::debug!(error = %nephele_controller::chain(&error), "A watch failed and is tried again");
-                is_refusal(&error).then(|| News::Refused(K::kind(&())))
+                match refusal(&error) {
+                    Some(403) => Some(News::Refused(K::kind(&()))),
+                    Some(404) => Some(News::Absent(K::kind(&()))),
+                    _ => None,
+                }
             }
         };
         std::future::ready(news)
@@ -334,9 +340,12 @@ fn paced(news: BoxStream<'static, News>) -> impl Stream<Item = News> + Send {
     })
 }
 
-/// Whether a list failed because the API server does not have the kind, or because the viewer may not list it.
-fn is_refusal(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if matches!(status.code, 403 | 404))
+/// The status with which the API server refused a list: 403 if the viewer may not list the kind, 404 if there is no such kind.
+fn refusal(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
 }
 
 /// The records of the journal, those that the manager remembers and those to come. When the manager ends the answer, the

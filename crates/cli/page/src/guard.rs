@@ -16,8 +16,15 @@ use crate::origin::{Hosts, cookies, is_of_a_page};
 /// Bytes of a key, and of a session: no one guesses 128 bits.
 const SECRET_BYTES: usize = 16;
 
-/// The cookie of a visit. Browsers take a name with this prefix only over TLS, and send it only to the host that has set it.
-pub(crate) const OF_VISIT: &str = "__Host-nephele-page";
+/// The name of the cookie of a visit to a host. Browsers take a name with this prefix only over TLS, and send it only to the host
+/// that has set it. They do not tell ports apart, so it has the port: that of a port-forward to one of several managers.
+pub(crate) fn cookie_at(host: &str) -> String {
+    const OF_VISIT: &str = "__Host-nephele-page";
+    match host.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => format!("{OF_VISIT}-{port}"),
+        _ => OF_VISIT.to_owned(),
+    }
+}
 
 /// The operating system gave no random bytes.
 #[derive(Debug, thiserror::Error)]
@@ -69,17 +76,17 @@ impl Guard {
         })
     }
 
-    /// A guard of one visit to the page of a manager.
+    /// A guard of one visit to the page of a manager, with a cookie of this name.
     ///
     /// # Errors
     /// When there are no random bytes.
-    pub(crate) fn of_visit() -> Result<Self, NoRandomness> {
+    pub(crate) fn of_visit(cookie: String) -> Result<Self, NoRandomness> {
         Ok(Self {
             hosts: Hosts::Any,
             key: Mutex::new(None),
             session: secret()?,
             token: secret()?,
-            cookie: OF_VISIT.to_owned(),
+            cookie,
         })
     }
 

@@ -7,6 +7,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use jiff::SignedDuration;
 use nephele_controller::Clock;
 use parking_lot::Mutex;
@@ -29,7 +30,9 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) enum NoFeed {
     #[error("too many namespaces are viewed")]
     Full,
-    #[error("the objects are more than this page may hold: `nephele page` shows them on your own machine")]
+    #[error(
+        "the objects are more than this page may hold now; it tries again after a minute, and `nephele page` shows them on your own machine"
+    )]
     Exceeded,
     #[error("the page ends")]
     Over,
@@ -69,7 +72,8 @@ impl Hub {
 
     /// The feed of a namespace, or of all. It is kept up to date while the caller holds it, and some seconds longer.
     pub(crate) fn feed(&self, namespace: Option<&str>) -> Result<Arc<Feed>, NoFeed> {
-        if self.source.allowance.is_exceeded() {
+        let now = (self.clock)();
+        if self.source.allowance.is_exceeded(now) {
             return Err(NoFeed::Exceeded);
         }
         if self.stop.is_cancelled() {
@@ -77,7 +81,6 @@ impl Hub {
         }
         let mut running = self.running.lock();
         let namespace = namespace.map(str::to_owned);
-        let now = (self.clock)();
         if let Some(feed) = running.feeds.get(&namespace) {
             feed.touch(now);
             return Ok(Arc::clone(feed));
@@ -109,6 +112,7 @@ impl Hub {
         let (followed, objects) = watch::channel(None);
         running.followed = Some(followed.clone());
         let state = Arc::clone(&self.running);
+        let over = Arc::clone(&self.running);
         let is_over = move || {
             let mut running = state.lock();
             let is_read = running
@@ -120,14 +124,25 @@ impl Hub {
             }
             !is_read
         };
-        // What the API server answers a viewer is no news of this process, and viewers could fill its log.
         let following = follow(self.source.clone(), followed.clone(), is_over);
-        let following = following.with_subscriber(NoSubscriber::new());
+        // What the API server answers one of many viewers is no news of the process, and they could fill its log.
+        let following = match self.source.allowance.is_limited() {
+            true => following.with_subscriber(NoSubscriber::new()).left_future(),
+            false => following.right_future(),
+        };
         let following = self.stop.clone().run_until_cancelled_owned(following);
         tokio::spawn(async move {
             following.await;
-            // Where that was because of too many objects, those who wait for them hear of it.
+            // Where that was because of too many objects, those who wait for them hear of it, and the next one begins again.
             followed.send_replace(None);
+            let mut running = over.lock();
+            if running
+                .followed
+                .as_ref()
+                .is_some_and(|known| known.same_channel(&followed))
+            {
+                running.followed = None;
+            }
         });
         objects
     }
@@ -157,7 +172,7 @@ impl Hub {
                 }
                 () = sleep(LOOK) => {}
             }
-            if self.source.allowance.is_exceeded() {
+            if self.source.allowance.is_exceeded((self.clock)()) {
                 break;
             }
             let mut running = self.running.lock();

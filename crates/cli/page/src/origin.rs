@@ -22,9 +22,7 @@ impl Hosts {
     /// # Errors
     /// With the answer to one that is not.
     pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        // HTTP/2 has it in the address.
-        let named = text(headers, header::HOST).or_else(|| uri.authority().map(http::uri::Authority::as_str));
-        let host = named.unwrap_or_default();
+        let host = host(uri, headers);
         if !self.are(host) {
             return Err((StatusCode::MISDIRECTED_REQUEST, "this page has another name\n"));
         }
@@ -49,6 +47,12 @@ impl Hosts {
             Self::Any => origin.strip_prefix("https://") == Some(host),
         }
     }
+}
+
+/// The host that a request is for, with its port. HTTP/2 has it in the address.
+pub(crate) fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> &'a str {
+    let named = text(headers, header::HOST).or_else(|| uri.authority().map(http::uri::Authority::as_str));
+    named.unwrap_or_default()
 }
 
 /// Whether an admitted request says that a page of ours sends it. Browsers say so of each form.

@@ -11,7 +11,7 @@ use nephele_listen::{Limits, RequestBody, session_of};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     task::spawn_blocking,
     time::timeout,
 };
@@ -114,6 +114,8 @@ pub(crate) struct Bounds {
     pub(crate) feeds: usize,
     /// Places for previews, which pages of one process share.
     pub(crate) previews: Arc<Semaphore>,
+    /// How many previews of this page are made at a time, or wait for such a place.
+    pub(crate) own_previews: usize,
 }
 
 impl Bounds {
@@ -123,6 +125,7 @@ impl Bounds {
             viewers: VIEWERS_MAX,
             feeds: FEEDS_MAX,
             previews: Arc::new(Semaphore::new(PREVIEWS_MAX)),
+            own_previews: PREVIEWS_MAX,
         }
     }
 }
@@ -138,6 +141,7 @@ pub(crate) struct Server {
     viewers_max: usize,
     viewers: Arc<Semaphore>,
     previews: Arc<Semaphore>,
+    own_previews: Arc<Semaphore>,
     matcher: Matcher,
     library: SharedLibrary,
     recorder: Arc<Mutex<Recorder>>,
@@ -226,6 +230,7 @@ impl Server {
             viewers,
             feeds,
             previews,
+            own_previews,
         } = bounds;
         Self {
             actor: Arc::new(Actor::new(source.client.clone(), Arc::clone(&library))),
@@ -240,6 +245,7 @@ impl Server {
             viewers_max: viewers,
             viewers: Arc::new(Semaphore::new(viewers)),
             previews,
+            own_previews: Arc::new(Semaphore::new(own_previews)),
             clock,
         }
     }
@@ -407,6 +413,12 @@ impl Server {
         }
     }
 
+    /// A place for a preview. None at the end of the page.
+    async fn preview(&self) -> Option<[SemaphorePermit<'_>; 2]> {
+        let own = self.own_previews.acquire().await.ok()?;
+        Some([own, self.previews.acquire().await.ok()?])
+    }
+
     /// What is made of the objects that are there now, on a thread of its own: with ten thousand machines it takes as long as
     /// a preview, and has the place of one.
     async fn made_of_objects(
@@ -417,7 +429,7 @@ impl Server {
             Ok((shown, _)) => Arc::clone(&shown.objects),
             Err(refusal) => return refusal,
         };
-        let Ok(_place) = self.previews.acquire().await else {
+        let Some(_place) = self.preview().await else {
             return unavailable("the page ends\n");
         };
         let made = spawn_blocking(move || make(&objects)).await;

@@ -14,7 +14,7 @@ use std::{collections::HashMap, net::IpAddr, ops::RangeInclusive, sync::Arc, tim
 
 use axum::body::{Body, HttpBody};
 use futures::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use nephele_controller::Clock;
 use nephele_listen::{Limits, PeerAddress, RequestBody, session_of};
@@ -29,14 +29,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     allowance::{Allowance, Stock},
     follow::Source,
-    guard::{Guard, OF_VISIT},
+    guard::{Guard, cookie_at},
     html::SIGN_OUT,
     library::SharedLibrary,
-    origin::{Hosts, Refusal, cookies, is_of_a_page},
+    origin::{Hosts, Refusal, cookies, host, is_of_a_page},
     preview::Matcher,
     serve::{
         Bounds, CSS, Means, PLAIN, PREVIEWS_MAX, PageError, STYLE, Server, hardened, markup, seen, text,
-        unavailable,
     },
     sign_in_html::{SIGN_IN, sign_in},
 };
@@ -53,15 +52,23 @@ const OBJECTS_OF_VISIT: RangeInclusive<usize> = 256 * 1024..=4 * 1024 * 1024;
 const OBJECTS_MAX: usize = 8 * 1024 * 1024;
 /// Records of the journal that a visit holds.
 const RECORDS_MAX: usize = 1024;
-/// Browsers open up to six connections each, or one of HTTP/2.
+/// Browsers open up to six connections each, or one of HTTP/2, on which they send few requests at a time.
 const CONNECTIONS_MAX: usize = 128;
+const STREAMS_MAX: u32 = 16;
+/// How long a form may take to arrive.
+const FORM_WITHIN: Duration = Duration::from_secs(10);
 /// The bytes of answers that are not read.
 const UNREAD_MAX: usize = 8 * 1024 * 1024;
-/// Browser windows of one visit, and namespaces that they show: one, or also all.
+/// Visits of one namespace at a time, so that accounts that someone makes there take no place of everybody else.
+const OF_NAMESPACE_MAX: usize = 32;
+/// Browser windows of one visit, and namespaces that they show: one, or all.
 const WINDOWS_MAX: usize = 4;
-const FEEDS_MAX: usize = 2;
-/// How long a visit stays that no browser window shows.
+const FEEDS_MAX: usize = 4;
+/// Requests of one visit that are answered at a time, but streams.
+const REQUESTS_MAX: usize = 2;
+/// How long a visit stays that no browser window shows, and how often that is looked at.
 const IDLE: Duration = Duration::from_mins(15);
+const LOOK: Duration = Duration::from_mins(1);
 /// The bytes of a form with a token. Tokens with many groups have several KiB.
 const FORM_MAX: usize = 16 * 1024;
 
@@ -102,9 +109,12 @@ pub enum NotAdmitted {
     /// Too many people sign in at the same time.
     #[error("Too many people sign in now. Try it again.")]
     Busy,
-    /// The management API does not answer.
-    #[error("The API server did not say whether this token is one: {0}")]
-    Unanswered(String),
+    /// Too many people are signed in, in this namespace or in all.
+    #[error("Too many people are signed in. `nephele page` shows the same on your own machine.")]
+    Full,
+    /// The management API does not answer. Why is not for people who are not signed in.
+    #[error("The API server did not say whether this token is one. Try it again.")]
+    Unanswered,
 }
 
 impl NotAdmitted {
@@ -113,7 +123,7 @@ impl NotAdmitted {
             Self::UnknownToken => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::NoNamespace(_) => StatusCode::BAD_REQUEST,
-            Self::Busy | Self::Unanswered(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Full | Self::Unanswered => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -146,6 +156,8 @@ pub async fn serve_visits(
         connections_max: CONNECTIONS_MAX,
         unauthenticated_max: CONNECTIONS_MAX,
         responses_bytes_max: UNREAD_MAX,
+        streams_max: STREAMS_MAX,
+        body: FORM_WITHIN,
         ..Limits::DEFAULT
     };
     let session = move |_: nephele_listen::Peer<'_>| {
@@ -177,7 +189,10 @@ struct Visits {
 struct Visit {
     session: String,
     user: [u8; 32],
+    namespace: Option<String>,
     server: Server,
+    /// Places for requests but streams.
+    requests: Semaphore,
     used: Mutex<Instant>,
     stop: CancellationToken,
 }
@@ -195,7 +210,7 @@ impl Visit {
     /// Ends when no window has shown it for some time.
     async fn idle(&self) {
         loop {
-            sleep_until(self.stays()).await;
+            sleep_until(self.stays().min(Instant::now() + LOOK)).await;
             if self.server.is_viewed() {
                 self.touch();
             } else if self.stays() <= Instant::now() {
@@ -223,34 +238,40 @@ impl Visits {
         B: HttpBody<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let is_form = *request.method() == Method::POST;
-        match (request.uri().path(), is_form) {
-            (SIGN_IN, true) => hardened(self.sign_in(request).await),
-            (SIGN_OUT, true) => hardened(self.sign_out(&request)),
-            _ => match self.visit(request.headers()) {
-                Some(visit) => {
-                    visit.touch();
-                    visit.server.answer(request).await
-                }
-                None if request.uri().path() == "/page.css" => hardened(text(StatusCode::OK, CSS, STYLE)),
-                None => hardened(markup(StatusCode::UNAUTHORIZED, sign_in("", None))),
-            },
+        let visit = self.visit(&request);
+        match (request.uri().path(), is_form, visit) {
+            (SIGN_IN, true, former) => hardened(self.sign_in(request, former).await),
+            (SIGN_OUT, true, visit) => hardened(self.sign_out(&request, visit)),
+            (SIGN_IN, false, Some(_)) => hardened(seen("/")),
+            (path, _, Some(visit)) => {
+                visit.touch();
+                // A stream lasts, and has a place of its own.
+                let _place = match path {
+                    "/stream" => None,
+                    _ => visit.requests.acquire().await.ok(),
+                };
+                visit.server.answer(request).await
+            }
+            ("/page.css", _, None) => hardened(text(StatusCode::OK, CSS, STYLE)),
+            (_, _, None) => hardened(markup(StatusCode::UNAUTHORIZED, sign_in("", None))),
         }
     }
 
     /// The visit of a browser.
-    fn visit(&self, headers: &HeaderMap) -> Option<Arc<Visit>> {
+    fn visit<B>(&self, request: &Request<B>) -> Option<Arc<Visit>> {
+        let name = cookie_at(host(request.uri(), request.headers()));
         let under_way = self.under_way.lock();
-        cookies(headers, OF_VISIT).find_map(|session| under_way.get(session).cloned())
+        cookies(request.headers(), &name).find_map(|session| under_way.get(session).cloned())
     }
 
-    async fn sign_in<B>(&self, request: Request<B>) -> Response<Body>
+    async fn sign_in<B>(&self, request: Request<B>, former: Option<Arc<Visit>>) -> Response<Body>
     where
         B: HttpBody<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         if let Err((status, why)) = of_our_page(&request) {
             return text(status, PLAIN, why);
         }
-        let former = self.visit(request.headers());
+        let cookie = cookie_at(host(request.uri(), request.headers()));
         let from = request.extensions().get::<PeerAddress>();
         let from = from.map_or(IpAddr::from([0; 4]), |PeerAddress(address)| {
             address.ip().to_canonical()
@@ -274,30 +295,33 @@ impl Visits {
             from,
         };
         let admitted = match self.door.admit(asked).await {
-            Ok(admitted) => admitted,
-            Err(why) => return markup(why.status(), sign_in(&namespace, Some(&why.to_string()))),
+            Ok(admitted) => self.enter(admitted, former, cookie),
+            Err(why) => Err(why),
         };
-        match self.enter(admitted) {
+        match admitted {
             Ok(cookie) => {
-                if let Some(former) = former {
-                    self.leave(&former);
-                }
                 let mut response = seen("/");
                 response.headers_mut().insert(header::SET_COOKIE, cookie);
                 response
             }
-            Err(why) => unavailable(why),
+            Err(why) => markup(why.status(), sign_in(&namespace, Some(&why.to_string()))),
         }
     }
 
-    /// Begins a visit. Returns its cookie.
-    fn enter(&self, admitted: Admitted) -> Result<HeaderValue, &'static str> {
+    /// Begins a visit, in the place of a former one of the same browser. Returns its cookie.
+    fn enter(
+        &self,
+        admitted: Admitted,
+        former: Option<Arc<Visit>>,
+        cookie: String,
+    ) -> Result<HeaderValue, NotAdmitted> {
         let Admitted {
             user,
             source,
             library,
             ended,
         } = admitted;
+        let namespace = source.namespace.clone();
         let source = Source {
             allowance: Allowance::of(&self.objects, OBJECTS_OF_VISIT, RECORDS_MAX),
             ..source
@@ -310,10 +334,11 @@ impl Visits {
             viewers: WINDOWS_MAX,
             feeds: FEEDS_MAX,
             previews: Arc::clone(&self.previews),
+            own_previews: 1,
         };
-        let guard = Guard::of_visit().map_err(|_| "there are no random numbers\n")?;
+        let guard = Guard::of_visit(cookie).map_err(|_| NotAdmitted::Busy)?;
         let session = guard.session().to_owned();
-        let cookie = HeaderValue::try_from(guard.cookie()).map_err(|_| "there is no cookie\n")?;
+        let cookie = HeaderValue::try_from(guard.cookie()).map_err(|_| NotAdmitted::Busy)?;
         let stop = self.stop.child_token();
         let server = Server::new(
             source,
@@ -326,20 +351,30 @@ impl Visits {
         let visit = Arc::new(Visit {
             session: session.clone(),
             user,
+            namespace,
             server: server.of_visit(),
+            requests: Semaphore::new(REQUESTS_MAX),
             used: Mutex::new(Instant::now()),
             stop,
         });
         let mut under_way = self.under_way.lock();
-        let of_user = || under_way.values().filter(|visit| visit.user == user);
+        if let Some(former) = former {
+            former.stop.cancel();
+            under_way.remove(&former.session);
+        }
+        let of_user = || under_way.values().filter(|known| known.user == user);
         if of_user().count() >= OF_USER_MAX
-            && let Some(oldest) = of_user().min_by_key(|visit| *visit.used.lock()).cloned()
+            && let Some(oldest) = of_user().min_by_key(|known| *known.used.lock()).cloned()
         {
             oldest.stop.cancel();
             under_way.remove(&oldest.session);
         }
-        if under_way.len() >= VISITS_MAX {
-            return Err("too many people look at this page\n");
+        let of_namespace = under_way
+            .values()
+            .filter(|known| known.namespace == visit.namespace);
+        let is_full = visit.namespace.is_some() && of_namespace.count() >= OF_NAMESPACE_MAX;
+        if is_full || under_way.len() >= VISITS_MAX {
+            return Err(NotAdmitted::Full);
         }
         under_way.insert(session, Arc::clone(&visit));
         drop(under_way);
@@ -362,11 +397,11 @@ impl Visits {
         self.under_way.lock().remove(&visit.session);
     }
 
-    fn sign_out<B>(&self, request: &Request<B>) -> Response<Body> {
+    fn sign_out<B>(&self, request: &Request<B>, visit: Option<Arc<Visit>>) -> Response<Body> {
         if let Err((status, why)) = of_our_page(request) {
             return text(status, PLAIN, why);
         }
-        if let Some(visit) = self.visit(request.headers()) {
+        if let Some(visit) = visit {
             self.leave(&visit);
         }
         seen("/")

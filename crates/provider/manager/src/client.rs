@@ -133,11 +133,7 @@ pub fn connect(
         webhooks: client(WEBHOOKS_RATE)?,
         hooks: client(HOOKS_RATE)?,
         urgent: urgent.clone(),
-        visitors: Some(ForVisitors {
-            server: server.clone(),
-            requests: requests.clone(),
-            host,
-        }),
+        visitors: Some(ForVisitors::new(server.clone(), requests.clone(), host)),
     })
 }
 

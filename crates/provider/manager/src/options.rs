@@ -109,7 +109,7 @@ pub struct Options {
     /// Address of the live page over HTTPS, for people who sign in with a token of the management API; 0 for none.
     #[arg(long, env = "NEPHELE_PAGE_ADDRESS", value_name = "ADDRESS", default_value = "0", help_heading = ADMIN)]
     pub page_address: String,
-    /// The minimum TLS version of webhooks, diagnostics and the runtime extension: VersionTLS12 or VersionTLS13.
+    /// The minimum TLS version of webhooks, diagnostics, the page and the runtime extension: VersionTLS12 or VersionTLS13.
     #[arg(long, env = "NEPHELE_TLS_MIN_VERSION", value_name = "VERSION", default_value = "VersionTLS12",
           help_heading = TLS)]
     pub tls_min_version: String,

@@ -58,7 +58,7 @@ impl Server {
             }
         };
         let choices = Choices::new(&shown.model, &namespace);
-        let _place = self.previews.acquire().await.ok()?;
+        let _place = self.preview().await?;
         let matcher = self.matcher;
         let asked = Asked {
             draft: draft.clone(),
@@ -105,7 +105,8 @@ impl Server {
     /// What an entry of the library lacks.
     async fn lacks(&self, namespace: &str, name: &str) -> Result<Lacks, String> {
         let asked = async {
-            let _place = self.previews.acquire().await;
+            // It waits for the API server, so it keeps no place of other pages.
+            let _place = self.own_previews.acquire().await;
             self.library.lacks(namespace, name).await
         };
         let late = |_| Err("the management API does not say what is there".to_owned());

@@ -223,7 +223,7 @@ async fn no_other_site_signs_a_browser_in_or_out_or_acts() {
 }
 
 #[tokio::test]
-async fn a_user_has_four_visits_and_all_have_sixty_four() {
+async fn a_user_a_namespace_and_all_have_a_share_of_the_visits() {
     let host = Host::new();
     let mut sessions = Vec::new();
     for _ in 0..=OF_USER_MAX {
@@ -235,16 +235,32 @@ async fn a_user_has_four_visits_and_all_have_sixty_four() {
         statuses.push(host.get("/table", session).await.0);
     }
     assert_eq!(statuses, [401, 200, 200, 200, 200], "the oldest has ended");
-    for number in 0..VISITS_MAX - OF_USER_MAX {
-        let letter = char::from(b'A' + u8::try_from(number / OF_USER_MAX).expect("few"));
-        host.sign_in(&format!("token-{letter}")).await;
-    }
-    let sign_in = async |token: &str| {
+    let sign_in = async |letter: u8, namespace: &str| {
         let request = Request::post(SIGN_IN).header(header::ORIGIN, OURS);
-        host.ask(request, &format!("token={token}")).await.0
+        let form = format!("token=token-{}&namespace={namespace}", char::from(letter));
+        let (status, _, text) = host.ask(request, &form).await;
+        (status, text.contains("Too many people are signed in."))
     };
-    assert_eq!(sign_in("token-b").await, 503);
-    assert_eq!(sign_in("token-a").await, 303, "in the place of one of their own");
+    for number in OF_USER_MAX..OF_NAMESPACE_MAX {
+        let letter = b'A' + u8::try_from(number / OF_USER_MAX).expect("few");
+        assert_eq!(sign_in(letter, "default").await, (303, false));
+    }
+    assert_eq!(sign_in(b'b', "default").await, (503, true));
+    for number in OF_NAMESPACE_MAX..VISITS_MAX {
+        let letter = b'A' + u8::try_from(number / OF_USER_MAX).expect("few");
+        assert_eq!(sign_in(letter, "").await, (303, false));
+    }
+    assert_eq!(sign_in(b'c', "").await, (503, true));
+    assert_eq!(
+        sign_in(b'a', "default").await.0,
+        303,
+        "in the place of one of their own"
+    );
+    let again = Request::post(SIGN_IN)
+        .header(header::ORIGIN, OURS)
+        .header(header::COOKIE, &sessions[4]);
+    let (status, ..) = host.ask(again, "token=token-d").await;
+    assert_eq!(status, 303, "in the place of the former visit of the browser");
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,12 +337,16 @@ fn the_book_says_what_all_visits_may_hold() {
     );
     let records = VISITS_MAX * RECORDS_MAX * 1024;
     let connections = CONNECTIONS_MAX * 100 * 1024;
-    let sum = (objects + messages + records + connections + UNREAD_MAX).div_ceil(MIB);
+    let forms = CONNECTIONS_MAX * STREAMS_MAX as usize * FORM_MAX;
+    // Of the client of visitors: eight answers of a MiB, in up to four shapes while they are parsed.
+    let answers = 8 * 4 * MIB;
+    let sum = (objects + messages + records + connections + UNREAD_MAX + forms + answers).div_ceil(MIB);
     let page = include_str!("../../../../../docs/src/security.md");
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
         format!("may take {sum} MiB"),
-        format!("{VISITS_MAX} people"),
+        format!("{VISITS_MAX} browsers"),
+        format!("{OF_USER_MAX} of a user and {OF_NAMESPACE_MAX} of a namespace"),
         format!("{} KiB of objects", OBJECTS_OF_VISIT.start() / 1024),
         format!(
             "up to {} MiB while others leave that",

@@ -3,7 +3,7 @@
 //! Whoever may read the journal may open the page: all of it with the path, or the part of a namespace with its InMemoryClusters.
 //! What else they see, and what they can do, the API server decides: their client has their token, and nothing of the manager's.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Extension, Router,
@@ -12,9 +12,11 @@ use axum::{
     response::IntoResponse as _,
     routing::get,
 };
+use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use nephele_access::Server;
 use prometheus::IntCounterVec;
+use tokio::sync::Semaphore;
 use tower::{ServiceExt as _, util::MapResponseLayer};
 
 use super::{
@@ -33,6 +35,10 @@ const VISITOR_RATE: RequestRate = RequestRate {
     per_second: 10.0,
     burst: 40,
 };
+/// The bytes of an answer to a visitor's request that is no watch. Lists are read fifty objects at a time, which have 250 KiB.
+const ANSWER_MAX: usize = 1024 * 1024;
+/// Such answers that are under way for all visitors.
+const ANSWERS_MAX: usize = 8;
 /// What a visitor has to be allowed to read.
 const JOURNAL: &str = "/journal";
 
@@ -42,6 +48,7 @@ pub struct ForVisitors {
     pub(crate) server: Server,
     pub(crate) requests: IntCounterVec,
     pub(crate) host: String,
+    pub(crate) answers: Arc<Semaphore>,
 }
 
 /// Lets visitors in.
@@ -108,6 +115,9 @@ impl Visitors {
         namespace: Option<&str>,
         from: IpAddr,
     ) -> Result<Visitor, VisitorError> {
+        if token.is_empty() {
+            return Err(VisitorError::UnknownToken);
+        }
         let namespace = namespace
             .map(|namespace| Namespace::try_from(namespace.to_owned()))
             .transpose()
@@ -145,12 +155,46 @@ impl Visitors {
 }
 
 impl ForVisitors {
+    pub(crate) fn new(server: Server, requests: IntCounterVec, host: String) -> Self {
+        Self {
+            server,
+            requests,
+            host,
+            answers: Arc::new(Semaphore::new(ANSWERS_MAX)),
+        }
+    }
+
     fn client(&self, token: &str) -> kube::Result<Client> {
         let builder = self.server.with_token(token).builder()?;
         let builder = builder.with_layer(&MapResponseLayer::new(emptied));
         let throttled = ThrottleLayer::new(VISITOR_RATE, self.requests.clone(), &self.host);
-        Ok(core_version::speaking(builder.with_layer(&throttled).build()))
+        let client = builder.with_layer(&throttled).build();
+        Ok(core_version::speaking(bounded(client, Arc::clone(&self.answers))))
     }
+}
+
+/// A client whose answers have a bound: watches alone may last.
+fn bounded(client: Client, answers: Arc<Semaphore>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let client = client.clone();
+        let answers = Arc::clone(&answers);
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "watch") {
+                return client.send(request).await;
+            }
+            let _place = answers.acquire().await;
+            let (head, body) = client.send(request).await?.into_parts();
+            let body = Limited::new(body, ANSWER_MAX).collect().await;
+            let body = body.map_err(kube::Error::Service)?;
+            Ok(Response::from_parts(
+                head,
+                kube::client::Body::from(body.to_bytes()),
+            ))
+        }
+    });
+    Client::new(service, namespace)
 }
 
 /// What a user lacks who may not use the page.

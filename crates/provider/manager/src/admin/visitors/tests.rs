@@ -48,11 +48,7 @@ async fn visitors(journal: Router) -> (Visitors, Arc<Mutex<Vec<String>>>) {
     let visitors = Visitors {
         reviews: reviewing(usual),
         journal,
-        management: ForVisitors {
-            server,
-            requests: requests.expect("a valid name"),
-            host: String::new(),
-        },
+        management: ForVisitors::new(server, requests.expect("a valid name"), String::new()),
     };
     (visitors, callers)
 }
@@ -116,4 +112,27 @@ async fn a_visitor_reads_the_journal_of_their_namespace_whatever_they_ask_for() 
     }
     assert_eq!(seen, ["amber", "amber birch"]);
     cloud.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_to_a_visitor_has_a_bound_and_a_watch_may_last() {
+    let answer = |_: Request<kube::client::Body>| async {
+        let text = vec![b' '; ANSWER_MAX + 1];
+        Ok::<_, std::convert::Infallible>(Response::new(Body::from(text)))
+    };
+    let answers = Arc::new(Semaphore::new(ANSWERS_MAX));
+    let client = bounded(
+        Client::new(tower::service_fn(answer), "default"),
+        Arc::clone(&answers),
+    );
+    let bytes = async |path: &str| {
+        let request = Request::get(path)
+            .body(kube::client::Body::empty())
+            .expect("a request");
+        let answer = client.clone().send(request).await.ok()?;
+        Some(answer.into_body().collect_bytes().await.expect("in memory").len())
+    };
+    assert_eq!(bytes("/api/v1/configmaps?limit=50").await, None);
+    assert_eq!(bytes("/api/v1/configmaps?watch=true").await, Some(ANSWER_MAX + 1));
+    assert_eq!(answers.available_permits(), ANSWERS_MAX);
 }
