@@ -73,11 +73,14 @@ pub(crate) fn prepare(cluster: &Cluster, program: Option<&Path>, profile: Profil
     })
 }
 
+/// What tests look at in the manager on the node. Other managers share the ports of this machine.
+const VARIABLES: [(&str, &str); 1] = [("NEPHELE_PAGE_ADDRESS", ":8444")];
+
 /// Installs the providers, replacing existing ones.
 pub(crate) fn install(cluster: &Cluster, image: &str) -> anyhow::Result<()> {
     release::lay_out(&Repository::folder(&cluster.layout), release::VERSION, image)?;
-    let clusterctl =
-        |args: &[&str]| cluster::clusterctl(&cluster.layout, cluster.tools.program("clusterctl"), args);
+    let program = cluster.tools.program("clusterctl");
+    let clusterctl = |args: &[&str]| cluster::clusterctl_with(&cluster.layout, program, args, &VARIABLES);
     for provider in &PROVIDERS {
         if cluster::is_installed(&cluster.kubectl, provider.label) {
             clusterctl(&["delete", provider.kind, provider.name])?;

@@ -121,11 +121,12 @@ pub(crate) fn clusterctl(layout: &Layout, program: &Path, args: &[&str]) -> anyh
     clusterctl_with(layout, program, args, &[])
 }
 
-fn clusterctl_with(
+/// The same with these variables, such as other feature gates.
+pub(crate) fn clusterctl_with(
     layout: &Layout,
     program: &Path,
     args: &[&str],
-    gates: &[(&str, &str)],
+    variables: &[(&str, &str)],
 ) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command
@@ -134,9 +135,7 @@ fn clusterctl_with(
         .args(args)
         .env("KUBECONFIG", layout.kubeconfig())
         .env("CLUSTER_TOPOLOGY", "true")
-        // Ours, with its page.
-        .env("NEPHELE_PAGE_ADDRESS", ":8444")
-        .envs(gates.iter().copied())
+        .envs(variables.iter().copied())
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true");
     capture(&mut command)
 }

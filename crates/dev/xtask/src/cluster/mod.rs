@@ -36,7 +36,7 @@ use clap::Subcommand;
 
 pub(crate) use self::{
     images::{Image, save},
-    init::{clusterctl, is_installed},
+    init::{clusterctl, clusterctl_with, is_installed},
     kubectl::Kubectl,
     layout::Layout,
     peers::beside,
