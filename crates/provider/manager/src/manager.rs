@@ -354,8 +354,7 @@ impl Manager {
             );
         }
         let journal = journal::router(self.running_cloud.clone());
-        let reviews = Reviews::new(self.reviews_client.clone());
-        self.serve_page(&journal, &reviews, tasks, stops);
+        self.serve_page(&journal, tasks, stops);
         if let Some(listener) = self.diagnostics.take() {
             let router = diagnostics::router(self.registry.clone());
             let tls = self.diagnostics_tls.take();
@@ -367,7 +366,7 @@ impl Manager {
                         .map(diagnostics::debug_router)
                         .unwrap_or_default();
                     let usual = Gate {
-                        reviews,
+                        reviews: Reviews::new(self.reviews_client.clone()),
                         audience: None,
                         namespace_of: None,
                     };
@@ -415,7 +414,7 @@ impl Manager {
     }
 
     /// Starts the page, if it is switched on and there is a way to serve it.
-    fn serve_page(&mut self, journal: &Router, reviews: &Reviews, tasks: &mut Tasks, stops: &Stops) {
+    fn serve_page(&mut self, journal: &Router, tasks: &mut Tasks, stops: &Stops) {
         let Some((page, serve)) = self.page.take().zip(self.serve_page.take()) else {
             return;
         };
@@ -425,7 +424,8 @@ impl Manager {
             management,
         } = page;
         let visitors = Visitors {
-            reviews: reviews.clone(),
+            // Those who sign in take no review from scrapers.
+            reviews: Reviews::new(self.reviews_client.clone()),
             journal: journal.clone(),
             management,
         };

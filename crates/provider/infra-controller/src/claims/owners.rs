@@ -131,20 +131,19 @@ pub(super) fn restored<Owner>(
 where
     Owner: Resource<DynamicType = ()>,
 {
-    let mut owners = claim.owner_references().to_vec();
-    let known = owners
-        .iter_mut()
-        .find(|known| Some(&known.uid) == owner.meta().uid.as_ref());
-    match known {
-        Some(known) if names_another_version::<Owner>(known) => {
-            known.api_version = Owner::api_version(&()).into_owned();
+    let owners = claim.owner_references();
+    let is_ours = |known: &OwnerReference| Some(&known.uid) == owner.meta().uid.as_ref();
+    match owners.iter().position(is_ours) {
+        Some(place) if names_another_version::<Owner>(&owners[place]) => {
+            let mut owners = owners.to_vec();
+            owners[place].api_version = Owner::api_version(&()).into_owned();
             Some(owners)
         }
         Some(_) => None,
-        None => is_disowned(cluster, wanted, claim).then(|| {
-            owners.push(reference(owner));
-            owners
-        }),
+        None if is_disowned(cluster, wanted, claim) => {
+            Some(owners.iter().cloned().chain([reference(owner)]).collect())
+        }
+        None => None,
     }
 }
 
