@@ -65,7 +65,7 @@ pub struct Source {
     pub namespace: Option<String>,
     /// `/journal` of the manager, for a caller who may read it.
     pub journal: Router,
-    /// What the objects may take. If they are more, nothing is followed any more.
+    /// What the objects may take. If they are more, nothing is followed for a minute.
     pub allowance: Allowance,
 }
 

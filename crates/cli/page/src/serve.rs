@@ -15,6 +15,7 @@ use tokio::{
     task::spawn_blocking,
     time::timeout,
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -197,22 +198,37 @@ impl Page {
                 stop.clone(),
             )
         };
-        let limits = Limits {
-            // Streams do not end by themselves, and the end of the process waits for this time.
-            drain: Duration::from_millis(200),
-            ..Limits::DEFAULT
-        };
-        let session = move |_: nephele_listen::Peer<'_>| {
+        let answer = move |request| {
             let server = server.clone();
-            session_of(None::<()>, move |request: Request<RequestBody>| {
-                let server = server.clone();
-                async move { server.answer(request).await }
-            })
+            async move { server.answer(request).await }
         };
-        nephele_listen::serve(self.listener, || None, limits, session, stop)
-            .await
-            .map_err(PageError::Serve)
+        answer_all(self.listener, None, Limits::DEFAULT, answer, stop).await
     }
+}
+
+/// Answers the requests to a page until `stop`.
+///
+/// # Errors
+/// When the listener cannot be used.
+pub(crate) async fn answer_all<R>(
+    listener: std::net::TcpListener,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    answer: impl Fn(Request<RequestBody>) -> R + Clone + Send + Sync + 'static,
+    stop: CancellationToken,
+) -> Result<(), PageError>
+where
+    R: Future<Output = Response<Body>> + Send + 'static,
+{
+    let limits = Limits {
+        // Streams do not end by themselves, and the end of the process waits for this time.
+        drain: Duration::from_millis(200),
+        ..limits
+    };
+    let session = move |_: nephele_listen::Peer<'_>| session_of(None::<()>, answer.clone());
+    nephele_listen::serve(listener, move || tls.clone(), limits, session, stop)
+        .await
+        .map_err(PageError::Serve)
 }
 
 impl Server {

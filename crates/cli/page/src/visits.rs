@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use nephele_controller::Clock;
-use nephele_listen::{Limits, PeerAddress, RequestBody, session_of};
+use nephele_listen::{Limits, PeerAddress};
 use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
@@ -35,7 +35,8 @@ use crate::{
     origin::{Hosts, Refusal, cookies, host, is_of_a_page},
     preview::Matcher,
     serve::{
-        Bounds, CSS, Means, PLAIN, PREVIEWS_MAX, PageError, STYLE, Server, hardened, markup, seen, text,
+        Bounds, CSS, Means, PLAIN, PREVIEWS_MAX, PageError, STYLE, Server, answer_all, hardened, markup,
+        seen, text,
     },
     sign_in_html::{SIGN_IN, sign_in},
 };
@@ -151,8 +152,6 @@ pub async fn serve_visits(
 ) -> Result<(), PageError> {
     let visits = Visits::new(door, matcher, clock, stop.clone());
     let limits = Limits {
-        // Streams do not end by themselves, and the end of the process waits for this time.
-        drain: Duration::from_millis(200),
         connections_max: CONNECTIONS_MAX,
         unauthenticated_max: CONNECTIONS_MAX,
         responses_bytes_max: UNREAD_MAX,
@@ -160,16 +159,11 @@ pub async fn serve_visits(
         body: FORM_WITHIN,
         ..Limits::DEFAULT
     };
-    let session = move |_: nephele_listen::Peer<'_>| {
+    let answer = move |request| {
         let visits = visits.clone();
-        session_of(None::<()>, move |request: Request<RequestBody>| {
-            let visits = visits.clone();
-            async move { visits.answer(request).await }
-        })
+        async move { visits.answer(request).await }
     };
-    nephele_listen::serve(listener, move || Some(tls.clone()), limits, session, stop)
-        .await
-        .map_err(PageError::Serve)
+    answer_all(listener, Some(tls), limits, answer, stop).await
 }
 
 /// All visits.
