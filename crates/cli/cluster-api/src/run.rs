@@ -49,6 +49,8 @@ pub struct Wanted {
     /// The program of each provider, by clusterctl's name of it, such as `bootstrap-kubeadm`.
     pub programs: BTreeMap<String, PathBuf>,
     pub api_server: ApiServer,
+    /// Further definitions, which are applied with those of the providers: an API server takes several at a time.
+    pub definitions: Vec<Value>,
     /// What the environment says of proxies.
     pub environment: Environment,
 }
@@ -111,6 +113,7 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
         components,
         programs,
         api_server,
+        definitions,
         environment,
     } = wanted;
     let planned = plan(&components, programs, &folder)?;
@@ -124,6 +127,7 @@ pub async fn start(wanted: Wanted, now: Timestamp) -> anyhow::Result<ClusterApi>
     for planned in &planned {
         write_certificate(&authority, &planned.manager, &planned.folder)?;
     }
+    objects.extend(definitions);
     let (webhooks, objects): (Vec<_>, Vec<_>) =
         objects.into_iter().partition(install::is_webhook_configuration);
     let (mut processes, kubeconfig, client, started) = match api_server {

@@ -11,6 +11,7 @@ use nephele_cluster_api::{
     RELEASES, Registry, Version, Wanted,
 };
 
+use super::attach::webhooks::LocalWebhooks;
 use crate::{access, embedded::Folder, hold, loopback::loopback};
 
 /// Gates of Cluster API that are off in its releases, and that the clusters of this program need.
@@ -62,15 +63,22 @@ pub(super) struct ClusterApiArgs {
     etcd: Option<PathBuf>,
 }
 
+/// Cluster API's managers on their API server.
+pub(super) struct Managers {
+    pub(super) cluster_api: ClusterApi,
+    /// Our webhooks, if the API server has started with our definitions, which lead to them.
+    pub(super) webhooks: Option<LocalWebhooks>,
+}
+
 impl ClusterApiArgs {
-    /// Starts the managers, and an API server unless `attach` names one.
+    /// Starts the managers, and an API server with our definitions unless `attach` names one.
     pub(super) async fn start(
         &self,
         attach: Option<&PathBuf>,
         environment: &Environment,
         folder: &Folder,
         now: Timestamp,
-    ) -> anyhow::Result<ClusterApi> {
+    ) -> anyhow::Result<Managers> {
         if loopback() != cluster_api::ADDRESS {
             bail!(
                 "this machine has no {}, which the managers of Cluster API need: they ask their own webhooks there",
@@ -78,6 +86,10 @@ impl ClusterApiArgs {
             );
         }
         let (components, programs) = self.managers(environment).await?;
+        let webhooks = match attach {
+            Some(_) => None,
+            None => Some(LocalWebhooks::prepare(folder, now)?),
+        };
         let api_server = match attach {
             Some(file) => {
                 let found =
@@ -109,9 +121,19 @@ impl ClusterApiArgs {
             components,
             programs,
             api_server,
+            definitions: match &webhooks {
+                Some(webhooks) => {
+                    let definitions = webhooks.definitions()?.into_iter();
+                    definitions.map(serde_json::to_value).collect::<Result<_, _>>()?
+                }
+                None => Vec::new(),
+            },
             environment: environment.clone(),
         };
-        cluster_api::start(wanted, now).await
+        Ok(Managers {
+            cluster_api: cluster_api::start(wanted, now).await?,
+            webhooks,
+        })
     }
 
     /// What the files of components hold, and the programs of their providers.

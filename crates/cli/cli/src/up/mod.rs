@@ -27,7 +27,7 @@ use std::{
 use anyhow::bail;
 use attach::webhooks::LocalWebhooks;
 use clap::{Args, builder::NonEmptyStringValueParser};
-use cluster_api::ClusterApiArgs;
+use cluster_api::{ClusterApiArgs, Managers};
 use documents::Document;
 use jiff::Timestamp;
 use lifeline::EndedEarly;
@@ -142,14 +142,14 @@ async fn serve(
     shutdown: &CancellationToken,
     closed: &CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut cluster_api = None;
+    let mut managers = None;
     if args.cluster_api.cluster_api.is_some() {
         let environment = args.environment();
         let attach = args.attach.as_ref();
         let starting = args
             .cluster_api
             .start(attach, &environment, folder, Timestamp::now());
-        cluster_api = tokio::select! {
+        managers = tokio::select! {
             started = starting => Some(started?),
             () = shutdown.cancelled() => return Ok(()),
             () = closed.cancelled() => return Err(EndedEarly.into()),
@@ -162,11 +162,11 @@ async fn serve(
         started,
         shutdown,
         closed,
-        cluster_api.as_mut(),
+        managers.as_mut(),
     )
     .await;
-    match cluster_api {
-        Some(cluster_api) => outcome.and(cluster_api.stop().await),
+    match managers {
+        Some(managers) => outcome.and(managers.cluster_api.stop().await),
         None => outcome,
     }
 }
@@ -179,13 +179,18 @@ async fn serve_on(
     started: Instant,
     shutdown: &CancellationToken,
     closed: &CancellationToken,
-    cluster_api: Option<&mut ClusterApi>,
+    managers: Option<&mut Managers>,
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
+    let (cluster_api, started_with) = match managers {
+        Some(managers) => (Some(&mut managers.cluster_api), managers.webhooks.take()),
+        None => (None, None),
+    };
     let kubeconfig = cluster_api.as_ref().map(|running| running.kubeconfig());
     let (management, webhooks) = match kubeconfig.or(args.attach.as_deref()) {
         Some(kubeconfig) => {
-            attach::connect(kubeconfig, &args.environment(), folder, Timestamp::now()).await?
+            let environment = args.environment();
+            attach::connect(kubeconfig, &environment, folder, started_with, Timestamp::now()).await?
         }
         None => (ManagementApi::embed(folder, stop.clone())?, None),
     };

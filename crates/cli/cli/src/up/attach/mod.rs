@@ -30,12 +30,13 @@ use crate::{
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Connects to the API server of a kubeconfig and installs the definitions. The webhooks still have to be served and
-/// installed; there are none for an API server that calls none.
+/// Connects to the API server of a kubeconfig, and installs the definitions unless it has started with those of some webhooks.
+/// The webhooks still have to be served and installed; there are none for an API server that calls none.
 pub(super) async fn connect(
     file: &Path,
     environment: &Environment,
     folder: &Folder,
+    started_with: Option<LocalWebhooks>,
     now: Timestamp,
 ) -> anyhow::Result<(ManagementApi, Option<LocalWebhooks>)> {
     let file = std::path::absolute(file).with_context(|| format!("failed to resolve {}", file.display()))?;
@@ -57,12 +58,23 @@ pub(super) async fn connect(
             file.display()
         )
     })?;
-    // The embedded management API of another run calls no webhooks.
-    let webhooks = match version.git_version == GIT_VERSION {
-        true => None,
-        false => Some(LocalWebhooks::prepare(folder, now)?),
+    let webhooks = match started_with {
+        Some(webhooks) => {
+            install(&client, &[]).await?;
+            Some(webhooks)
+        }
+        // The embedded management API of another run calls no webhooks.
+        None if version.git_version == GIT_VERSION => {
+            install(&client, &nephele_api::crds()).await?;
+            None
+        }
+        None => {
+            let webhooks = LocalWebhooks::prepare(folder, now)?;
+            webhooks.refuse_installed(&Kinds::new(client.clone())).await?;
+            install(&client, &webhooks.definitions()?).await?;
+            Some(webhooks)
+        }
     };
-    install(&client, webhooks.as_ref()).await?;
     Ok((
         ManagementApi {
             client,
@@ -74,15 +86,9 @@ pub(super) async fn connect(
     ))
 }
 
-async fn install(client: &Client, webhooks: Option<&LocalWebhooks>) -> anyhow::Result<()> {
+/// Installs our definitions, and those of Cluster API that are missing, and waits until all are served.
+async fn install(client: &Client, ours: &[CustomResourceDefinition]) -> anyhow::Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
-    let mut ours = nephele_api::crds();
-    if let Some(webhooks) = webhooks {
-        webhooks.refuse_installed(&Kinds::new(client.clone())).await?;
-        for definition in &mut ours {
-            *definition = webhooks.converting(definition)?;
-        }
-    }
     let failed = |definition: &CustomResourceDefinition| {
         format!("failed to install the definition {}", definition.name_any())
     };

@@ -40,7 +40,7 @@ pub(crate) struct LocalWebhooks {
 
 impl LocalWebhooks {
     /// Chooses a free port, and writes a certificate for it into the folder.
-    pub(super) fn prepare(folder: &Folder, now: Timestamp) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(folder: &Folder, now: Timestamp) -> anyhow::Result<Self> {
         // The manager listens on the port a moment later. Another process that takes it until then is an error at the
         // start, with a message.
         let [port] = free_ports()?;
@@ -82,16 +82,16 @@ impl LocalWebhooks {
         self.settings.clone()
     }
 
-    /// The definition with a conversion by this process, if it has one.
-    pub(super) fn converting(
-        &self,
-        definition: &CustomResourceDefinition,
-    ) -> anyhow::Result<CustomResourceDefinition> {
-        let mut definition = serde_json::to_value(definition)?;
-        if let Some(client) = definition.pointer_mut(CONVERSION) {
-            self.lead_here(client);
-        }
-        Ok(serde_json::from_value(definition)?)
+    /// Our definitions, with conversions by this process.
+    pub(crate) fn definitions(&self) -> anyhow::Result<Vec<CustomResourceDefinition>> {
+        let ours = nephele_api::crds().into_iter().map(|definition| {
+            let mut definition = serde_json::to_value(definition)?;
+            if let Some(client) = definition.pointer_mut(CONVERSION) {
+                self.lead_here(client);
+            }
+            Ok(serde_json::from_value(definition)?)
+        });
+        ours.collect()
     }
 
     /// Lets a client of webhooks call this process, in place of a Service.
@@ -179,11 +179,7 @@ mod tests {
         let now = "2026-03-04T05:06:07Z".parse().expect("a time");
         let webhooks = LocalWebhooks::prepare(&folder, now).expect("prepared");
         let base = webhooks.url("/");
-        let definitions: Vec<_> = nephele_api::crds()
-            .iter()
-            .map(|one| webhooks.converting(one).expect("a definition"))
-            .collect();
-        for definition in &definitions {
+        for definition in webhooks.definitions().expect("definitions") {
             let webhook = definition
                 .spec
                 .conversion
