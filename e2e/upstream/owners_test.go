@@ -21,8 +21,11 @@ func owner(kind string, isController bool) metav1.OwnerReference {
 	return reference
 }
 
-// Who has to own the objects of our kinds, as the contracts for infrastructure providers say.
+// Who has to own the objects of the provider, as the contracts for infrastructure providers say.
 func owners(isTopology bool) map[string]assertion {
+	if ofPeer {
+		return framework.DevInfraOwnerReferenceAssertions(isTopology)
+	}
 	of := func(possible ...[]metav1.OwnerReference) assertion {
 		return func(_ types.NamespacedName, owners []metav1.OwnerReference) error {
 			return framework.HasOneOfExactOwners(owners, possible...)
@@ -42,11 +45,16 @@ func owners(isTopology bool) map[string]assertion {
 	}
 }
 
-// The finalizers of our kinds.
-var finalizers = map[string]func(types.NamespacedName) []string{
-	"InMemoryCluster":     one("inmemorycluster.infrastructure.cluster.x-k8s.io"),
-	"InMemoryMachine":     one("inmemorymachine.infrastructure.cluster.x-k8s.io"),
-	"InMemoryMachinePool": one("inmemorymachinepool.infrastructure.cluster.x-k8s.io"),
+// The finalizers of the provider's kinds.
+func finalizers() map[string]func(types.NamespacedName) []string {
+	if ofPeer {
+		return framework.DevInfraFinalizersAssertion
+	}
+	return map[string]func(types.NamespacedName) []string{
+		"InMemoryCluster":     one("inmemorycluster.infrastructure.cluster.x-k8s.io"),
+		"InMemoryMachine":     one("inmemorymachine.infrastructure.cluster.x-k8s.io"),
+		"InMemoryMachinePool": one("inmemorymachinepool.infrastructure.cluster.x-k8s.io"),
+	}
 }
 
 func one(finalizer string) func(types.NamespacedName) []string {

@@ -47,7 +47,7 @@ func resilient(isTopology bool) func(framework.ClusterProxy, string, string) {
 		framework.ValidateOwnerReferencesResilience(ctx, proxy, namespace, cluster, filter, references...)
 		framework.ValidateOwnerReferencesOnUpdate(ctx, proxy, namespace, cluster, filter, references...)
 		framework.ValidateFinalizersResilience(ctx, proxy, namespace, cluster, filter, ofCore,
-			framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, finalizers)
+			framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, finalizers())
 		quiet("quick-start")(proxy, namespace, cluster)
 	}
 }
@@ -56,6 +56,7 @@ var _ = Describe("quick-start", Label("QuickStartSpec"), func() {
 	e2e.QuickStartSpec(ctx, func() e2e.QuickStartSpecInput {
 		return e2e.QuickStartSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:  provider,
 			ArtifactFolder:          folder("quick-start"),
 			PostMachinesProvisioned: resilient(false),
 		}
@@ -66,6 +67,7 @@ var _ = Describe("quick-start-class", Label("QuickStartSpec"), func() {
 	e2e.QuickStartSpec(ctx, func() e2e.QuickStartSpecInput {
 		return e2e.QuickStartSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:  provider,
 			ArtifactFolder:          folder("quick-start-class"),
 			Flavor:                  ptr.To("topology"),
 			PostMachinesProvisioned: resilient(true),
@@ -77,7 +79,8 @@ var _ = Describe("machine-deployment-scale", Label("MachineDeploymentScaleSpec")
 	e2e.MachineDeploymentScaleSpec(ctx, func() e2e.MachineDeploymentScaleSpecInput {
 		return e2e.MachineDeploymentScaleSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("machine-deployment-scale"),
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("machine-deployment-scale"),
 		}
 	})
 })
@@ -86,8 +89,9 @@ var _ = Describe("rollout-and-taints", Label("KCPAndMachineDeploymentRolloutSpec
 	e2e.KCPAndMachineDeploymentRolloutSpec(ctx, func() e2e.KCPAndMachineDeploymentRolloutSpecInput {
 		return e2e.KCPAndMachineDeploymentRolloutSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("rollout-and-taints"),
-			Flavor:         "kcp-md-taints",
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("rollout-and-taints"),
+			Flavor:                 "kcp-md-taints",
 		}
 	})
 })
@@ -96,25 +100,28 @@ var _ = Describe("machine-deployment-remediation", Label("MachineDeploymentRemed
 	e2e.MachineDeploymentRemediationSpec(ctx, func() e2e.MachineDeploymentRemediationSpecInput {
 		return e2e.MachineDeploymentRemediationSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("machine-deployment-remediation"),
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("machine-deployment-remediation"),
 		}
 	})
 })
 
-var _ = Describe("control-plane-remediation", Label("KCPRemediationSpec"), func() {
+var _ = Describe("control-plane-remediation", Label("KCPRemediationSpec", withPods), func() {
 	e2e.KCPRemediationSpec(ctx, func() e2e.KCPRemediationSpecInput {
 		return e2e.KCPRemediationSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("control-plane-remediation"),
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("control-plane-remediation"),
 		}
 	})
 })
 
-var _ = Describe("machine-pools", Label("MachinePoolSpec"), func() {
+var _ = Describe("machine-pools", Label("MachinePoolSpec", withPools), func() {
 	e2e.MachinePoolSpec(ctx, func() e2e.MachinePoolInput {
 		return e2e.MachinePoolInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("machine-pools"),
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("machine-pools"),
 		}
 	})
 })
@@ -123,15 +130,17 @@ var _ = Describe("adoption", Label("KCPAdoptionSpec"), func() {
 	e2e.KCPAdoptionSpec(ctx, func() e2e.KCPAdoptionSpecInput {
 		return e2e.KCPAdoptionSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("adoption"),
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("adoption"),
 		}
 	})
 })
 
-var _ = Describe("infrastructure-adoption", Label("KCPInfraAdoptionSpec"), func() {
+var _ = Describe("infrastructure-adoption", Label("KCPInfraAdoptionSpec", withExtension), func() {
 	e2e.KCPInfraAdoptionSpec(ctx, func() e2e.KCPInfraAdoptionSpecInput {
 		return e2e.KCPInfraAdoptionSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:    provider,
 			ArtifactFolder:            folder("infrastructure-adoption"),
 			Flavor:                    ptr.To("upgrades-runtimesdk"),
 			ExtensionServiceNamespace: extensionNamespace, ExtensionServiceName: extension,
@@ -170,6 +179,7 @@ var _ = Describe("deletion", Label("ClusterDeletionSpec"), func() {
 	e2e.ClusterDeletionSpec(ctx, func() e2e.ClusterDeletionSpecInput {
 		return e2e.ClusterDeletionSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:   provider,
 			ArtifactFolder:           folder("deletion"),
 			ControlPlaneMachineCount: ptr.To[int64](3),
 			Flavor:                   ptr.To("topology"),
@@ -184,18 +194,19 @@ var _ = Describe("deletion", Label("ClusterDeletionSpec"), func() {
 					BlockingObjectFilter: kinds("Machine"),
 				},
 				{
-					ObjectFilter:         kinds("InMemoryCluster"),
-					BlockingObjectFilter: kinds("InMemoryCluster"),
+					ObjectFilter:         kinds(kind("Cluster")),
+					BlockingObjectFilter: kinds(kind("Cluster")),
 				},
 			},
 		}
 	})
 })
 
-var _ = Describe("class-changes", Label("ClusterClassChangesSpec"), func() {
+var _ = Describe("class-changes", Label("ClusterClassChangesSpec", withExtension), func() {
 	e2e.ClusterClassChangesSpec(ctx, func() e2e.ClusterClassChangesSpecInput {
 		return e2e.ClusterClassChangesSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:    provider,
 			ArtifactFolder:            folder("class-changes"),
 			Flavor:                    "in-memory-topology",
 			ExtensionServiceNamespace: extensionNamespace, ExtensionServiceName: extension,
@@ -206,16 +217,17 @@ var _ = Describe("class-changes", Label("ClusterClassChangesSpec"), func() {
 				"spec.template.spec.verbosity": int64(4),
 			},
 			ModifyMachineDeploymentInfrastructureMachineTemplateFields: map[string]any{
-				"spec.template.spec.behaviour.vm.provisioning.startupDuration": "15s",
+				behaviour + ".vm.provisioning.startupDuration": "15s",
 			},
 		}
 	})
 })
 
-var _ = Describe("class-rollout", Label("ClusterClassRolloutSpec"), func() {
+var _ = Describe("class-rollout", Label("ClusterClassRolloutSpec", withExtension), func() {
 	e2e.ClusterClassRolloutSpec(ctx, func() e2e.ClusterClassRolloutSpecInput {
 		return e2e.ClusterClassRolloutSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:    provider,
 			ArtifactFolder:            folder("class-rollout"),
 			Flavor:                    "in-memory-topology",
 			ExtensionServiceNamespace: extensionNamespace, ExtensionServiceName: extension,
@@ -230,6 +242,7 @@ var _ = Describe("upgrade", Label("ClusterUpgradeConformanceSpec"), func() {
 	e2e.ClusterUpgradeConformanceSpec(ctx, func() e2e.ClusterUpgradeConformanceSpecInput {
 		return e2e.ClusterUpgradeConformanceSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:   provider,
 			ArtifactFolder:           folder("upgrade"),
 			Flavor:                   ptr.To("topology"),
 			ControlPlaneMachineCount: ptr.To[int64](1),
@@ -243,6 +256,7 @@ var _ = Describe("upgrade-scale-in", Label("ClusterUpgradeConformanceSpec"), fun
 	e2e.ClusterUpgradeConformanceSpec(ctx, func() e2e.ClusterUpgradeConformanceSpecInput {
 		return e2e.ClusterUpgradeConformanceSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:   provider,
 			ArtifactFolder:           folder("upgrade-scale-in"),
 			Flavor:                   ptr.To("kcp-scale-in"),
 			ControlPlaneMachineCount: ptr.To[int64](3),
@@ -256,6 +270,7 @@ func upgradeWithExtension(name string, change func(*e2e.ClusterUpgradeWithRuntim
 	e2e.ClusterUpgradeWithRuntimeSDKSpec(ctx, func() e2e.ClusterUpgradeWithRuntimeSDKSpecInput {
 		input := e2e.ClusterUpgradeWithRuntimeSDKSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:    provider,
 			ArtifactFolder:            folder(name),
 			Flavor:                    ptr.To("in-memory-topology"),
 			ExtensionServiceNamespace: extensionNamespace, ExtensionServiceName: extension,
@@ -266,18 +281,18 @@ func upgradeWithExtension(name string, change func(*e2e.ClusterUpgradeWithRuntim
 	})
 }
 
-var _ = Describe("upgrade-with-extension", Label("ClusterUpgradeWithRuntimeSDKSpec"), func() {
+var _ = Describe("upgrade-with-extension", Label("ClusterUpgradeWithRuntimeSDKSpec", withExtension), func() {
 	upgradeWithExtension("upgrade-with-extension", func(*e2e.ClusterUpgradeWithRuntimeSDKSpecInput) {})
 })
 
-var _ = Describe("upgrade-with-extension-of-a-class-elsewhere", Label("ClusterUpgradeWithRuntimeSDKSpec"), func() {
+var _ = Describe("upgrade-with-extension-of-a-class-elsewhere", Label("ClusterUpgradeWithRuntimeSDKSpec", withExtension), func() {
 	upgradeWithExtension("upgrade-with-extension-of-a-class-elsewhere", func(input *e2e.ClusterUpgradeWithRuntimeSDKSpecInput) {
 		input.DeployClusterClassInSeparateNamespace = true
 		input.ExtensionConfigName = "k8s-upgrade-with-runtimesdk-cross-ns"
 	})
 })
 
-var _ = Describe("chained-upgrade-with-extension", Label("ClusterUpgradeWithRuntimeSDKSpec"), func() {
+var _ = Describe("chained-upgrade-with-extension", Label("ClusterUpgradeWithRuntimeSDKSpec", withExtension), func() {
 	upgradeWithExtension("chained-upgrade-with-extension", func(input *e2e.ClusterUpgradeWithRuntimeSDKSpecInput) {
 		input.Flavor = ptr.To("upgrades-runtimesdk")
 		input.DeployClusterClassInSeparateNamespace = true
@@ -287,10 +302,11 @@ var _ = Describe("chained-upgrade-with-extension", Label("ClusterUpgradeWithRunt
 	})
 })
 
-var _ = Describe("in-place-update", Label("ClusterInPlaceUpdateSpec"), func() {
+var _ = Describe("in-place-update", Label("ClusterInPlaceUpdateSpec", withExtension), func() {
 	e2e.ClusterInPlaceUpdateSpec(ctx, func() e2e.ClusterInPlaceUpdateSpecInput {
 		return e2e.ClusterInPlaceUpdateSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:    provider,
 			ArtifactFolder:            folder("in-place-update"),
 			Flavor:                    ptr.To("in-memory-topology"),
 			ExtensionServiceNamespace: extensionNamespace, ExtensionServiceName: extension,
@@ -303,20 +319,22 @@ var _ = Describe("in-place-update", Label("ClusterInPlaceUpdateSpec"), func() {
 	})
 })
 
-var _ = Describe("node-drain", Label("NodeDrainTimeoutSpec"), func() {
+var _ = Describe("node-drain", Label("NodeDrainTimeoutSpec", withPods), func() {
 	e2e.NodeDrainTimeoutSpec(ctx, func() e2e.NodeDrainTimeoutSpecInput {
 		return e2e.NodeDrainTimeoutSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
-			ArtifactFolder: folder("node-drain"),
-			Flavor:         ptr.To("topology"),
+			InfrastructureProvider: provider,
+			ArtifactFolder:         folder("node-drain"),
+			Flavor:                 ptr.To("topology"),
 		}
 	})
 })
 
-var _ = Describe("scale", Label("ScaleSpec"), func() {
+var _ = Describe("scale", Label("ScaleSpec", withExtension), func() {
 	e2e.ScaleSpec(ctx, func() e2e.ScaleSpecInput {
 		return e2e.ScaleSpecInput{
 			E2EConfig: config, ClusterctlConfigPath: repository, BootstrapClusterProxy: management,
+			InfrastructureProvider:            provider,
 			ArtifactFolder:                    folder("scale"),
 			Flavor:                            ptr.To("in-memory-scale"),
 			ClusterCount:                      ptr.To[int64](10),

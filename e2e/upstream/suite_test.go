@@ -1,6 +1,6 @@
-// Package upstream runs Cluster API's own end-to-end specifications against the simulated cloud.
+// Package upstream runs Cluster API's own end-to-end specifications against a simulated cloud.
 //
-//	cargo xtask upstream ──▶ flavors of their test data, in our kinds ──▶ clusterctl's repository
+//	cargo xtask upstream ──▶ flavors of their test data, in its kinds ──▶ clusterctl's repository
 //	                    └──▶ this suite ──▶ their specifications ──▶ management cluster
 //
 // Nothing here is a specification: each one is a function of sigs.k8s.io/cluster-api/test/e2e.
@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"sigs.k8s.io/cluster-api/test/framework"
@@ -27,11 +28,31 @@ var (
 	artifacts = os.Getenv("UPSTREAM_ARTIFACTS")
 	// clusterctl's configuration, whose repository has the flavors.
 	repository = os.Getenv("UPSTREAM_CLUSTERCTL_CONFIG")
+	// The provider in that repository that has the flavors, with its version.
+	provider = ptr.To(os.Getenv("UPSTREAM_PROVIDER"))
+	// Whether the flavors are those of Cluster API's in-memory provider.
+	ofPeer     = os.Getenv("UPSTREAM_PEER") != ""
+	behaviour  = "spec.template.spec." + either("behaviour", "backend.inMemory")
 	config     = configuration()
 	management framework.ClusterProxy
 )
 
+// What our kinds have, or what those of the peer have.
+func either(ours, ofTheirs string) string {
+	if ofPeer {
+		return ofTheirs
+	}
+	return ours
+}
+
+// The name of a kind of the provider.
+func kind(name string) string { return either("InMemory", "Dev") + name }
+
 const (
+	// The labels of specifications that need the test extension, machine pools, or pods.
+	withExtension = "extension"
+	withPools     = "pools"
+	withPods      = "pods"
 	// The Service of the test extension, and its namespace.
 	extension          = "nephele-runtime-extension-service"
 	extensionNamespace = "nephele-runtime-extension-system"

@@ -4,7 +4,12 @@
 //!  bench --peer, e2e --cluster-api, upstream ─▶ docs/figures.json ─▶ codegen ─▶ tables between marks in README.md and docs/src
 //! ```
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, bail};
 use jiff::civil::Date;
@@ -42,12 +47,32 @@ pub(crate) struct Figures {
     pub(crate) upstream: BTreeMap<String, Specification>,
 }
 
-/// One of Cluster API's own end-to-end specifications, as it last ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One of Cluster API's own end-to-end specifications.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Specification {
     /// The function of Cluster API's module.
     pub(crate) function: String,
+    /// How it last ended, by where it ran.
+    pub(crate) ran: BTreeMap<Place, Ran>,
+}
+
+/// Where a specification runs, and with which provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Place {
+    /// Ours, on a cluster with a node.
+    Node,
+    /// Ours, in `nephele up --cluster-api`.
+    Up,
+    /// Cluster API's in-memory provider, on a cluster with a node.
+    Peer,
+}
+
+/// How a specification ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Ran {
     pub(crate) date: Date,
     pub(crate) seconds: u64,
     /// Why it failed; none if it passed.
@@ -308,21 +333,35 @@ fn releases(releases: &[Release]) -> anyhow::Result<String> {
 }
 
 fn upstream(specifications: &BTreeMap<String, Specification>) -> anyhow::Result<String> {
-    let mut text = "| Specification | Function | Result | Seconds |\n|---|---|---|---:|\n".to_owned();
-    for (name, specification) in specifications {
-        let Specification {
-            function,
+    let mut text =
+        "| Specification | Function | On a node | In `up --cluster-api` | The in-memory provider |\n\
+        |---|---|---|---|---|\n"
+            .to_owned();
+    for (name, Specification { function, ran }) in specifications {
+        write!(text, "| {name} | `{function}` |")?;
+        for place in [Place::Node, Place::Up, Place::Peer] {
+            match ran.get(&place) {
+                None => write!(text, " – |")?,
+                Some(ran) => write!(text, " {ran} |")?,
+            }
+        }
+        writeln!(text)?;
+    }
+    Ok(text)
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
             date,
             seconds,
             failure,
-        } = specification;
-        let result = match failure {
-            None => format!("passed on {date}"),
-            Some(failure) => format!("failed on {date}: {failure}"),
-        };
-        writeln!(text, "| {name} | `{function}` | {result} | {seconds} |")?;
+        } = self;
+        match failure {
+            None => write!(formatter, "passed in {seconds} s on {date}"),
+            Some(failure) => write!(formatter, "failed after {seconds} s on {date}: {failure}"),
+        }
     }
-    Ok(text)
 }
 
 /// The page with its tables between their marks.

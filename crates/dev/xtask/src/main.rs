@@ -41,6 +41,7 @@ mod seeded;
 mod stand_in;
 mod target;
 mod tidy;
+mod up;
 mod upstream;
 mod wait;
 

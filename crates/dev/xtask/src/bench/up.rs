@@ -2,16 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use futures::future::try_join_all;
 use nephele_e2e::{Management, Scope, Shape, manager};
-use serde::Deserialize;
 
 use super::{
     clusters::{Available, QUIET, all_available},
@@ -22,6 +19,7 @@ use crate::{
     cluster::{self, Programs},
     paths,
     provider::{self, Profile},
+    up::Up,
 };
 
 #[derive(Debug, clap::Args)]
@@ -35,24 +33,6 @@ pub(crate) struct Args {
     /// Use this program, instead of building it.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-}
-
-/// What `nephele up --json` prints when it is ready.
-#[derive(Debug, Deserialize)]
-struct Report {
-    management: Server,
-    processes: Vec<Process>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Server {
-    kubeconfig: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-struct Process {
-    name: String,
-    id: u32,
 }
 
 /// The figures of one start.
@@ -74,17 +54,6 @@ struct Cost {
     resident_kib: u64,
 }
 
-/// A program that is killed with its processes when this is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Errors mean that it has ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     refuse_zero(&args.numbers)?;
     let program = (args.program.clone()).map_or_else(|| provider::build(Profile::Dist), Ok)?;
@@ -103,43 +72,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn round(program: &Path, programs: &Programs, number: usize, workers: u32) -> anyhow::Result<Round> {
     let start = Instant::now();
-    let folder = paths::cache()?.join("bench-up");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).context("failed to remove the folder of an earlier run")?;
-    }
-    let mut command = Command::new(program);
-    command
-        .args(["up", "--json", "--cluster-api", "--folder"])
-        .arg(&folder);
-    for (name, components) in &programs.components {
-        let run = format!("{name}={}", programs.folder.join(name).display());
-        command.arg("--provider").arg(components).args(["--run", &run]);
-    }
-    command.env("KUBEBUILDER_ASSETS", &programs.folder);
-    // It ends with its input.
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut running = Running(child.context("failed to start nephele up")?);
-    let mut line = String::new();
-    let said = running.0.stdout.take().context("nephele up has no output")?;
-    BufReader::new(said)
-        .read_line(&mut line)
-        .context("failed to read what nephele up prints")?;
-    let report: Report = serde_json::from_str(&line).context("nephele up printed no report")?;
+    let up = Up::start(program, programs, &paths::cache()?.join("bench-up"), &[])?;
     let ready = start.elapsed();
-    let mut ids: Vec<_> = report
-        .processes
-        .into_iter()
-        .map(|process| (process.name, process.id))
-        .collect();
-    ids.push(("nephele".to_owned(), running.0.id()));
     let times = || {
-        ids.iter()
-            .map(|(_, id)| manager::cpu_seconds(*id))
+        up.processes
+            .iter()
+            .map(|process| manager::cpu_seconds(process.id))
             .collect::<anyhow::Result<Vec<_>>>()
     };
     let until_ready = times()?;
 
-    let scope = Scope::on(Management::of(&report.management.kubeconfig).await?, "bench").await?;
+    let scope = Scope::on(Management::of(&up.kubeconfig).await?, "bench").await?;
     let start = Instant::now();
     let names: Vec<_> = (0..number).map(|index| format!("c{index:04}")).collect();
     try_join_all(
@@ -151,13 +94,13 @@ async fn round(program: &Path, programs: &Programs, number: usize, workers: u32)
     let Available { times: available, .. } = all_available(&scope, number, start).await?;
     tokio::time::sleep(QUIET).await;
     let mut processes = BTreeMap::new();
-    for (((name, id), before), after) in ids.iter().zip(until_ready).zip(times()?) {
+    for ((process, before), after) in up.processes.iter().zip(until_ready).zip(times()?) {
         let cost = Cost {
             cpu_seconds_until_ready: before,
             cpu_seconds: after - before,
-            resident_kib: manager::resident_kib(*id)?,
+            resident_kib: manager::resident_kib(process.id)?,
         };
-        processes.insert(name.clone(), cost);
+        processes.insert(process.name.clone(), cost);
     }
     Ok(Round {
         number,

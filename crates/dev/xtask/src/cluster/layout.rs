@@ -21,7 +21,7 @@ impl Layout {
     }
 
     /// The folders of programs without a cluster.
-    pub(super) fn of_programs() -> anyhow::Result<Self> {
+    pub(crate) fn of_programs() -> anyhow::Result<Self> {
         Ok(Self {
             state: paths::cache()?.join("programs"),
         })

@@ -1,4 +1,4 @@
-//! Cluster API's flavors for its tests, in our kinds. Pure.
+//! Cluster API's flavors for its tests, for a simulated cloud. Pure.
 
 use anyhow::Context;
 use serde::Deserialize as _;
@@ -17,15 +17,23 @@ const NETWORK: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: networ
 /// It stands before a variable that was in quotation marks, so that its value stays a text.
 const TEXT: &str = "__text__";
 
+/// Which provider a flavor is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Provider {
+    Ours,
+    /// Cluster API's in-memory provider. It has no machine pools.
+    Peer,
+}
+
 /// Translates the objects of a flavor.
-pub(super) fn translated(flavor: &str) -> anyhow::Result<String> {
+pub(super) fn translated(flavor: &str, provider: Provider) -> anyhow::Result<String> {
     let mut documents = Vec::new();
     for document in serde_yaml_ng::Deserializer::from_str(&marked(flavor)) {
         let mut object = Value::deserialize(document).context("failed to read an object")?;
-        if object.is_null() {
+        if object.is_null() || (provider == Provider::Peer && is_of_a_pool(&object)) {
             continue;
         }
-        translate(&mut object);
+        translate(&mut object, provider);
         let text = serde_yaml_ng::to_string(&object).context("failed to write an object")?;
         documents.push(unmarked(&text));
     }
@@ -65,7 +73,16 @@ fn unmarked(text: &str) -> String {
     lines.concat()
 }
 
-fn translate(object: &mut Value) {
+/// Whether an object is a machine pool, or its template.
+fn is_of_a_pool(object: &Value) -> bool {
+    let kind = object["kind"].as_str();
+    kind.is_some_and(|kind| kind.contains("MachinePool"))
+}
+
+fn translate(object: &mut Value, provider: Provider) {
+    if provider == Provider::Peer {
+        without_pools(object);
+    }
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     match kind.as_str() {
         "ClusterClass" => {
@@ -90,13 +107,38 @@ fn translate(object: &mut Value) {
             } else {
                 spec
             };
-            if let Some(spec) = spec {
-                with_our_fields(spec);
+            match (spec, provider) {
+                (Some(spec), Provider::Ours) => with_our_fields(spec),
+                (Some(spec), Provider::Peer) => in_memory(spec),
+                (None, _) => {}
             }
         }
         _ => {}
     }
-    rename(object);
+    if provider == Provider::Ours {
+        rename(object);
+    }
+}
+
+/// Takes the machine pools from a class and from the topology of a cluster.
+fn without_pools(object: &mut Value) {
+    for path in [&["spec", "workers"][..], &["spec", "topology", "workers"]] {
+        let place = path
+            .iter()
+            .try_fold(&mut *object, |value, key| value.get_mut(*key));
+        if let Some(workers) = place.and_then(Value::as_mapping_mut) {
+            workers.remove("machinePools");
+        }
+    }
+}
+
+/// Gives a cluster or a machine of Docker the backend in memory.
+fn in_memory(spec: &mut Mapping) {
+    if let Some(backend) = spec.get_mut("backend")
+        && backend.get("inMemory").is_none()
+    {
+        *backend = yaml("inMemory: {}");
+    }
 }
 
 /// Turns the backend of a cluster or a machine into fields of ours.
@@ -275,7 +317,7 @@ spec:
       infrastructureRef:
         kind: InMemoryMachineTemplate
 ";
-        assert_eq!(translated(theirs).expect("it is YAML"), ours);
+        assert_eq!(translated(theirs, Provider::Ours).expect("it is YAML"), ours);
     }
 
     #[test]
@@ -291,7 +333,7 @@ spec:
   - name: external
     external: {generatePatchesExtension: patches}
 ";
-        let ours = translated(theirs).expect("it is YAML");
+        let ours = translated(theirs, Provider::Ours).expect("it is YAML");
         let names: Vec<_> = ours
             .lines()
             .filter_map(|line| line.trim().strip_prefix("- name: "))
@@ -305,15 +347,56 @@ spec:
 kind: ClusterClass
 spec: {patches: [{name: theirs, external: {discoverVariablesExtension: discover-variables.a}}]}
 ";
-        let ours = yaml(&translated(theirs).expect("it is YAML"));
+        let ours = yaml(&translated(theirs, Provider::Ours).expect("it is YAML"));
         assert_eq!(ours["spec"]["variables"], yaml(VARIABLES_OF_THEIRS));
         assert_eq!(ours["spec"]["patches"][1], yaml(MAX_SURGE));
         assert_eq!(ours["spec"]["patches"][2], yaml(FILES));
     }
 
     #[test]
+    fn a_flavor_of_the_peer_has_its_backend_and_no_machine_pools() {
+        let theirs = "\
+kind: DevCluster
+spec:
+  backend: {docker: {failureDomains: []}}
+---
+kind: DevMachineTemplate
+spec: {template: {spec: {backend: {inMemory: {vm: {}}}}}}
+---
+kind: DevMachinePool
+spec: {backend: {docker: {}}}
+---
+kind: Cluster
+spec: {topology: {workers: {machineDeployments: [{class: a}], machinePools: [{class: b}]}}}
+";
+        let expected = "\
+kind: DevCluster
+spec:
+  backend:
+    inMemory: {}
+---
+kind: DevMachineTemplate
+spec:
+  template:
+    spec:
+      backend:
+        inMemory:
+          vm: {}
+---
+kind: Cluster
+spec:
+  topology:
+    workers:
+      machineDeployments:
+      - class: a
+";
+        assert_eq!(translated(theirs, Provider::Peer).expect("it is YAML"), expected);
+    }
+
+    #[test]
     fn the_network_of_a_cluster_is_one_object() {
-        let ours = translated("kind: ConfigMap\ndata: ${CNI_RESOURCES}\n").expect("it is YAML");
+        let ours =
+            translated("kind: ConfigMap\ndata: ${CNI_RESOURCES}\n", Provider::Ours).expect("it is YAML");
         assert_eq!(ours, format!("kind: ConfigMap\ndata:\n  network: '{NETWORK}'\n"));
     }
 }

@@ -1,8 +1,9 @@
-//! `cargo xtask upstream`: Cluster API's own end-to-end specifications on a cluster with our providers.
+//! `cargo xtask upstream`: Cluster API's own end-to-end specifications with our providers, on a cluster with a node or in
+//! `nephele up --cluster-api`, and with Cluster API's in-memory provider.
 //!
 //! ```text
-//!  test data of their module ─▶ flavors in our kinds ─▶ repository ┐
-//!  e2e/upstream ─▶ suite ──────────────────────────────────────────┴▶ specifications ─▶ table
+//!  test data of their module ─▶ flavors in kinds of the provider ─▶ repository ┐
+//!  e2e/upstream ─▶ suite ──────────────────────────────────────────────────────┴▶ specifications ─▶ table
 //! ```
 //!
 //! Their module is read where Go keeps it, and nothing of it is copied into the repository.
@@ -10,7 +11,7 @@
 mod flavors;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -21,21 +22,26 @@ use jiff::{Zoned, civil::Date};
 use serde::Deserialize;
 use serde_json::json;
 
+use self::flavors::Provider;
 use crate::{
-    cluster::{self, Cluster, Repository},
+    cluster::{self, Cluster, Layout, Peer, Repository},
     command::{capture, show},
-    figures::{self, Figures, Specification},
+    figures::{self, Figures, Place, Ran, Specification},
     files::{self, write},
     paths,
     provider::{self, Profile},
     release,
     target::Target,
+    up::Up,
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
+    /// Where to run them, and with which provider; repeatable.
+    #[arg(long, value_enum, value_name = "PLACE", default_value = "node")]
+    on: Vec<Place>,
     /// Run only specifications whose names match this expression.
     filter: Option<String>,
 }
@@ -48,6 +54,12 @@ const FLAVORS: &str = "e2e/data/infrastructure-docker/main";
 const EXTENSION: &str = "nephele-runtime-extension-system";
 /// The feature gates of Cluster API's core that specifications need and are off by default.
 const GATES: [&str; 3] = ["RuntimeSDK", "InPlaceUpdates", "MachineTaintPropagation"];
+
+/// The same for `nephele up --cluster-api`, as variables of Cluster API's components.
+const GATES_OF_UP: [(&str, &str); 2] = [
+    ("EXP_MACHINE_TAINT_PROPAGATION", "true"),
+    ("EXP_IN_PLACE_UPDATES", "true"),
+];
 
 /// Why specifications fail that are known to: most need what a simulated cloud does not have.
 const WHY: [(&str, &str); 2] = [
@@ -91,11 +103,69 @@ struct Failure {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let suite = suite()?;
-    args.target.work_beside(Profile::Dist, |cluster| {
-        lay_out(cluster)?;
-        turn_on(cluster)?;
-        specifications(cluster, &suite, args.filter.as_deref())
+    let places: BTreeSet<_> = args.on.iter().copied().collect();
+    let specifications = |layout: &Layout, kubeconfig: &Path, place: Place| {
+        lay_out(layout, place)?;
+        specifications(layout, kubeconfig, place, &suite, args.filter.as_deref())
+    };
+    let mut passed = true;
+    if places.contains(&Place::Up) {
+        let programs = cluster::programs()?;
+        let layout = Layout::of_programs()?;
+        let repository = Repository::folder(&layout);
+        release::lay_out(&repository, release::VERSION, nephele_components::IMAGE)?;
+        let folder = paths::cache()?.join("upstream-up");
+        let up = Up::start(
+            &args.target.program(Profile::Dist)?,
+            &programs,
+            &folder,
+            &GATES_OF_UP,
+        )?;
+        passed &= specifications(&layout, &up.kubeconfig, Place::Up)?;
+    }
+    if places.contains(&Place::Node) || places.contains(&Place::Peer) {
+        args.target.work_beside(Profile::Dist, |cluster| {
+            turn_on(cluster)?;
+            let kubeconfig = cluster.layout.kubeconfig();
+            if places.contains(&Place::Node) {
+                passed &= specifications(&cluster.layout, &kubeconfig, Place::Node)?;
+            }
+            if places.contains(&Place::Peer) {
+                passed &= cluster::beside(cluster, Peer::InMemory, |cluster| {
+                    specifications(&cluster.layout, &kubeconfig, Place::Peer)
+                })?;
+            }
+            Ok(())
+        })?;
+    }
+    if !passed {
+        bail!(
+            "not all specifications passed; {} has more",
+            artifacts(None)?.display()
+        );
+    }
+    Ok(())
+}
+
+/// The folder of what specifications leave, of all places or of one.
+fn artifacts(place: Option<Place>) -> anyhow::Result<PathBuf> {
+    let all = paths::cache()?.join("upstream");
+    Ok(match place {
+        None => all,
+        Some(Place::Node) => all.join("node"),
+        Some(Place::Up) => all.join("up"),
+        Some(Place::Peer) => all.join("peer"),
     })
+}
+
+/// Which specifications run in a place, as an expression of their labels. Those that are left out need the test extension as
+/// a Service, machine pools, or pods.
+fn labels(place: Place) -> &'static str {
+    match place {
+        Place::Node => "",
+        Place::Up => "!extension && !pods",
+        Place::Peer => "!pools && !pods",
+    }
 }
 
 /// Builds the suite.
@@ -110,10 +180,14 @@ fn suite() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Puts their flavors, in our kinds, beside ours.
-fn lay_out(cluster: &Cluster) -> anyhow::Result<()> {
+/// Puts their flavors, in the kinds of a provider, beside ours.
+fn lay_out(layout: &Layout, place: Place) -> anyhow::Result<()> {
+    let provider = match place {
+        Place::Node | Place::Up => Provider::Ours,
+        Place::Peer => Provider::Peer,
+    };
     let module = cluster::sources(&paths::repository().join(SUITE), "sigs.k8s.io/cluster-api/test")?;
-    let to = Repository::folder(&cluster.layout)
+    let to = Repository::folder(layout)
         .join(release::LABEL)
         .join(release::VERSION);
     let from = module.join(FLAVORS);
@@ -122,23 +196,24 @@ fn lay_out(cluster: &Cluster) -> anyhow::Result<()> {
         let is_template = name.starts_with("cluster-template") || name.starts_with("clusterclass-");
         let text = match (is_template, place.is_dir()) {
             (false, _) => continue,
-            (true, true) => rendered(cluster, &place)?,
+            (true, true) => rendered(layout, &place)?,
             (true, false) => files::read(&place)?,
         };
-        let text = flavors::translated(&text).with_context(|| format!("failed to translate {name}"))?;
+        let text =
+            flavors::translated(&text, provider).with_context(|| format!("failed to translate {name}"))?;
         write(&to.join(format!("{}.yaml", name.trim_end_matches(".yaml"))), text)?;
     }
     Ok(())
 }
 
 /// What a folder renders; of one without a kustomization, what its folders render, in their order.
-fn rendered(cluster: &Cluster, folder: &Path) -> anyhow::Result<String> {
+fn rendered(layout: &Layout, folder: &Path) -> anyhow::Result<String> {
     if !folder.join("kustomization.yaml").exists() {
         let steps = files::names(folder)?;
-        let steps = steps.iter().map(|step| rendered(cluster, &folder.join(step)));
+        let steps = steps.iter().map(|step| rendered(layout, &folder.join(step)));
         return Ok(steps.collect::<anyhow::Result<Vec<_>>>()?.join("---\n"));
     }
-    let mut kubectl = Command::new(cluster.tools.program("kubectl"));
+    let mut kubectl = Command::new(layout.at("bin/kubectl"));
     // A flavor takes files of a folder beside it.
     kubectl.args(["kustomize", "--load-restrictor=LoadRestrictionsNone"]);
     capture(kubectl.arg(folder))
@@ -208,26 +283,35 @@ fn turn_on(cluster: &Cluster) -> anyhow::Result<()> {
     cluster.kubectl.apply(&copy.to_string())
 }
 
-/// Runs the specifications and prints a table.
-fn specifications(cluster: &Cluster, suite: &Path, filter: Option<&str>) -> anyhow::Result<()> {
-    let artifacts = paths::cache()?.join("upstream");
+/// Runs the specifications, prints a table, and says whether all passed.
+fn specifications(
+    layout: &Layout,
+    kubeconfig: &Path,
+    place: Place,
+    suite: &Path,
+    filter: Option<&str>,
+) -> anyhow::Result<bool> {
+    let artifacts = artifacts(Some(place))?;
     if artifacts.exists() {
         fs::remove_dir_all(&artifacts).context("failed to remove the artifacts of an earlier run")?;
     }
     fs::create_dir_all(&artifacts).context("failed to create the folder of artifacts")?;
     let report = artifacts.join("report.json");
+    let provider = release::LABEL.trim_start_matches("infrastructure-");
     let mut command = Command::new(suite);
     command
         .args(["-test.timeout=0", "-ginkgo.timeout=4h", "-ginkgo.silence-skips"])
         .arg(format!("-ginkgo.json-report={}", report.display()))
-        .env("KUBECONFIG", cluster.layout.kubeconfig())
-        .env(
-            "UPSTREAM_CLUSTERCTL_CONFIG",
-            Repository::config_file(&cluster.layout),
-        )
+        .arg(format!("-ginkgo.label-filter={}", labels(place)))
+        .env("KUBECONFIG", kubeconfig)
+        .env("UPSTREAM_CLUSTERCTL_CONFIG", Repository::config_file(layout))
+        .env("UPSTREAM_PROVIDER", format!("{provider}:{}", release::VERSION))
         .env("UPSTREAM_ARTIFACTS", &artifacts)
         .envs(flavors::VARIABLES)
         .current_dir(&artifacts);
+    if place == Place::Peer {
+        command.env("UPSTREAM_PEER", "true");
+    }
     if let Some(filter) = filter {
         command.arg(format!("-ginkgo.focus={filter}"));
     }
@@ -241,19 +325,22 @@ fn specifications(cluster: &Cluster, suite: &Path, filter: Option<&str>) -> anyh
     let text = files::read(&report).context("the suite left no report")?;
     let suites: Vec<Suite> = serde_json::from_str(&text).context("failed to read the report")?;
     let found = found(&suites, Zoned::now().date());
-    print(&found);
+    print(place, &found);
     let mut figures = Figures::read()?;
-    figures.upstream.extend(found);
+    for (name, (function, ran)) in found {
+        let specification = figures.upstream.entry(name).or_insert_with(|| Specification {
+            function,
+            ran: BTreeMap::new(),
+        });
+        specification.ran.insert(place, ran);
+    }
     figures.write()?;
     figures::fill_tables()?;
-    if !status.success() {
-        bail!("not all specifications passed; {} has more", artifacts.display());
-    }
-    Ok(())
+    Ok(status.success())
 }
 
-/// What the specifications that ran have found, by name.
-fn found(suites: &[Suite], date: Date) -> BTreeMap<String, Specification> {
+/// The functions of the specifications that ran, and what they have found, by name.
+fn found(suites: &[Suite], date: Date) -> BTreeMap<String, (String, Ran)> {
     let reports = suites.iter().flat_map(|suite| &suite.spec_reports);
     // One that was interrupted has found nothing.
     let is_over = |state: &str| ["passed", "failed", "panicked", "timedout"].contains(&state);
@@ -261,13 +348,12 @@ fn found(suites: &[Suite], date: Date) -> BTreeMap<String, Specification> {
     ran.filter_map(|report| {
         let name = report.container_hierarchy_texts.as_deref()?.first()?;
         let function = report.container_hierarchy_labels.as_deref()?.first()?.first()?;
-        let specification = Specification {
-            function: function.clone(),
+        let ran = Ran {
             date,
             seconds: report.run_time / 1_000_000_000,
             failure: (report.state != "passed").then(|| reason(name, &report.failure.message)),
         };
-        Some((name.clone(), specification))
+        Some((name.clone(), (function.clone(), ran)))
     })
     .collect()
 }
@@ -281,10 +367,9 @@ fn reason(name: &str, message: &str) -> String {
     lines.take(2).collect::<Vec<_>>().join(" ").replace('|', "/")
 }
 
-fn print(found: &BTreeMap<String, Specification>) {
-    println!("\n| Specification | | s |\n|---|---|---:|");
-    for (name, specification) in found {
-        let result = specification.failure.as_deref().unwrap_or("passed");
-        println!("| {name} | {result} | {} |", specification.seconds);
+fn print(place: Place, found: &BTreeMap<String, (String, Ran)>) {
+    println!("\n| Specification ({place:?}) | |\n|---|---|");
+    for (name, (_, ran)) in found {
+        println!("| {name} | {ran} |");
     }
 }
