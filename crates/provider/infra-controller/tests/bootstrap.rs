@@ -192,7 +192,7 @@ async fn an_external_etcd_has_no_member_on_a_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_machine_that_joins_has_what_the_cluster_shows_by_then() {
-    let world = World::start(50_700);
+    let world = World::start(20_700);
     world.cluster("demo").await;
     world.authorities("demo").await;
     let init = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nimageRepository: old.example\n\

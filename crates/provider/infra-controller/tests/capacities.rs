@@ -65,7 +65,7 @@ async fn message(world: &World, object: &InMemoryMachine, reason: &str) -> Strin
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
-    let world = World::start(52_000);
+    let world = World::start(22_000);
     started(&world).await;
     let first = worker(&world, "a", "").await;
     world.ready(&first).await;
@@ -105,7 +105,7 @@ async fn a_machine_beyond_a_quota_waits_and_boots_when_the_quota_is_raised() {
 
 #[tokio::test(start_paused = true)]
 async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
-    let world = World::start(52_600);
+    let world = World::start(22_600);
     let api = CloudApi {
         rate: Some(1),
         ..CloudApi::default()
@@ -135,7 +135,7 @@ async fn machines_say_that_the_cloud_is_called_too_often_and_all_come_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
-    let world = World::start(52_700);
+    let world = World::start(22_700);
     started(&world).await;
     let api = CloudApi {
         read_after_write_lag: GoDuration::parse("1h").ok(),
@@ -172,7 +172,7 @@ async fn a_machine_does_not_show_before_the_lag_of_reads_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn large_machines_take_more_of_the_quota_of_vcpus() {
-    let world = World::start(52_100);
+    let world = World::start(22_100);
     let quotas = Quotas {
         vcpus: Some(8),
         ..Quotas::default()
@@ -207,7 +207,7 @@ async fn large_machines_take_more_of_the_quota_of_vcpus() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
-    let world = World::start(52_300);
+    let world = World::start(22_300);
     let of_large = Stock {
         instance_type: "large".into(),
         count: 1,
@@ -263,7 +263,7 @@ async fn a_machine_that_is_out_of_stock_says_so_and_boots_when_there_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_beyond_the_quota_of_load_balancers_waits() {
-    let world = World::start(52_200);
+    let world = World::start(22_200);
     let quotas = Quotas {
         load_balancers: Some(1),
         ..Quotas::default()

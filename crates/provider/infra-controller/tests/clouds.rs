@@ -647,7 +647,7 @@ async fn a_change_and_a_removal_reach_the_cloud_by_themselves() {
         api,
         Setup {
             refused: is_first_watch,
-            ..Setup::at(52_400)
+            ..Setup::at(22_400)
         },
     );
     let resolved_clouds = |cloud: &Cloud, name: &str, instance_type: &str| {
@@ -688,7 +688,7 @@ async fn a_change_and_a_removal_reach_the_cloud_by_themselves() {
 /// A cluster that is created right after its SimulatedCloud has it from the start.
 #[tokio::test(start_paused = true)]
 async fn a_cloud_and_its_first_cluster_can_be_created_together() {
-    let world = World::start(52_500);
+    let world = World::start(22_500);
     let stored = world.api.api::<InMemoryCluster>();
     let touched = watcher::Config::default();
     let missed = watcher(stored, touched).applied_objects().try_filter(|object| {

@@ -85,7 +85,7 @@ async fn worker(world: &World, name: &str) -> InMemoryMachine {
 /// As a backup leaves them, while the manager runs.
 #[tokio::test(start_paused = true)]
 async fn a_fault_and_a_cloud_that_lose_their_status_say_what_they_said() {
-    let world = World::start(50_800);
+    let world = World::start(20_800);
     let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
     cloud.metadata.namespace = Some(NAMESPACE.into());
     world.api.create(&cloud).await;
@@ -136,7 +136,7 @@ async fn a_fault_and_a_cloud_that_lose_their_status_say_what_they_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
-    let world = started(51_000).await;
+    let world = started(21_000).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance"], "machineSelector": { "matchLabels": { "rack": "hit" } } },
         "effect": { "fail": { "reason": "InsufficientCapacity", "message": "rack is full", "retryAfter": "100ms" } },
@@ -176,7 +176,7 @@ async fn a_machine_says_which_fault_fails_it_and_comes_up_when_that_is_gone() {
 /// Whoever was told to retry in an hour need not wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_machine_continues_as_soon_as_its_fault_is_gone_or_over() {
-    let world = started(51_600).await;
+    let world = started(21_600).await;
     let effects = [
         json!({ "fail": { "reason": "Throttled", "retryAfter": "1h" } }),
         json!({ "delay": { "duration": "1h" } }),
@@ -202,7 +202,7 @@ async fn a_machine_continues_as_soon_as_its_fault_is_gone_or_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_makes_no_second_machine() {
-    let world = started(51_100).await;
+    let world = started(21_100).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance", "DeleteInstance"] },
         "effect": { "fail": { "reason": "LostAnswer", "retryAfter": "100ms" } },
@@ -235,7 +235,7 @@ async fn a_lost_answer_makes_no_second_machine() {
 /// Otherwise the second cluster would take the port of the first one's load balancer, whose endpoint cannot change.
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_whose_answer_is_lost_keeps_its_port() {
-    let world = World::start(51_700);
+    let world = World::start(21_700);
     let spec = json!({
         "match": { "operations": ["CreateLoadBalancer"] },
         "effect": { "fail": { "reason": "LostAnswer", "retryAfter": "500ms" } },
@@ -257,13 +257,13 @@ async fn a_load_balancer_whose_answer_is_lost_keeps_its_port() {
         ports.push(endpoint.port);
     }
     ports.sort_unstable();
-    assert_eq!(ports, [51_700, 51_701]);
+    assert_eq!(ports, [21_700, 21_701]);
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_told_and_then_over() {
-    let world = started(51_200).await;
+    let world = started(21_200).await;
     let spec = json!({
         "match": { "names": ["w"], "operations": ["CreateInstance"] },
         "effect": { "delay": { "duration": "300ms" } },
@@ -279,7 +279,7 @@ async fn a_delay_is_told_and_then_over() {
 /// Nothing is created past a fault right after a restart, and its budget continues.
 #[tokio::test(start_paused = true)]
 async fn a_fault_outlives_a_restart() {
-    let world = started(51_300).await;
+    let world = started(21_300).await;
     let spec = json!({
         "match": { "operations": ["CreateInstance"] },
         "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } },
@@ -317,7 +317,7 @@ async fn a_fault_outlives_a_restart() {
 async fn a_restart_under_a_fault_of_every_operation_shows_nothing() {
     let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
     cloud.metadata.namespace = Some(NAMESPACE.into());
-    let world = started(54_600).await;
+    let world = started(24_600).await;
     world.api.create(&cloud).await;
     world.authorities("demo").await;
     let control_plane = world.machine(&objects::control_plane("demo", "cp")).await;
@@ -392,7 +392,7 @@ async fn a_restart_under_a_fault_of_every_operation_shows_nothing() {
 /// What a Fault keeps from being deleted is not deleted by a restart, whoever has asked for it and whenever.
 #[tokio::test(start_paused = true)]
 async fn a_restart_carries_out_no_deletion_that_a_fault_refuses() {
-    let world = started(54_700).await;
+    let world = started(24_700).await;
     world.authorities("demo").await;
     let control_plane = world.machine(&objects::control_plane("demo", "cp")).await;
     world.bootstrap("cp").await;
@@ -441,7 +441,7 @@ async fn a_restart_carries_out_no_deletion_that_a_fault_refuses() {
 /// Another process has taken its port while no manager ran, so the cluster does not run; its load balancer is there all the same.
 #[tokio::test(start_paused = true)]
 async fn a_restart_deletes_no_load_balancer_past_a_fault_where_the_cluster_cannot_run() {
-    let world = started(56_300).await;
+    let world = started(26_300).await;
     let deletions = json!({ "operations": ["DeleteLoadBalancer"] });
     let fails = json!({ "fail": { "reason": "Unavailable", "retryAfter": "1h" } });
     begin(&world, "f", &json!({ "match": deletions, "effect": fails })).await;
@@ -450,7 +450,7 @@ async fn a_restart_deletes_no_load_balancer_past_a_fault_where_the_cluster_canno
     let taking = Arc::clone(&taken);
     let world = world
         .restart_after(async move {
-            let other = TcpListener::bind(("127.0.0.1", 56_300)).expect("the port is free");
+            let other = TcpListener::bind(("127.0.0.1", 26_300)).expect("the port is free");
             taking.set(other).expect("it is taken once");
             api.delete::<InMemoryCluster>("demo").await;
         })
@@ -466,7 +466,7 @@ async fn a_restart_deletes_no_load_balancer_past_a_fault_where_the_cluster_canno
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over() {
-    let world = World::start(51_400);
+    let world = World::start(21_400);
     let spec = json!({
         "match": { "clusterSelector": { "matchExpressions": [{ "key": "quiet", "operator": "DoesNotExist" }] } },
         "effect": { "fail": { "reason": "Unauthorized", "retryAfter": "100ms" } },
@@ -491,7 +491,7 @@ async fn a_fault_of_a_load_balancer_shows_on_its_cluster_until_its_time_is_over(
 /// Which machine it is was decided once. The Node is healed in the new process, too.
 #[tokio::test(start_paused = true)]
 async fn the_machine_that_is_hit_is_the_same_after_a_restart() {
-    let world = started(51_700).await;
+    let world = started(21_700).await;
     let mut machines = Vec::new();
     for name in ["a", "b", "c"] {
         machines.push(worker(&world, name).await);
@@ -566,7 +566,7 @@ fn ill(world: &World, names: &[&str]) -> Vec<bool> {
 /// Before and after a restart, and whatever becomes of its spec meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_paused_fault_still_affects_what_it_has_hit_and_hits_nothing_else() {
-    let world = started(54_000).await;
+    let world = started(24_000).await;
     let first = worker(&world, "first").await;
     world.ready(&first).await;
     let spec = json!({ "effect": { "notReady": {} }, "budget": { "for": "1h" } });
@@ -628,7 +628,7 @@ async fn a_paused_fault_still_affects_what_it_has_hit_and_hits_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_that_is_paused_before_it_began_has_no_effect_also_after_a_restart() {
-    let world = started(54_100).await;
+    let world = started(24_100).await;
     let first = worker(&world, "first").await;
     world.ready(&first).await;
     let mut object = fault("f", &json!({ "effect": { "notReady": {} } }));
@@ -652,7 +652,7 @@ async fn a_fault_that_is_paused_before_it_began_has_no_effect_also_after_a_resta
 async fn a_watch_filter_leaves_faults_and_clouds_of_others() {
     let world = World::start_with(Setup {
         watch_filter: Some("mine".into()),
-        ..Setup::at(54_300)
+        ..Setup::at(24_300)
     });
     let label = |value: &str| json!({ WATCH_FILTER_LABEL: value });
     for (name, labels) in [
@@ -689,7 +689,7 @@ async fn a_watch_filter_leaves_faults_and_clouds_of_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_that_was_created_again_has_a_budget_of_its_own() {
-    let world = started(54_200).await;
+    let world = started(24_200).await;
     for name in ["a", "b", "c"] {
         let object = worker(&world, name).await;
         world.ready(&object).await;
@@ -720,7 +720,7 @@ async fn a_fault_that_was_created_again_has_a_budget_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_vanished_is_reported_and_stays_gone() {
-    let world = started(51_800).await;
+    let world = started(21_800).await;
     let object = worker(&world, "w").await;
     world.ready(&object).await;
     begin(
@@ -758,7 +758,7 @@ async fn an_instance_that_vanished_is_reported_and_stays_gone() {
 /// shall go.
 #[tokio::test(start_paused = true)]
 async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() {
-    let world = started(53_200).await;
+    let world = started(23_200).await;
     let mut cloud = SimulatedCloud::new("default", SimulatedCloudSpec::default());
     cloud.metadata.namespace = Some(NAMESPACE.into());
     cloud.spec.quotas.instances = Some(1);
@@ -832,7 +832,7 @@ async fn a_leaked_instance_keeps_its_room_until_the_cloud_deletes_what_leaked() 
 /// The notice outlives a restart, and the instance is gone for good.
 #[tokio::test(start_paused = true)]
 async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay() {
-    let world = started(53_400).await;
+    let world = started(23_400).await;
     let mut object = objects::in_memory_machine(&world.api.create(&objects::worker("demo", "spot")).await);
     object.spec.market = "Spot".into();
     let object = world.api.create(&object).await;
@@ -879,7 +879,7 @@ async fn a_spot_machine_is_told_before_the_cloud_takes_it_back_and_others_stay()
 
 #[tokio::test(start_paused = true)]
 async fn what_leaked_from_the_built_in_cloud_is_gone_with_its_fault() {
-    let world = started(53_300).await;
+    let world = started(23_300).await;
     let object = worker(&world, "w").await;
     world.ready(&object).await;
     begin(&world, "f", &json!({ "effect": { "leak": {} } })).await;
@@ -936,7 +936,7 @@ fn leaked_balancers(cloud: &Cloud) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fault_is_gone() {
-    let world = started(53_500).await;
+    let world = started(23_500).await;
     let first = leaked_port(&world).await;
     let leaks = |object: &Fault| {
         let leaked = object.status.clone().unwrap_or_default().leaked_load_balancers;
@@ -967,7 +967,7 @@ async fn a_load_balancer_that_leaked_keeps_its_port_over_a_restart_until_its_fau
 /// The cloud has no such Fault any more, so its port is free, and the status says that.
 #[tokio::test(start_paused = true)]
 async fn what_leaked_is_gone_for_good_when_its_fault_is_not_valid_any_more() {
-    let world = started(53_700).await;
+    let world = started(23_700).await;
     let first = leaked_port(&world).await;
     let lists = |count: usize| {
         move |object: &Fault| {
@@ -1007,7 +1007,7 @@ async fn what_leaked_is_gone_for_good_when_its_fault_is_not_valid_any_more() {
 #[tokio::test(start_paused = true)]
 async fn what_leaked_is_gone_with_its_cloud() {
     for is_replaced in [false, true] {
-        let world = started(if is_replaced { 53_900 } else { 53_800 }).await;
+        let world = started(if is_replaced { 23_900 } else { 23_800 }).await;
         cloud(&world).await;
         let first = leaked_port(&world).await;
         let leaks = |count: i64| {
@@ -1036,7 +1036,7 @@ async fn what_leaked_is_gone_with_its_cloud() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone() {
-    let world = started(51_900).await;
+    let world = started(21_900).await;
     begin(&world, "f", &json!({ "effect": { "hold": { "stage": "node" } } })).await;
     let object = worker(&world, "w").await;
     let message = "NodeProvisioned: Fault f holds the machine here";
@@ -1065,7 +1065,7 @@ async fn a_machine_that_is_held_says_by_which_fault_and_joins_when_that_is_gone(
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_a_fault_spares_is_counted() {
-    let world = started(51_910).await;
+    let world = started(21_910).await;
     let spec = json!({ "effect": { "hold": { "stage": "node" } }, "budget": { "skip": 1 } });
     begin(&world, "f", &spec).await;
     let object = worker(&world, "w").await;
@@ -1088,7 +1088,7 @@ async fn a_machine_that_a_fault_spares_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_that_cannot_be_read_says_so_and_has_no_effect() {
-    let world = started(51_500).await;
+    let world = started(21_500).await;
     let spec = json!({ "effect": { "fail": { "reason": "Throttled", "retryAfter": "100ms" } } });
     begin(&world, "f", &spec).await;
     // The schema of a real API server would refuse it.
@@ -1115,7 +1115,7 @@ async fn cloud(world: &World) {
 /// restart.
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_lists_and_deletes() {
-    let world = started(53_500).await;
+    let world = started(23_500).await;
     cloud(&world).await;
     let twice = json!({ "effect": { "duplicate": { "retryAfter": "100ms" } }, "budget": { "count": 1 } });
     begin(&world, "f", &twice).await;
@@ -1204,7 +1204,7 @@ async fn a_creation_that_is_carried_out_twice_leaves_an_instance_that_the_cloud_
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_whose_creation_does_not_show_says_so_and_the_cloud_counts_the_reads() {
-    let world = started(53_600).await;
+    let world = started(23_600).await;
     cloud(&world).await;
     begin(&world, "f", &json!({ "effect": { "lag": { "duration": "1h" } } })).await;
     let object = worker(&world, "w").await;

@@ -65,7 +65,7 @@ async fn says_while_deleted(world: &World, name: &str, said: &str) -> InMemoryMa
 
 #[tokio::test]
 async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_about_again() {
-    let world = start(50_000).await;
+    let world = start(20_000).await;
     let mut extension = Extension::start(Say::Wait(1, "no quota left"), HandlerOptions::new());
     extension.register(&world.api, "ext", Value::Null).await;
     let machine = worker(&world, "w").await;
@@ -157,7 +157,7 @@ async fn a_machine_waits_until_an_extension_lets_it_be_created_and_is_not_asked_
 
 #[tokio::test]
 async fn who_has_no_say_any_more_holds_nothing_up() {
-    let world = start(50_100).await;
+    let world = start(20_100).await;
     let extension = Extension::start(Say::Wait(LONG, "never"), HandlerOptions::new());
     extension.register(&world.api, "ext", json!({})).await;
     let machine = worker(&world, "w").await;
@@ -184,7 +184,7 @@ async fn who_has_no_say_any_more_holds_nothing_up() {
 
 #[tokio::test]
 async fn an_extension_has_a_say_in_the_namespaces_that_its_registration_selects() {
-    let world = start(50_200).await;
+    let world = start(20_200).await;
     let extension = Extension::start(Say::Wait(LONG, "not here"), HandlerOptions::new());
     extension
         .register(
@@ -209,7 +209,7 @@ async fn an_extension_has_a_say_in_the_namespaces_that_its_registration_selects(
 
 #[tokio::test]
 async fn without_an_extension_a_machine_waits_or_continues_by_the_failure_policy() {
-    let world = start(50_300).await;
+    let world = start(20_300).await;
     let mut strict = Extension::start(Say::Go, HandlerOptions::new());
     strict.register(&world.api, "strict", Value::Null).await;
     strict.stop().await;
@@ -245,7 +245,7 @@ async fn without_an_extension_a_machine_waits_or_continues_by_the_failure_policy
 /// A manager that starts while an extension is down knows its handlers from the registration's status.
 #[tokio::test]
 async fn an_extension_that_is_dead_at_the_start_still_has_its_say() {
-    let world = start(50_400).await;
+    let world = start(20_400).await;
     let mut extension = Extension::start(Say::Go, HandlerOptions::new());
     extension.register(&world.api, "ext", Value::Null).await;
     extension.stop().await;
@@ -261,7 +261,7 @@ async fn an_extension_that_is_dead_at_the_start_still_has_its_say() {
 /// As `clusterctl move` does it: a paused object is left alone, also when it is deleted.
 #[tokio::test]
 async fn no_extension_is_asked_about_paused_machines() {
-    let world = start(50_500).await;
+    let world = start(20_500).await;
     let extension = Extension::start(Say::Go, HandlerOptions::new());
     extension.register(&world.api, "ext", Value::Null).await;
     let machine = worker(&world, "w").await;
@@ -312,7 +312,7 @@ async fn without_a_registration_there_is_one_watch_and_nothing_else() {
     let world = World::start_with(Setup {
         extensions: true,
         refused: note,
-        ..Setup::at(50_600)
+        ..Setup::at(20_600)
     });
     world.cluster("demo").await;
     world

@@ -30,7 +30,7 @@ const HELD: &str = "example.com/held";
 /// Two clusters, in one region each and in two; three zones, two racks and two markets. A third cluster and a machine
 /// are being deleted: the cloud has released both.
 async fn world() -> World {
-    let world = World::start(51_600);
+    let world = World::start(21_600);
     let cloud = json!({
         "metadata": { "name": "default", "namespace": NAMESPACE },
         "spec": { "regions": [

@@ -123,7 +123,7 @@ async fn good(world: &World) {
 async fn an_object_that_cannot_be_read_says_so_once_and_hides_no_other() {
     let api = ManagementApi::start();
     create_all(&api, "listed").await;
-    let world = World::over(api, Setup::at(55_000));
+    let world = World::over(api, Setup::at(25_000));
     create_all(&world.api, "watched").await;
     good(&world).await;
     for name in ["listed", "watched"] {
@@ -195,7 +195,7 @@ async fn spoil<K: Resource<DynamicType = ()>>(world: &World, field: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_any_more_keeps_what_it_has_and_can_be_deleted() {
-    let world = World::start(55_100);
+    let world = World::start(25_100);
     good(&world).await;
     let fault = FaultId {
         namespace: NAMESPACE.into(),

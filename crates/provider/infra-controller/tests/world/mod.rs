@@ -72,6 +72,9 @@ const WARM_UP: WarmUpSettings = WarmUpSettings {
     at_once: 10,
 };
 
+/// The first port that systems give to outgoing connections (`net.ipv4.ip_local_port_range` of Linux).
+const FIRST_OUTGOING_PORT: u16 = 32_768;
+
 impl World {
     pub(crate) fn start(first_port: u16) -> Self {
         Self::start_with(Setup::at(first_port))
@@ -92,6 +95,10 @@ impl World {
             state_directory,
             refused,
         } = setup.clone();
+        assert!(
+            first_port < FIRST_OUTGOING_PORT,
+            "an outgoing connection of any process may have this port"
+        );
         let Backstage {
             client,
             registry,
