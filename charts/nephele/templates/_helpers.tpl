@@ -350,6 +350,95 @@ Refuses to take over objects that clusterctl has installed: each would change th
 {{- end -}}
 {{- end -}}
 
+{{/* Refuses ports, each with `name` and `port`, of which two have the same number: one process cannot serve both. */}}
+{{- define "nephele.checkDistinct" -}}
+{{- $taken := dict -}}
+{{- range $one := . -}}
+{{- $number := $one.port | toString -}}
+{{- with get $taken $number -}}
+{{- fail (printf "%s (%s) is also %s: each needs a port of its own" $one.name $number .) -}}
+{{- end -}}
+{{- $_ := set $taken $number $one.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The ports that each process serves are distinct, and no port of the manager is one of workload clusters. */}}
+{{- define "nephele.checkPorts" -}}
+{{- $health := dict "name" "health.port" "port" (.Values.health.port | int) -}}
+{{- $both := list $health -}}
+{{- if .Values.metrics.enabled -}}
+{{- $both = append $both (dict "name" "metrics.port" "port" (.Values.metrics.port | int)) -}}
+{{- end -}}
+{{- $manager := $both -}}
+{{- if include "nephele.servesWebhooks" . -}}
+{{- $manager = append $manager (dict "name" "webhooks.port" "port" (.Values.webhooks.port | int)) -}}
+{{- end -}}
+{{- if include "nephele.servesPage" . -}}
+{{- $manager = append $manager (dict "name" "page.port" "port" (.Values.page.port | int)) -}}
+{{- end -}}
+{{- include "nephele.checkDistinct" $manager -}}
+{{- if .Values.runtimeExtension.enabled -}}
+{{- $hooks := dict "name" "the port of the runtime extension" "port" (include "nephele.extensionPort" . | int) -}}
+{{- include "nephele.checkDistinct" (prepend $both $hooks) -}}
+{{- end -}}
+{{- if include "nephele.is" (dict "root" . "role" "infrastructure") -}}
+{{- $first := .Values.workload.ports.first | int -}}
+{{- $last := .Values.workload.ports.last | int -}}
+{{- range $manager -}}
+{{- if and (ge .port $first) (le .port $last) -}}
+{{- fail (printf "workload.ports (%d-%d) has %s (%d): a workload cluster cannot have a port of the manager" $first $last .name .port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A budget that lets at least one pod be evicted, as Kubernetes counts: a share of the pods is rounded up. */}}
+{{- define "nephele.checkBudget" -}}
+{{- $budget := .Values.podDisruptionBudget -}}
+{{- if $budget.enabled -}}
+{{- $replicas := .Values.replicas | int -}}
+{{- $least := $budget.minAvailable -}}
+{{- $most := $budget.maxUnavailable -}}
+{{- if not (or (kindIs "invalid" $least) (kindIs "invalid" $most)) -}}
+{{- fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $least) -}}
+{{- $pods := $least | int -}}
+{{- if kindIs "string" $least -}}
+{{- $pods = div (add (mul (trimSuffix "%" $least | int) $replicas) 99) 100 | int -}}
+{{- end -}}
+{{- if ge $pods $replicas -}}
+{{- fail (printf "podDisruptionBudget.minAvailable (%v) keeps every pod with replicas of %d: no node with one could be drained" $least $replicas) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not (kindIs "invalid" $most)) (has (toString $most) (list "0" "0%")) -}}
+{{- fail (printf "podDisruptionBudget.maxUnavailable (%v) keeps every pod: no node with one could be drained" $most) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What is turned on is served or used by the manager. */}}
+{{- define "nephele.checkServed" -}}
+{{- $metrics := .Values.metrics -}}
+{{- if not $metrics.enabled -}}
+{{- range list "service" "serviceMonitor" "prometheusRule" "dashboard" -}}
+{{- if (get $metrics .).enabled -}}
+{{- fail (printf "metrics.%s needs metrics.enabled: without it the manager serves no metrics" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not (include "nephele.is" (dict "root" . "role" "infrastructure")) -}}
+{{- range list "page" "state" -}}
+{{- if (get $.Values .).enabled -}}
+{{- fail (printf "%s.enabled needs the role infrastructure: a manager without it has no workload clusters" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.webhooks.enabled .Values.webhooks.certificate.injectFrom (not .Values.webhooks.certificate.secret) -}}
+{{- fail "webhooks.certificate.injectFrom needs webhooks.certificate.secret: that authority has not signed the certificate that the manager makes" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Values that are valid one by one, but not together. */}}
 {{- define "nephele.check" -}}
 {{- include "nephele.checkClusterctl" . -}}
@@ -360,6 +449,9 @@ Refuses to take over objects that clusterctl has installed: each would change th
 {{- if lt $last $first -}}
 {{- fail (printf "workload.ports.last (%d) is below workload.ports.first (%d)" $last $first) -}}
 {{- end -}}
+{{- include "nephele.checkPorts" . -}}
+{{- include "nephele.checkBudget" . -}}
+{{- include "nephele.checkServed" . -}}
 {{- if and (gt (.Values.replicas | int) 1) (not .Values.leaderElection.enabled) -}}
 {{- fail "replicas above 1 need leaderElection.enabled: two managers would publish two addresses for each cluster" -}}
 {{- end -}}

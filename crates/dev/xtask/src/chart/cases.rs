@@ -668,7 +668,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "no metrics",
-        values: "metrics: {enabled: false, readers: [{namespace: m, name: p}], service: {enabled: true}, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
+        values: "metrics: {enabled: false, readers: [{namespace: m, name: p}]}",
         flags: &["--diagnostics-address=0"],
         no_flags: &["--insecure-diagnostics"],
         without: &[
@@ -1028,7 +1028,7 @@ metrics: {serviceMonitor: {enabled: true}}",
     },
     Case {
         name: "budgets",
-        values: "podDisruptionBudget: {enabled: true, minAvailable: 50%}",
+        values: "{replicas: 2, podDisruptionBudget: {enabled: true, minAvailable: 50%}}",
         holds: &[
             (BUDGET, "/spec/minAvailable", "\"50%\""),
             (BUDGET, "/spec/maxUnavailable", "null"),
@@ -1036,9 +1036,58 @@ metrics: {serviceMonitor: {enabled: true}}",
         ..PLAIN
     },
     Case {
-        name: "a budget of none",
-        values: "podDisruptionBudget: {enabled: true, maxUnavailable: 0}",
-        holds: &[(BUDGET, "/spec/maxUnavailable", "0")],
+        name: "a budget that keeps all pods but one",
+        values: "{replicas: 3, podDisruptionBudget: {enabled: true, minAvailable: 2}}",
+        holds: &[(BUDGET, "/spec/minAvailable", "2")],
+        ..PLAIN
+    },
+    Case {
+        name: "a budget that keeps no pod",
+        values: "podDisruptionBudget: {enabled: true, minAvailable: 0}",
+        holds: &[(BUDGET, "/spec/minAvailable", "0")],
+        ..PLAIN
+    },
+    Case {
+        name: "a budget of a share that may be missing",
+        values: "podDisruptionBudget: {enabled: true, maxUnavailable: 1%}",
+        holds: &[(BUDGET, "/spec/maxUnavailable", "\"1%\"")],
+        ..PLAIN
+    },
+    Case {
+        name: "ports of what the manager does not serve",
+        values: "{page: {port: 8443}, webhooks: {enabled: false, port: 9440}, runtimeExtension: {enabled: true}, workload: {ports: {first: 9441, last: 9450}}}",
+        flags: &[
+            "--page-address=0",
+            "--webhook-port=0",
+            "--workload-ports=9441-9450",
+        ],
+        ..PLAIN
+    },
+    Case {
+        name: "workload ports beside those of the manager",
+        values: "workload: {ports: {first: 9444, last: 9999}}",
+        flags: &["--workload-ports=9444-9999"],
+        ..PLAIN
+    },
+    Case {
+        name: "peers of every kind",
+        values: "{networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {matchLabels: {a: b}}, podSelector: {matchExpressions: [{key: c, operator: In, values: [d]}]}}, {ipBlock: {cidr: 'fd00::/8', except: ['fd01::/16']}}], extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}], ports: [{protocol: UDP, port: 1, endPort: 9}, {port: https}]}, {}]}}",
+        holds: &[
+            (
+                POLICY,
+                "/spec/ingress/1/from",
+                "[{\"namespaceSelector\": {\"matchLabels\": {\"a\": \"b\"}}, \"podSelector\": {\"matchExpressions\": \
+                 [{\"key\": \"c\", \"operator\": \"In\", \"values\": [\"d\"]}]}}, \
+                 {\"ipBlock\": {\"cidr\": \"fd00::/8\", \"except\": [\"fd01::/16\"]}}]",
+            ),
+            (
+                POLICY,
+                "/spec/egress/2",
+                "{\"to\": [{\"ipBlock\": {\"cidr\": \"10.0.0.0/8\"}}], \"ports\": \
+                 [{\"protocol\": \"UDP\", \"port\": 1, \"endPort\": 9}, {\"port\": \"https\"}]}",
+            ),
+            (POLICY, "/spec/egress/3", "{}"),
+        ],
         ..PLAIN
     },
     Case {

@@ -196,6 +196,150 @@ pub(super) const REFUSALS: &[Refusal] = &[
         values: "podDisruptionBudget: {enabled: true, minAvailable: 1, maxUnavailable: 1}",
         because: "not both",
     },
+    Refusal {
+        values: "replicas: 0",
+        because: "'/replicas': minimum: got 0, want 1",
+    },
+    Refusal {
+        values: "runtimeExtension: {replicas: 0}",
+        because: "'/runtimeExtension/replicas': minimum: got 0, want 1",
+    },
+    Refusal {
+        values: "podDisruptionBudget: {minAvailable: 101%}",
+        because: "'/podDisruptionBudget/minAvailable'",
+    },
+    Refusal {
+        values: "networkPolicy: {workloadFrom: [{ipBlock: {cidr: 10.0.0.1}}]}",
+        because: "'/networkPolicy/workloadFrom/0/ipBlock/cidr'",
+    },
+    Refusal {
+        values: "networkPolicy: {hooksFrom: [{podSelector: {app: x}}]}",
+        because: "'/networkPolicy/hooksFrom/0/podSelector': additional properties 'app' not allowed",
+    },
+    Refusal {
+        values: "networkPolicy: {metricsFrom: [{namespace: x}]}",
+        because: "'/networkPolicy/metricsFrom/0': additional properties 'namespace' not allowed",
+    },
+    Refusal {
+        values: "networkPolicy: {pageFrom: [{}]}",
+        because: "'/networkPolicy/pageFrom/0': minProperties: got 0, want 1",
+    },
+    Refusal {
+        values: "networkPolicy: {pageFrom: [{podSelector: {}, ipBlock: {cidr: 10.0.0.0/8}}]}",
+        because: "'/networkPolicy/pageFrom/0': maxProperties: got 2, want 1",
+    },
+    Refusal {
+        values: "networkPolicy: {extraEgress: [{from: [{podSelector: {}}]}]}",
+        because: "'/networkPolicy/extraEgress/0': additional properties 'from' not allowed",
+    },
+    Refusal {
+        values: "networkPolicy: {extraEgress: [{to: [{namespace: x}]}]}",
+        because: "'/networkPolicy/extraEgress/0/to/0': additional properties 'namespace' not allowed",
+    },
+    Refusal {
+        values: "runtimeExtension: {namespaceSelector: {tier: gold}}",
+        because: "'/runtimeExtension/namespaceSelector': additional properties 'tier' not allowed",
+    },
+    Refusal {
+        values: "workload: {service: {loadBalancerSourceRanges: [10.0.0.1]}}",
+        because: "'/workload/service/loadBalancerSourceRanges/0'",
+    },
+    Refusal {
+        values: "metrics: {enabled: false, service: {enabled: true}}",
+        because: "metrics.service needs metrics.enabled: without it the manager serves no metrics",
+    },
+    Refusal {
+        values: "metrics: {enabled: false, serviceMonitor: {enabled: true}}",
+        because: "metrics.serviceMonitor needs metrics.enabled",
+    },
+    Refusal {
+        values: "metrics: {enabled: false, prometheusRule: {enabled: true}}",
+        because: "metrics.prometheusRule needs metrics.enabled",
+    },
+    Refusal {
+        values: "metrics: {enabled: false, dashboard: {enabled: true}}",
+        because: "metrics.dashboard needs metrics.enabled",
+    },
+    Refusal {
+        values: "{roles: [ipam], page: {enabled: true}}",
+        because: "page.enabled needs the role infrastructure: a manager without it has no workload clusters",
+    },
+    Refusal {
+        values: "{roles: [ipam], state: {enabled: true}}",
+        because: "state.enabled needs the role infrastructure",
+    },
+    Refusal {
+        values: "webhooks: {certificate: {injectFrom: nephele-system/serving}}",
+        because: "webhooks.certificate.injectFrom needs webhooks.certificate.secret",
+    },
+    Refusal {
+        values: "page: {enabled: true, port: 8443}",
+        because: "page.port (8443) is also metrics.port: each needs a port of its own",
+    },
+    Refusal {
+        values: "page: {enabled: true, port: 9443}",
+        because: "page.port (9443) is also webhooks.port",
+    },
+    Refusal {
+        values: "page: {enabled: true, port: 9440}",
+        because: "page.port (9440) is also health.port",
+    },
+    Refusal {
+        values: "metrics: {port: 9440}",
+        because: "metrics.port (9440) is also health.port",
+    },
+    Refusal {
+        values: "webhooks: {port: 8443}",
+        because: "webhooks.port (8443) is also metrics.port",
+    },
+    Refusal {
+        values: "{runtimeExtension: {enabled: true}, health: {port: 9444}}",
+        because: "health.port (9444) is also the port of the runtime extension",
+    },
+    Refusal {
+        values: "{runtimeExtension: {enabled: true}, metrics: {port: 9444}}",
+        because: "metrics.port (9444) is also the port of the runtime extension",
+    },
+    Refusal {
+        values: "workload: {ports: {first: 8000, last: 8443}}",
+        because: "workload.ports (8000-8443) has metrics.port (8443): a workload cluster cannot have a port of the manager",
+    },
+    Refusal {
+        values: "{page: {enabled: true}, workload: {ports: {first: 8444, last: 9000}}}",
+        because: "workload.ports (8444-9000) has page.port (8444)",
+    },
+    Refusal {
+        values: "workload: {ports: {first: 9440, last: 9442}}",
+        because: "workload.ports (9440-9442) has health.port (9440)",
+    },
+    Refusal {
+        values: "webhooks: {port: 25000}",
+        because: "workload.ports (20000-29999) has webhooks.port (25000)",
+    },
+    Refusal {
+        values: "podDisruptionBudget: {enabled: true, minAvailable: 1}",
+        because: "podDisruptionBudget.minAvailable (1) keeps every pod with replicas of 1: no node with one could be drained",
+    },
+    Refusal {
+        values: "{replicas: 2, podDisruptionBudget: {enabled: true, minAvailable: 3}}",
+        because: "podDisruptionBudget.minAvailable (3) keeps every pod with replicas of 2",
+    },
+    Refusal {
+        values: "{replicas: 3, podDisruptionBudget: {enabled: true, minAvailable: 100%}}",
+        because: "podDisruptionBudget.minAvailable (100%) keeps every pod with replicas of 3",
+    },
+    Refusal {
+        values: "podDisruptionBudget: {enabled: true, minAvailable: 1%}",
+        because: "podDisruptionBudget.minAvailable (1%) keeps every pod with replicas of 1",
+    },
+    Refusal {
+        values: "{replicas: 3, podDisruptionBudget: {enabled: true, maxUnavailable: 0}}",
+        because: "podDisruptionBudget.maxUnavailable (0) keeps every pod: no node with one could be drained",
+    },
+    Refusal {
+        values: "podDisruptionBudget: {enabled: true, maxUnavailable: 0%}",
+        because: "podDisruptionBudget.maxUnavailable (0%) keeps every pod",
+    },
 ];
 
 /// How many values are tried together, which is how many errors a message has room for.
