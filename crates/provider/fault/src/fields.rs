@@ -21,6 +21,14 @@ pub struct Mistake {
     expected: &'static str,
 }
 
+impl Mistake {
+    /// The field, within the spec.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+}
+
 /// A mistake in a field.
 pub fn mistake(field: &'static str, value: &(impl ToString + ?Sized), expected: &'static str) -> Mistake {
     Mistake {

@@ -4,18 +4,22 @@ use std::{fmt::Debug, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
+use jiff::Timestamp;
 use kube::{
     Api, CustomResourceExt as _, Resource, ResourceExt as _, api::PostParams, runtime::wait::await_condition,
 };
 use nephele_api::{
-    cloud::v1alpha1::{ClusterFault, Fault, FaultStatus},
+    cloud::v1alpha1::{ClusterFault, ClusterFaultSpec, Fault, FaultStatus},
     conditions,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::flags::{NamespaceArgs, SpecArgs};
+use super::{
+    flags::{NamespaceArgs, SpecArgs, read, with_flag},
+    selection::{Places, Selection},
+};
 use crate::{
     access::AccessArgs,
     exit::{Exit, Problem},
@@ -61,21 +65,42 @@ pub(super) async fn run(args: AddArgs) -> anyhow::Result<ExitCode> {
     } = args;
     let is_one = namespaces.is_one();
     let fault = fault(wanted, name, namespaces);
+    let spec = checked(&fault)?;
     if dry_run {
         let text = serde_yaml_ng::to_string(&fault).context("failed to write the Fault")?;
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let access = access.open().await?;
-    let said = if is_one {
+    let client = access.client.clone();
+    let namespace = is_one.then_some(&*access.namespace);
+    let (said, matched) = if is_one {
         let api: Api<Fault> = Api::namespaced(access.client, &access.namespace);
-        added(&api, Some(&access.namespace), &fault, in_force).await?
+        added(&api, namespace, &fault, in_force).await?
     } else {
         let api: Api<ClusterFault> = Api::all(access.client);
         added(&api, None, &fault, in_force_everywhere).await?
     };
     print(&format!("{said}\n"))?;
+    // Who may not list what is there is not told.
+    if matched == 0
+        && let Ok(places) = Places::list(&client, namespace, &spec).await
+        && let Some(why) = places.why_nothing(&spec.fault, Timestamp::now())
+    {
+        print(&format!("{why}\n"))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The spec of a Fault, as the providers read it. One that they would call invalid is not created.
+fn checked(fault: &Value) -> Result<ClusterFaultSpec, Problem> {
+    let wrong = |why: String| Problem::new(Exit::Failed, format!("the Fault cannot be used: {why}"));
+    let spec = fault["spec"].as_object().cloned().unwrap_or_default();
+    let spec = read(spec).map_err(wrong)?;
+    match Selection::of_nothing(&spec.fault) {
+        Ok(_) => Ok(spec),
+        Err(mistake) => Err(wrong(with_flag(&mistake))),
+    }
 }
 
 /// The Fault that the flags describe, as the API server takes it.
@@ -97,27 +122,23 @@ fn fault(wanted: SpecArgs, name: Option<String>, namespaces: NamespaceArgs) -> V
 #[derive(Debug, PartialEq)]
 struct InForce {
     phase: String,
+    matched: i64,
     told: String,
     /// The message of the condition `Ready`.
     message: String,
 }
 
-/// Creates a Fault, and says its name and what it does once it is in force.
+/// Creates a Fault, and says its name and what it does once it is in force, and how much it has matched.
 async fn added<K>(
     api: &Api<K>,
     namespace: Option<&str>,
     fault: &Value,
     in_force: fn(&K) -> Option<InForce>,
-) -> anyhow::Result<String>
+) -> anyhow::Result<(String, i64)>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
 {
-    let wanted = serde_json::from_value(fault.clone()).map_err(|error| {
-        Problem::new(
-            Exit::Failed,
-            format!("the effect does not have the form of the chapter Faults: {error}"),
-        )
-    })?;
+    let wanted = serde_json::from_value(fault.clone()).context("failed to make the Fault")?;
     let kind = K::kind(&());
     let created = api
         .create(&PostParams::default(), &wanted)
@@ -143,7 +164,12 @@ where
         let message = format!("{called} is not in force after {limit}; does a manager run?");
         Problem::new(Exit::Failed, message)
     };
-    let InForce { phase, told, message } = waited
+    let InForce {
+        phase,
+        matched,
+        told,
+        message,
+    } = waited
         .map_err(|_| late())??
         .as_ref()
         .and_then(in_force)
@@ -151,7 +177,7 @@ where
     if phase == "Invalid" {
         return Err(Problem::new(Exit::Failed, format!("{called} is invalid: {message}")).into());
     }
-    Ok(format!("{called} is {phase}{told}"))
+    Ok((format!("{called} is {phase}{told}"), matched))
 }
 
 /// What a Fault does, if its status describes the current spec.
@@ -168,6 +194,7 @@ fn in_force(fault: &Fault) -> Option<InForce> {
     let told = format!(": {}", counted(matched, hits));
     is_current.then(|| InForce {
         phase,
+        matched: matched.unwrap_or_default(),
         told,
         message: ready.message.clone(),
     })
@@ -194,6 +221,7 @@ fn in_force_everywhere(fault: &ClusterFault) -> Option<InForce> {
     );
     (is_current && is_settled).then(|| InForce {
         phase: status.phase,
+        matched: status.matched.unwrap_or_default(),
         told,
         message: ready.message.clone(),
     })
@@ -206,6 +234,8 @@ fn counted(matched: Option<i64>, hits: Option<i64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use nephele_testkit::ManagementApi;
 
     use super::*;
@@ -224,7 +254,7 @@ mod tests {
             ..MatchArgs::default()
         };
         let budget = BudgetArgs {
-            count: Some(3),
+            count: NonZeroU32::new(3),
             lasts: Some("10m".into()),
             ..BudgetArgs::default()
         };
@@ -331,7 +361,7 @@ mod tests {
             management.patch_status::<Fault>(name, &status).await;
             let added = adding.await.expect("no panic");
             match expected {
-                Ok(text) => assert_eq!(added.expect("in force"), text),
+                Ok(text) => assert_eq!(added.expect("in force"), (text.to_owned(), 3)),
                 Err(text) => assert!(added.expect_err("invalid").to_string().contains(text)),
             }
         }

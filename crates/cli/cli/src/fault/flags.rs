@@ -1,8 +1,11 @@
 //! Flags that describe the spec of a Fault.
 
+use std::num::NonZeroU32;
+
 use clap::Args;
 use kube::CustomResourceExt as _;
-use nephele_api::cloud::v1alpha1::Fault;
+use nephele_api::cloud::v1alpha1::{ClusterFaultSpec, Fault};
+use nephele_fault::Mistake;
 use serde_json::{Map, Value, json};
 
 use super::selector;
@@ -73,7 +76,7 @@ pub(super) struct BudgetArgs {
     pub(super) skip: Option<u32>,
     /// How many are hit at most
     #[arg(long, value_name = "NUMBER")]
-    pub(super) count: Option<u32>,
+    pub(super) count: Option<NonZeroU32>,
     /// How long it is active
     #[arg(long = "for", value_name = "DURATION")]
     pub(super) lasts: Option<String>,
@@ -147,6 +150,107 @@ impl SpecArgs {
     }
 }
 
+/// The flags of the fields of match and budget.
+const FLAGS: [(&str, &str, &str); 15] = [
+    ("match", "operations", "--operation"),
+    ("match", "callers", "--caller"),
+    ("match", "names", "--target"),
+    ("match", "pools", "--pool"),
+    ("match", "zones", "--zone"),
+    ("match", "regions", "--region"),
+    ("match", "instanceTypes", "--instance-type"),
+    ("match", "markets", "--market"),
+    ("match", "machineSelector", "--machines"),
+    ("match", "clusterSelector", "--clusters"),
+    ("budget", "probability", "--probability"),
+    ("budget", "skip", "--skip"),
+    ("budget", "count", "--count"),
+    ("budget", "for", "--for"),
+    ("budget", "schedule", "--schedule"),
+];
+
+/// The flag of a field of match.
+pub(super) fn flag_of_match(field: &str) -> Option<&'static str> {
+    let found = FLAGS
+        .iter()
+        .find(|(part, of, _)| *part == "match" && *of == field);
+    found.map(|(_, _, flag)| *flag)
+}
+
+/// A mistake in a field, with the flag that sets it.
+pub(super) fn with_flag(mistake: &Mistake) -> String {
+    let is_set_by = |(part, field, _): &&(&str, &str, &str)| {
+        let rest = mistake.field().strip_prefix(*part);
+        let rest = rest.and_then(|rest| rest.strip_prefix('.')?.strip_prefix(*field));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    match FLAGS.iter().find(is_set_by) {
+        Some((_, _, flag)) => format!("{flag}: {mistake}"),
+        None => mistake.to_string(),
+    }
+}
+
+/// Reads the spec that flags have made.
+///
+/// # Errors
+/// With the flag, or the field of the effect, that cannot be used.
+pub(super) fn read(spec: Map<String, Value>) -> Result<ClusterFaultSpec, String> {
+    let effect = json!({"effect": spec.get("effect").cloned().unwrap_or_default()});
+    let alone =
+        |spec: Value| serde_json::from_value::<ClusterFaultSpec>(spec).map_err(|error| error.to_string());
+    if let Some(why) = unknown_field(&effect["effect"], &schema_of("effect"), "effect") {
+        return Err(why);
+    }
+    alone(effect.clone())
+        .map_err(|why| format!("the effect does not have the form of the chapter Faults: {why}"))?;
+    for (part, field, flag) in FLAGS {
+        let Some(value) = spec.get(part).and_then(|fields| fields.get(field)) else {
+            continue;
+        };
+        let mut with = effect.clone();
+        with[part] = json!({ field: value });
+        alone(with).map_err(|why| format!("{flag}: {why}"))?;
+    }
+    alone(Value::Object(spec))
+}
+
+/// What to say of the first field that a schema does not have; nothing if it has all of them.
+fn unknown_field(value: &Value, schema: &Value, path: &str) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let none = Map::new();
+            let known = match schema["properties"].as_object() {
+                Some(known) => known,
+                // One without a list of its fields may take any.
+                None if takes_any(schema) => return None,
+                None => &none,
+            };
+            fields.iter().find_map(|(name, value)| match known.get(name) {
+                Some(schema) => unknown_field(value, schema, &format!("{path}.{name}")),
+                None => {
+                    let near = suggestion::near(name, known.keys().cloned());
+                    let all: Vec<_> = known.keys().map(String::as_str).collect();
+                    let hint = match near.as_slice() {
+                        [] if all.is_empty() => "it has none".to_owned(),
+                        [] => format!("its fields are {}", all.join(", ")),
+                        near => suggestion::question(near),
+                    };
+                    Some(format!("{path} has no field {name}; {hint}"))
+                }
+            })
+        }
+        Value::Array(items) => items
+            .iter()
+            .find_map(|item| unknown_field(item, &schema["items"], path)),
+        _ => None,
+    }
+}
+
+/// Whether an object may have fields that its schema does not list.
+fn takes_any(schema: &Value) -> bool {
+    !schema["additionalProperties"].is_null() || schema["x-kubernetes-preserve-unknown-fields"] == true
+}
+
 /// The fields that a flag has set.
 fn without_unset(value: Value) -> Map<String, Value> {
     let Value::Object(fields) = value else {
@@ -198,15 +302,16 @@ fn effects() -> Vec<String> {
 
 /// The fields of a field of the spec, as the definition of the kind has them.
 fn fields_of(field: &str) -> Vec<String> {
+    let schema = schema_of(field);
+    let fields = schema["properties"].as_object();
+    fields.into_iter().flat_map(Map::keys).cloned().collect()
+}
+
+/// The schema of a field of the spec, as the definition of the kind has it.
+fn schema_of(field: &str) -> Value {
     let definition = serde_json::to_value(Fault::crd()).unwrap_or_default();
     let spec = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
-    let fields = spec.and_then(|spec| spec.pointer(&format!("/{field}/properties")));
-    fields
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(Map::keys)
-        .cloned()
-        .collect()
+    spec.and_then(|spec| spec.get(field)).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -272,11 +377,75 @@ mod tests {
                 fields_of(field).iter().collect(),
                 "{field}"
             );
+            for name in fields_of(field) {
+                let flag = FLAGS.iter().find(|(part, of, _)| *part == field && *of == name);
+                let (_, _, flag) = flag.unwrap_or_else(|| panic!("{name} has a flag"));
+                assert!(
+                    flags.contains(&format!("{flag} ")) || flags.ends_with(flag),
+                    "{flag}"
+                );
+            }
         }
         assert_eq!(made["budget"]["schedule"], json!({ "every": "10m", "for": "1m" }));
         for wrong in ["often", "{", "[1m]"] {
             assert!(schedule_of(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_mistake_names_the_flag_or_the_field_of_the_effect_and_what_is_meant() {
+        let read = |effect: &str, part: &str, value: Value| {
+            let mut spec = SpecArgs::of(effect).spec();
+            spec.insert(part.to_owned(), value);
+            super::read(spec).map(drop)
+        };
+        let none = || json!({});
+        for (effect, part, value, expected) in [
+            (
+                "fail: {reasons: Throttled}",
+                "budget",
+                none(),
+                "effect.fail has no field reasons; did you mean reason?",
+            ),
+            (
+                "notReady: {foo: 1}",
+                "budget",
+                none(),
+                "effect.notReady has no field foo; it has none",
+            ),
+            (
+                "fail: {zzz: now}",
+                "budget",
+                none(),
+                "effect.fail has no field zzz; its fields are ",
+            ),
+            (
+                "fail: {}",
+                "budget",
+                none(),
+                "the effect does not have the form of the chapter Faults: ",
+            ),
+            ("freeze", "budget", json!({"for": "5"}), "--for: "),
+            ("freeze", "budget", json!({"probability": "2"}), "--probability: "),
+            (
+                "freeze",
+                "match",
+                json!({"operations": ["CreateInstances"]}),
+                "--operation: ",
+            ),
+        ] {
+            let why = read(effect, part, value).expect_err(effect);
+            assert!(why.starts_with(expected), "{why}");
+        }
+        let spec = SpecArgs::of("freeze").spec();
+        assert!(super::read(spec).is_ok());
+        let of_address = nephele_fault::mistake("match.names", "demo", "for a fault of addresses");
+        assert_eq!(
+            with_flag(&of_address),
+            "--target: spec.match.names: \"demo\" is not for a fault of addresses"
+        );
+        let of_effect = nephele_fault::mistake("effect", "x", "one");
+        assert_eq!(with_flag(&of_effect), of_effect.to_string());
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod add;
 mod flags;
 mod heal;
 mod preview;
+mod selection;
 mod selector;
 
 pub(crate) use heal::heal;

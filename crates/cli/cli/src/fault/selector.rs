@@ -1,5 +1,6 @@
 //! Label selectors as `kubectl --selector` has them, with labels and without sets of values. Pure.
 
+use nephele_apiserver::is_label;
 use serde_json::{Value, json};
 
 /// A label selector from a list such as `team=blue,tier!=web,spot,!old`.
@@ -20,11 +21,12 @@ fn requirement(part: &str) -> Result<Value, &'static str> {
         (part, "Exists", None)
     };
     let key = key.trim();
-    if key.is_empty() || key.contains([' ', '(']) {
+    let value = value.map(str::trim);
+    if !is_label(key, value.unwrap_or_default()) {
         return Err("must be a list such as key=value,key!=value,key,!key");
     }
     Ok(match value {
-        Some(value) => json!({ "key": key, "operator": operator, "values": [value.trim()] }),
+        Some(value) => json!({ "key": key, "operator": operator, "values": [value] }),
         None => json!({ "key": key, "operator": operator }),
     })
 }
@@ -43,7 +45,9 @@ mod tests {
             { "key": "f", "operator": "DoesNotExist" },
         ] });
         assert_eq!(parse("a=x,b==, c != y,d/e,!f"), Ok(expected));
-        for wrong in ["", "a=x,", "=x", "!", "a in (x)"] {
+        for wrong in [
+            "", "a=x,", "=x", "!", "a in (x)", "a=b=c", "a==b==c", "a=b c", "a/b/c",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

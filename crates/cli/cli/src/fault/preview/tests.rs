@@ -1,28 +1,23 @@
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt as _};
+use nephele_api::{cloud::v1alpha1::ClusterFaultSpec, ipam::v1beta2::IPAddressClaim};
 use nephele_testkit::{ManagementApi, objects};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::objects::listed;
 
 /// What the command prints for a Fault in the namespace `default`, or for a ClusterFault.
 async fn printed(management: &ManagementApi, is_one: bool, spec: Value) -> Result<String, String> {
     let client = management.client();
     let spec: ClusterFaultSpec = serde_json::from_value(spec).expect("a spec");
     let namespace = is_one.then_some(objects::NAMESPACE);
-    let places = match namespace {
-        Some(namespace) => Places::one(namespace),
-        None => Places::new(
-            &spec,
-            &listed(&Api::all(client.clone()), "").await.expect("lists"),
-        ),
-    };
-    let objects = Objects::list(&client, namespace, &spec.fault)
-        .await
-        .expect("lists");
-    let selections = objects.selections(&spec.fault, places.selected, Timestamp::now());
+    let places = Places::list(&client, namespace, &spec).await.expect("lists");
+    let selections = places.selections(&spec.fault, Timestamp::now());
     let selections = selections.map_err(|mistake| mistake.to_string())?;
     Ok(match namespace {
         Some(namespace) => of_fault(namespace, &spec.fault.budget, &selections),
-        None => of_cluster_fault(places.all, &spec.fault.budget, &selections),
+        None => of_cluster_fault(places.of, &spec.fault.budget, &selections),
     })
 }
 
@@ -59,6 +54,42 @@ async fn management() -> ManagementApi {
         }
     }
     management
+}
+
+#[tokio::test]
+async fn a_fault_that_selects_nothing_says_what_there_is_and_which_flag_excludes_it() {
+    let management = management().await;
+    let client = management.client();
+    for (effect, matches, expected) in [
+        (
+            "notReady",
+            json!({ "names": ["three"] }),
+            Some(
+                "It selects nothing that is there now: 0 of 2 machines and 0 of 1 cluster. Without --target it would select 2 \
+                 of 2 machines and 0 of 1 cluster",
+            ),
+        ),
+        (
+            "notReady",
+            json!({ "names": ["one"], "machineSelector": { "matchLabels": { "rack": "b" } } }),
+            Some(
+                "It selects nothing that is there now: 0 of 2 machines and 0 of 1 cluster. Without --target it would select 1 \
+                 of 2 machines and 0 of 1 cluster",
+            ),
+        ),
+        (
+            "notReady",
+            json!({ "zones": ["x"], "names": ["nothing"] }),
+            Some("It selects nothing that is there now: 0 of 2 machines and 0 of 1 cluster"),
+        ),
+        ("notReady", json!({ "names": ["one"] }), None),
+    ] {
+        let spec = json!({ "effect": { effect: {} }, "match": matches });
+        let spec: ClusterFaultSpec = serde_json::from_value(spec).expect("a spec");
+        let places = Places::list(&client, Some(objects::NAMESPACE), &spec).await;
+        let said = places.expect("lists").why_nothing(&spec.fault, Timestamp::now());
+        assert_eq!(said.as_deref(), expected, "{matches}");
+    }
 }
 
 #[tokio::test]
