@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::snapshot::{Manager, OURS, Snapshot};
+use super::snapshot::{InForce, Manager, NEEDED, OURS, Snapshot};
 
 /// The oldest Kubernetes whose validation rules and match conditions our definitions and webhooks use.
 const KUBERNETES_MINOR_MIN: u32 = 30;
@@ -10,8 +10,6 @@ const KUBERNETES_MINOR_MIN: u32 = 30;
 const CLUSTER_API_MINOR_MIN: u32 = 11;
 /// Certificates are valid from a minute before they are made.
 const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_secs(30);
-/// The providers of Cluster API that every cluster with a KubeadmControlPlane needs, with clusterctl's names for them.
-const NEEDED: [&str; 3] = ["cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"];
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +43,23 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         .flat_map(|check| check(snapshot))
         .chain(waiting(snapshot))
         .collect()
+}
+
+/// What explains a lot and is no mistake of an installation: Faults in force.
+pub(super) fn notes(snapshot: &Snapshot) -> Vec<Finding> {
+    let of = |fault: &InForce| {
+        let InForce {
+            namespace,
+            name,
+            effect,
+            hit,
+        } = fault;
+        finding(
+            format!("Fault {namespace}/{name} ({effect}) is in force, and has hit {hit}"),
+            format!("`nephele fault heal {name} --namespace {namespace}` ends it"),
+        )
+    };
+    snapshot.faults.iter().map(of).collect()
 }
 
 fn kubernetes(snapshot: &Snapshot) -> Vec<Finding> {
@@ -294,11 +309,19 @@ fn waiting(snapshot: &Snapshot) -> Vec<Finding> {
     let of = |waiting: &super::snapshot::Waiting| {
         finding(
             format!("{} {} waits: {}", waiting.kind, waiting.name, waiting.message),
-            mend(&waiting.message),
+            match waiting.kind.as_str() {
+                "Cluster" => CLUSTER_WAITS,
+                _ => mend(&waiting.message),
+            },
         )
     };
     snapshot.waiting.iter().map(of).collect()
 }
+
+/// What helps a Cluster that has not been available for a while.
+const CLUSTER_WAITS: &str = "look at Faults in force, then at `nephele describe cluster`; if Cluster API does not reach it, \
+    compare spec.controlPlaneEndpoint with the server in the Secret NAME-kubeconfig, which may be of an earlier cluster of this \
+    name";
 
 /// What helps an object that waits, by the message of its condition.
 fn mend(message: &str) -> &'static str {
@@ -307,7 +330,7 @@ fn mend(message: &str) -> &'static str {
     } else if message.contains("pool") {
         "add addresses to the pool, or create it"
     } else {
-        "its condition says what it waits for; `kubectl describe` shows its events"
+        "its condition says what it waits for; `nephele describe` shows its machines, Faults and events"
     }
 }
 

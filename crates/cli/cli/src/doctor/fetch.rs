@@ -21,15 +21,20 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     client::Body,
 };
-use nephele_api::conditions;
+use nephele_api::{cloud::v1alpha1::Fault, conditions, core::Cluster};
+use nephele_fake_capi::AVAILABLE;
+use nephele_page::effect_name;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::snapshot::{Definition, Manager, OURS, Snapshot, Waiting};
-use crate::install::{
-    management::Management,
-    objects::{NAMESPACE, Wanted, objects},
-    ready::{probe, probes, state_of_pod, why_no_pods},
+use super::snapshot::{Definition, InForce, Manager, NEEDED, OURS, Snapshot, Waiting};
+use crate::{
+    embedded::GIT_VERSION,
+    install::{
+        management::Management,
+        objects::{NAMESPACE, Wanted, objects},
+        ready::{probe, probes, state_of_pod, why_no_pods},
+    },
 };
 
 /// The label by which clusterctl tells whose an object is.
@@ -38,6 +43,8 @@ const PROVIDER: &str = "cluster.x-k8s.io/provider";
 const OUR_IPAM: &str = "ipam-in-cluster";
 /// How many questions about rights are in flight.
 const REVIEWS_AT_ONCE: usize = 16;
+/// A cluster without delays is available after this time.
+const COMES_UP_WITHIN: SignedDuration = SignedDuration::from_mins(2);
 /// The conditions of nodes that are bad when they hold.
 const PRESSURES: [&str; 3] = ["DiskPressure", "MemoryPressure", "PIDPressure"];
 
@@ -45,7 +52,7 @@ const PRESSURES: [&str; 3] = ["DiskPressure", "MemoryPressure", "PIDPressure"];
 ///
 /// # Errors
 /// When the management cluster does not answer, or does not let us read.
-pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot> {
+pub(super) async fn snapshot(management: &Management, now: Timestamp) -> anyhow::Result<Snapshot> {
     let client = management.client();
     let version = client
         .apiserver_version()
@@ -54,7 +61,12 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
     let kinds = nephele_api::crds();
     let managers = managers(client).await?;
     let validating: Vec<ValidatingWebhookConfiguration> = list(client, PROVIDER).await?;
-    let processes = processes(&validating);
+    // The embedded API server of `nephele up` and `nephele demo` calls no webhooks, and its process plays every manager.
+    let is_embedded = version.git_version == GIT_VERSION;
+    let processes = match is_embedded {
+        true => NEEDED.into_iter().chain([OURS]).map(str::to_owned).collect(),
+        false => processes(&validating),
+    };
     let definitions = definitions(client, &kinds).await?;
     let ours = managers.iter().find(|manager| manager.is_ours());
     let with_ipam = match ours {
@@ -72,14 +84,21 @@ pub(super) async fn snapshot(management: &Management) -> anyhow::Result<Snapshot
             .parse()
             .unwrap_or(0),
         clock_ahead: clock_ahead(client).await?,
-        without_authority: without_authority(client, &definitions, &validating).await?,
-        webhooks: webhooks(management, with_ipam, namespace).await,
+        without_authority: match is_embedded {
+            true => Vec::new(),
+            false => without_authority(client, &definitions, &validating).await?,
+        },
+        webhooks: match is_embedded {
+            true => None,
+            false => webhooks(management, with_ipam, namespace).await,
+        },
         missing_rights: match ours {
             Some(ours) => missing_rights(client, ours, with_ipam).await?,
             None => Vec::new(),
         },
         pressures: pressures(client).await?,
-        waiting: waiting(management).await?,
+        waiting: waiting(management, now).await?,
+        faults: faults(client).await?,
         definitions: definitions
             .iter()
             .map(|found| definition(found, &kinds))
@@ -396,9 +415,60 @@ async fn pressures(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
     Ok(pressures)
 }
 
-/// The InMemoryClusters and InMemoryMachines that wait for something that does not come by itself.
-async fn waiting(management: &Management) -> anyhow::Result<Vec<Waiting>> {
+/// The Faults that something misbehaves because of, or that have hit calls. A management cluster without our kinds has none.
+async fn faults(client: &Client) -> anyhow::Result<Vec<InForce>> {
+    let listed = Api::<Fault>::all(client.clone())
+        .list(&ListParams::default())
+        .await;
+    let listed = match listed {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
+        listed => listed.context("failed to list the Faults")?,
+    };
+    let in_force = listed.items.into_iter().filter_map(|fault| {
+        let status = fault.status.clone()?;
+        let affected = status.affected.len() + status.claims.len();
+        let calls = usize::try_from(status.hits.unwrap_or_default()).unwrap_or_default();
+        let is_active = status.phase == "Active" && calls > 0;
+        (affected > 0 || is_active).then(|| InForce {
+            namespace: fault.namespace().unwrap_or_default(),
+            name: fault.name_any(),
+            effect: fault.spec.effect.as_ref().map(effect_name).unwrap_or_default(),
+            hit: if affected > 0 { affected } else { calls },
+        })
+    });
+    Ok(in_force.collect())
+}
+
+/// The message of a Cluster that has not been available for a while.
+fn unavailable(cluster: &Cluster, now: Timestamp) -> Option<String> {
+    let status = cluster.status.as_ref()?;
+    let available = conditions::find(&status.conditions, AVAILABLE)?;
+    let is_old = now.duration_since(available.last_transition_time.0) > COMES_UP_WITHIN;
+    (available.status == conditions::FALSE && is_old).then(|| available.message.clone())
+}
+
+/// The Clusters that have not been available for a while, and the InMemoryClusters and InMemoryMachines that wait for something
+/// that does not come by itself.
+async fn waiting(management: &Management, now: Timestamp) -> anyhow::Result<Vec<Waiting>> {
     let mut waiting = Vec::new();
+    let clusters = Api::<Cluster>::all(management.client().clone());
+    match clusters.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        listed => {
+            let listed = listed.context("failed to list the Clusters")?;
+            waiting.extend(listed.iter().filter_map(|cluster| {
+                Some(Waiting {
+                    kind: "Cluster".to_owned(),
+                    name: format!(
+                        "{}/{}",
+                        cluster.namespace().unwrap_or_default(),
+                        cluster.name_any()
+                    ),
+                    message: unavailable(cluster, now)?,
+                })
+            }));
+        }
+    }
     for kind in ["InMemoryCluster", "InMemoryMachine"] {
         let gvk = kube::api::GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
         let Some((resource, _)) = management.kind(&gvk).await? else {

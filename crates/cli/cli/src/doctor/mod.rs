@@ -10,6 +10,8 @@ mod snapshot;
 
 use std::process::ExitCode;
 
+use jiff::Timestamp;
+
 use crate::{access::TargetArgs, install::management::Management};
 
 /// The flags.
@@ -22,7 +24,11 @@ pub(crate) struct Args {
 /// Looks, and prints a line for each problem and its mend. Fails if there is one.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let management = Management::open(&args.target).await?;
-    let findings = checks::findings(&fetch::snapshot(&management).await?);
+    let snapshot = fetch::snapshot(&management, Timestamp::now()).await?;
+    for checks::Finding { problem, mend } in checks::notes(&snapshot) {
+        println!("! {problem}\n  {mend}.");
+    }
+    let findings = checks::findings(&snapshot);
     for checks::Finding { problem, mend } in &findings {
         println!("✗ {problem}\n  {mend}.");
     }

@@ -15,8 +15,8 @@ pub(super) struct Snapshot {
     pub(super) clock_ahead: SignedDuration,
     /// The managers of Cluster API's providers, ours among them.
     pub(super) managers: Vec<Manager>,
-    /// The providers whose webhooks have an address instead of a Service: their managers are no pods, but processes, as those
-    /// of `nephele up --cluster-api`.
+    /// The providers whose managers are no pods, but processes: their webhooks have an address instead of a Service, or
+    /// `nephele up` plays them.
     pub(super) processes: BTreeSet<String>,
     pub(super) definitions: Vec<Definition>,
     /// Names of webhook configurations and definitions that have no certificate authority.
@@ -27,8 +27,21 @@ pub(super) struct Snapshot {
     pub(super) missing_rights: Vec<String>,
     /// Conditions of nodes that evict pods or refuse new ones: node and condition.
     pub(super) pressures: Vec<(String, String)>,
-    /// InMemoryClusters and InMemoryMachines that are not ready: kind, name, and the message of the condition.
+    /// InMemoryClusters and InMemoryMachines that are not ready, and Clusters that have not been available for a while: kind,
+    /// name, and the message of the condition.
     pub(super) waiting: Vec<Waiting>,
+    /// Faults that something misbehaves because of.
+    pub(super) faults: Vec<InForce>,
+}
+
+/// A Fault in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct InForce {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) effect: String,
+    /// How many machines, clusters and claims misbehave because of it, or how many calls it has hit.
+    pub(super) hit: usize,
 }
 
 /// The manager of a provider.
@@ -64,6 +77,8 @@ pub(super) struct Waiting {
     pub(super) message: String,
 }
 
+/// The providers of Cluster API that every cluster with a KubeadmControlPlane needs, with clusterctl's labels of them.
+pub(super) const NEEDED: [&str; 3] = ["cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"];
 /// clusterctl's label of our infrastructure provider.
 pub(super) const OURS: &str = "infrastructure-in-memory";
 

@@ -56,6 +56,39 @@ fn broken(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
 }
 
 #[test]
+fn a_fault_in_force_is_told_and_is_no_finding() {
+    let snapshot = broken(|it| {
+        it.faults = vec![InForce {
+            namespace: "n".to_owned(),
+            name: "c-lb".to_owned(),
+            effect: "loadBalancer.wrongBackends".to_owned(),
+            hit: 1,
+        }];
+    });
+    let told = finding(
+        "Fault n/c-lb (loadBalancer.wrongBackends) is in force, and has hit 1",
+        "`nephele fault heal c-lb --namespace n` ends it",
+    );
+    assert_eq!((notes(&snapshot), findings(&snapshot)), (vec![told], vec![]));
+}
+
+#[test]
+fn a_cluster_that_is_not_available_is_a_finding() {
+    let snapshot = broken(|it| {
+        it.waiting = vec![Waiting {
+            kind: "Cluster".to_owned(),
+            name: "n/c".to_owned(),
+            message: "Remote connection not established yet".to_owned(),
+        }];
+    });
+    let expected = finding(
+        "Cluster n/c waits: Remote connection not established yet",
+        CLUSTER_WAITS,
+    );
+    assert_eq!(findings(&snapshot), [expected]);
+}
+
+#[test]
 fn a_healthy_cluster_has_no_findings() {
     assert_eq!(findings(&healthy()), []);
 }
@@ -234,7 +267,7 @@ fn an_object_that_waits_is_a_finding_with_the_mend_of_its_message() {
     for (message, mend) in [
         ("no port is free", "--workload-ports"),
         ("the pool is full", "add addresses"),
-        ("?", "kubectl describe"),
+        ("?", "nephele describe"),
     ] {
         let findings = findings(&waiting(message));
         assert!(
