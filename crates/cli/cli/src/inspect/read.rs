@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Event;
 use kube::{Api, api::ListParams, core::DynamicObject};
-use nephele_api::{core, infrastructure, ipam};
+use nephele_api::{cloud, core, infrastructure, ipam};
 use serde_json::Value;
 
 use super::{
@@ -63,6 +63,7 @@ impl Reader {
             Resource::Clusters | Resource::Machines => {
                 around.machines = self.list(core::GROUP, "Machine", None).await?;
                 around.simulated_machines = self.optional(infrastructure::GROUP, "InMemoryMachine").await?;
+                around.faults = self.optional(cloud::GROUP, "Fault").await?;
                 if resource == Resource::Clusters {
                     around.simulated_clusters =
                         self.optional(infrastructure::GROUP, "InMemoryCluster").await?;

@@ -132,6 +132,15 @@ fn around() -> Surroundings {
         )],
         claims: vec![claim("waits", "v4"), settled, claim("of-another", "v6")],
         addresses: Vec::new(),
+        faults: vec![object(
+            "cloud.nephele.dev/v1alpha1",
+            "Fault",
+            "silent",
+            &json!({
+                "spec": {"effect": {"notReady": {}}},
+                "status": {"affected": [{"cluster": "demo", "machine": "md-0"}, {"cluster": "demo"}]},
+            }),
+        )],
     }
 }
 
@@ -146,8 +155,8 @@ fn table_of_clusters_counts_the_machines_that_run() {
     assert_eq!(
         show(Format::Table, Resource::Clusters, vec![cluster()]),
         "\
-NAME   PHASE         AVAILABLE   ENDPOINT                                    MACHINES   VERSION   AGE
-demo   Provisioned   False       nephele-workload.nephele-system.svc:20000   1/2        v1.36.3   2m
+NAME   PHASE         AVAILABLE   ENDPOINT                                    MACHINES   FAULTS     VERSION   AGE
+demo   Provisioned   False       nephele-workload.nephele-system.svc:20000   1/2        notReady   v1.36.3   2m
 "
     );
     let wide = show(Format::Wide, Resource::Clusters, vec![cluster()]);
@@ -162,9 +171,9 @@ fn table_of_machines_shows_the_stages_that_they_have() {
     assert_eq!(
         show(Format::Table, Resource::Machines, around().machines),
         "\
-NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   ADDRESSES          ZONE       TYPE     AGE
-cp-0   demo      Running        Up         Up        Up     Up          10.0.0.1,fd00::1   north-1a   medium   2m
-md-0   demo      Provisioning   Starting   Waiting   -      -           10.0.0.1,fd00::1   north-1a   medium   2m
+NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   FAULTS     ADDRESSES          ZONE       TYPE     AGE
+cp-0   demo      Running        Up         Up        Up     Up          -          10.0.0.1,fd00::1   north-1a   medium   2m
+md-0   demo      Provisioning   Starting   Waiting   -      -           notReady   10.0.0.1,fd00::1   north-1a   medium   2m
 "
     );
 }
@@ -363,6 +372,7 @@ Phase:            Provisioned
 Available:        False
 Endpoint:         nephele-workload.nephele-system.svc:20000
 Machines:         1/2
+Faults:           notReady
 Version:          v1.36.3
 Age:              2m
 Infrastructure:   InMemoryCluster
@@ -375,9 +385,9 @@ Conditions of Cluster demo:
 Conditions of InMemoryCluster demo: none
 
 Machines:
-  NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   ADDRESSES          ZONE       TYPE     AGE
-  cp-0   demo      Running        Up         Up        Up     Up          10.0.0.1,fd00::1   north-1a   medium   2m
-  md-0   demo      Provisioning   Starting   Waiting   -      -           10.0.0.1,fd00::1   north-1a   medium   2m
+  NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   FAULTS     ADDRESSES          ZONE       TYPE     AGE
+  cp-0   demo      Running        Up         Up        Up     Up          -          10.0.0.1,fd00::1   north-1a   medium   2m
+  md-0   demo      Provisioning   Starting   Waiting   -      -           notReady   10.0.0.1,fd00::1   north-1a   medium   2m
 
 Events:
   AGE    TYPE     REASON     OBJECT    MESSAGE
@@ -470,6 +480,7 @@ async fn objects_are_read_from_the_management_cluster() {
         client: api.client(),
         namespace: "default".to_owned(),
         manager: None,
+        token: None,
     };
     let around = around();
     for object in [

@@ -204,7 +204,7 @@ fn sign(machine: &MachineView, is_selected: bool) -> Span<'static> {
         State::Gone => ('×', bad()),
     };
     let (mark, style) = match (mark, machine.faults.is_empty()) {
-        (' ', false) => ('↯', bad()),
+        (' ' | '?', false) => ('↯', bad()),
         (mark, _) => (mark, style),
     };
     let style = if is_selected {

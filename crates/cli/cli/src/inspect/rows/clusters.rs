@@ -21,10 +21,12 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
         "AVAILABLE",
         "ENDPOINT",
         "MACHINES",
+        "FAULTS",
         "VERSION",
         "AGE",
     ];
     let columns = columns(&narrow, &["INFRASTRUCTURE", "MESSAGE"]);
+    let hits = around.hits();
     let rows = found.objects.iter().filter_map(|object| {
         let cluster: Cluster = serde_json::from_value(object.clone()).ok()?;
         let machines: Vec<Machine> = parsed(&machines_of(object, around));
@@ -39,12 +41,15 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
             .as_ref()
             .filter(|endpoint| endpoint.port != 0);
         let infrastructure = cluster.spec.infrastructure_ref.clone().unwrap_or_default();
+        let name = cluster.metadata.name.clone().unwrap_or_default();
+        let faults = hits.on(cluster.metadata.namespace.as_deref(), &name, "");
         let cells = vec![
-            cluster.metadata.name.clone().unwrap_or_default(),
+            name,
             or_dash(&status_of.phase),
             status(&status_of.conditions, AVAILABLE),
             endpoint.map_or_else(|| "-".to_owned(), ToString::to_string),
             format!("{up}/{}", machines.len()),
+            or_dash(&faults),
             or_dash(&version(object, &machines)),
             age(cluster.metadata.creation_timestamp.as_ref(), now),
             or_dash(&infrastructure.kind),

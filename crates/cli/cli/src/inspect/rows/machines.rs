@@ -30,12 +30,14 @@ pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) 
         node,
         etcd,
         api_server,
+        "FAULTS",
         "ADDRESSES",
         "ZONE",
         "TYPE",
         "AGE",
     ];
     let columns = columns(&narrow, &["VERSION", "NODE NAME", "PROVIDER ID", "MESSAGE"]);
+    let hits = around.hits();
     let rows = parsed::<Machine>(objects).into_iter().map(|machine| {
         let behind = simulated.iter().find(|other| is_behind(&machine, other));
         let status = machine.status.clone().unwrap_or_default();
@@ -57,7 +59,14 @@ pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) 
             or_dash(&status.phase),
         ];
         cells.extend(stages(&machine, behind));
+        let simulated = behind.and_then(|behind| behind.metadata.name.as_deref());
+        let faults = hits.on(
+            machine.metadata.namespace.as_deref(),
+            &machine.spec.cluster_name,
+            simulated.unwrap_or_default(),
+        );
         cells.extend([
+            or_dash(&faults),
             or_dash(&addresses.join(",")),
             text(zone),
             text(behind.map(|behind| &behind.spec.instance_type)),
