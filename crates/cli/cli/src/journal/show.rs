@@ -14,6 +14,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes};
 use nephele_cloud::{JournalFilter, JournalLine};
 use nephele_engine::Line;
+use nephele_model::Verb;
 use tokio_util::sync::CancellationToken;
 
 use super::{account, story};
@@ -23,6 +24,7 @@ use crate::{
     exit::{Exit, Problem},
     output::print,
     provider::ProviderArgs,
+    suggestion,
 };
 
 pub(super) const AFTER_HELP: &str = "\
@@ -78,7 +80,9 @@ pub(super) async fn run(args: ShowArgs, shutdown: CancellationToken) -> anyhow::
     match &args.file {
         Some(file) => {
             let filter = args.filter(args.access.namespace.clone());
-            show_file(file, &filter, args.output)?;
+            if show_file(file, &filter, args.output)? == 0 {
+                tell_of_none(&filter);
+            }
         }
         None => show_manager(&args, &shutdown).await?,
     }
@@ -97,8 +101,38 @@ impl ShowArgs {
     }
 }
 
-/// Shows the records of a file. A file that a manager still writes may end within a line.
-fn show_file(path: &Path, filter: &JournalFilter, format: Format) -> anyhow::Result<()> {
+/// Says, beside the output, that no record matches: a misspelt name looks the same as silence.
+fn tell_of_none(filter: &JournalFilter) {
+    let JournalFilter {
+        namespace,
+        cluster,
+        machine,
+        operation,
+        fault,
+    } = filter;
+    let conditions = [
+        ("namespace", namespace),
+        ("cluster", cluster),
+        ("machine", machine),
+        ("operation", operation),
+        ("fault", fault),
+    ];
+    let conditions = conditions
+        .iter()
+        .filter_map(|(name, value)| Some(format!(" {name}={}", value.as_ref()?)));
+    let mut text = format!("No record matches:{}", conditions.collect::<String>());
+    if let Some(operation) = operation {
+        let near = suggestion::near(operation, Verb::ALL.map(Verb::as_str));
+        if !near.is_empty() && !near.contains(&operation.as_str()) {
+            text += &format!("; {}", suggestion::question(&near));
+        }
+    }
+    eprintln!("{text}");
+}
+
+/// Shows the records of a file, and counts them. A file that a manager still writes may end within a line.
+fn show_file(path: &Path, filter: &JournalFilter, format: Format) -> anyhow::Result<usize> {
+    let mut shown = 0;
     let file = File::open(path).with_context(|| format!("failed to open {}", path.display()))?;
     let mut lines = BufReader::new(file).lines().zip(1u64..).peekable();
     while let Some((text, number)) = lines.next() {
@@ -115,9 +149,10 @@ fn show_file(path: &Path, filter: &JournalFilter, format: Format) -> anyhow::Res
         let line = JournalLine::of(&entry);
         if filter.wants(&line) {
             show(&line, format)?;
+            shown += 1;
         }
     }
-    Ok(())
+    Ok(shown)
 }
 
 fn show(line: &JournalLine, format: Format) -> anyhow::Result<()> {
@@ -130,10 +165,11 @@ fn show(line: &JournalLine, format: Format) -> anyhow::Result<()> {
 async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let access = args.access.open().await?;
     let namespace = (!args.all_namespaces).then(|| access.namespace.clone());
+    let filter = args.filter(namespace.clone());
     let ask = Ask {
         about: "the journal",
         method: Method::GET,
-        path: path(&args.filter(namespace.clone()), args.follow)?,
+        path: path(&filter, args.follow)?,
         body: Bytes::new(),
     };
     let namespace = namespace.as_deref();
@@ -143,10 +179,13 @@ async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::
         show_lines(answer.body, args.output).await
     };
     let shown = shutdown.run_until_cancelled(reading).await;
-    let ended = shown.unwrap_or(Ok(Ended::ByManager));
+    let ended = shown.unwrap_or(Ok((Ended::ByManager, 0)));
     let left = manager.leave().await;
-    let ended = ended?;
+    let (ended, shown) = ended?;
     left?;
+    if shown == 0 && !shutdown.is_cancelled() {
+        tell_of_none(&filter);
+    }
     if ended == Ended::NoAccess {
         let message = "the manager ended the journal: the token may not read it any more";
         return Err(Problem::new(Exit::Forbidden, message).into());
@@ -179,13 +218,14 @@ enum Ended {
     NoAccess,
 }
 
-/// Shows the lines as they come.
+/// Shows the lines as they come, and counts them.
 async fn show_lines(
     mut body: impl Body<Data = Bytes, Error = anyhow::Error> + Unpin,
     format: Format,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<(Ended, usize)> {
     let mut rest = Vec::new();
     let mut ended = Ended::ByManager;
+    let mut count = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.context("failed to read the journal")?;
         rest.extend_from_slice(frame.data_ref().map(AsRef::as_ref).unwrap_or_default());
@@ -198,6 +238,7 @@ async fn show_lines(
                 ended = Ended::NoAccess;
             }
             show(&line, format)?;
+            count += 1;
             shown += length + 1;
         }
         rest.drain(..shown);
@@ -206,7 +247,7 @@ async fn show_lines(
             "a line of the journal is longer than {LINE_MAX} bytes"
         );
     }
-    Ok(ended)
+    Ok((ended, count))
 }
 
 #[cfg(test)]
@@ -221,7 +262,8 @@ mod tests {
             let line =
                 format!("{{\"sequence\":7,\"time\":\"1970-01-01T00:00:00Z\",\"event\":\"{event}\"}}\n");
             let body = Full::new(Bytes::from(line)).map_err(|never| match never {});
-            show_lines(body, Format::Json).await.expect("it is read")
+            let (ended, _) = show_lines(body, Format::Json).await.expect("it is read");
+            ended
         };
         assert_eq!(
             [ended("RecordsMissed").await, ended("AccessEnded").await],
