@@ -1,7 +1,7 @@
 //! A folder of files: kubeconfigs, a log and a journal. Only their owner can read them.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{ErrorKind, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -18,10 +18,15 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// Whether this process made it in the directory for temporary files.
     is_temporary: bool,
+    /// Open, and locked as far as the file system has locks: no other process has this folder until this one ends.
+    _held: File,
 }
 
 impl Folder {
     /// The requested folder, or a new one for temporary files, whose name begins with `prefix`.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another process has it, whose files would be replaced.
     pub(crate) fn open(wanted: Option<&Path>, prefix: &str) -> anyhow::Result<Self> {
         let Some(path) = wanted else {
             return Self::temporary(prefix);
@@ -30,9 +35,23 @@ impl Folder {
             std::path::absolute(path).with_context(|| format!("failed to resolve {}", path.display()))?;
         let created = DirBuilder::new().mode(0o700).recursive(true).create(&path);
         created.with_context(|| format!("failed to create {}", path.display()))?;
+        Self::held(path, false)
+    }
+
+    fn held(path: PathBuf, is_temporary: bool) -> anyhow::Result<Self> {
+        let held = File::open(&path).with_context(|| format!("failed to open {}", path.display()))?;
+        match held.try_lock() {
+            Err(TryLockError::WouldBlock) => bail!(
+                "{} is in use by another nephele; name another folder, or end that one",
+                path.display()
+            ),
+            // A file system without locks is no reason not to work.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
         Ok(Self {
             path,
-            is_temporary: false,
+            is_temporary,
+            _held: held,
         })
     }
 
@@ -42,12 +61,7 @@ impl Folder {
         for number in 0..NAMES_MAX {
             let path = base.join(format!("{prefix}-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {
-                    return Ok(Self {
-                        path,
-                        is_temporary: true,
-                    });
-                }
+                Ok(()) => return Self::held(path, true),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     return Err(error).with_context(|| format!("failed to create {}", path.display()));
@@ -155,6 +169,21 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_folder_belongs_to_one_process_at_a_time() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("cloud");
+        let first = Folder::open(Some(&path), "unused").expect("a folder");
+        let refused = Folder::open(Some(&path), "unused").err().expect("it is in use");
+        let expected = format!(
+            "{} is in use by another nephele; name another folder, or end that one",
+            path.display()
+        );
+        assert_eq!(refused.to_string(), expected);
+        drop(first);
+        Folder::open(Some(&path), "unused").expect("it is free again");
     }
 
     #[test]
