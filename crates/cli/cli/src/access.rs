@@ -1,6 +1,8 @@
 //! Access to a management cluster, as `kubectl` has it.
 
 use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -87,6 +89,8 @@ pub(crate) struct Access {
     pub(crate) namespace: String,
     /// The socket of a manager that is a process of this machine.
     pub(crate) manager: Option<PathBuf>,
+    /// A file beside the kubeconfig with a token for the manager.
+    pub(crate) token: Option<PathBuf>,
 }
 
 impl AccessArgs {
@@ -113,10 +117,12 @@ impl TargetArgs {
         let client = server
             .client()
             .context("failed to set up a client of the management cluster")?;
+        let file = self.file();
         Ok(Access {
             client,
             namespace,
-            manager: self.file().and_then(|file| manager_socket::beside(&file)),
+            manager: file.as_deref().and_then(manager_socket::beside),
+            token: file.as_deref().and_then(token_beside),
         })
     }
 
@@ -156,7 +162,24 @@ impl TargetArgs {
     }
 }
 
+/// The file with a token beside a kubeconfig, if there is one: `NAME.token` beside `NAME.kubeconfig`, as `nephele workshop class`
+/// writes them. In a folder where others may write, one of theirs does not count, nor a link to another.
+fn token_beside(kubeconfig: &Path) -> Option<PathBuf> {
+    let token = kubeconfig.with_extension("token");
+    let found = fs::symlink_metadata(&token).ok()?;
+    let is_of_its_owner = found.uid() == fs::metadata(kubeconfig).ok()?.uid();
+    (found.is_file() && is_of_its_owner).then_some(token)
+}
+
 impl Access {
+    /// Tells who may not list something in all namespaces that only the namespace of their context is shown.
+    pub(crate) fn tell_of_one_namespace(&self, what: &str) {
+        eprintln!(
+            "{what} shows namespace {} alone: your account may not list clusters in all namespaces.",
+            self.namespace
+        );
+    }
+
     /// A kind in its most stable version. Which kinds there are depends on what is installed.
     pub(crate) async fn kind(&self, group: &str, kind: &str) -> anyhow::Result<ApiResource> {
         let found = kube::discovery::group(&self.client, group).await;

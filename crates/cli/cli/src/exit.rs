@@ -30,6 +30,12 @@ pub(crate) struct Problem {
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
+/// Whether the management cluster refuses what the caller may not do.
+pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
+    let problem = error.downcast_ref::<Problem>();
+    problem.is_some_and(|problem| problem.exit == Exit::Forbidden)
+}
+
 impl Problem {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {

@@ -24,9 +24,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{TargetArgs, not_installed},
+    access::{Access, TargetArgs, not_installed},
     diagnostics::{Ask, Manager, TokenArgs},
-    exit::Problem,
+    exit::{Problem, is_forbidden},
     journal,
     loopback::loopback,
     matcher::matcher,
@@ -102,7 +102,7 @@ impl Followed {
     ) -> anyhow::Result<Self> {
         let access = target.open().await?;
         let client = access.client.clone();
-        may_read(&client, namespace.as_deref()).await?;
+        let namespace = shown(what, &access, namespace).await?;
         let filter = JournalFilter {
             namespace: namespace.clone(),
             ..JournalFilter::default()
@@ -131,6 +131,20 @@ pub(crate) async fn leave(manager: Option<Arc<Manager>>) -> anyhow::Result<()> {
         Some(manager) => manager.leave().await,
         None => Ok(()),
     }
+}
+
+/// The namespace that is shown: the wanted one, else all, or that of the context for a caller who may not list all.
+async fn shown(what: &str, access: &Access, wanted: Option<String>) -> anyhow::Result<Option<String>> {
+    let Err(refused) = may_read(&access.client, wanted.as_deref()).await else {
+        return Ok(wanted);
+    };
+    let own = Some(access.namespace.clone());
+    if wanted.is_some() || !is_forbidden(&refused) || may_read(&access.client, own.as_deref()).await.is_err()
+    {
+        return Err(refused);
+    }
+    access.tell_of_one_namespace(what);
+    Ok(own)
 }
 
 /// Whether the caller may read what the page shows. A watch that is refused would only leave the page empty.

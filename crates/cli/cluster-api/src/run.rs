@@ -235,9 +235,22 @@ fn plan(
     mut programs: BTreeMap<String, PathBuf>,
     folder: &Path,
 ) -> anyhow::Result<Vec<Planned>> {
+    let managers = components.deployments.iter().map(Manager::read);
+    let managers = managers.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut labels = managers.iter().map(|manager| manager.label.as_str());
+    // One that is misspelt is missing under its right name, too.
+    if let Some(unknown) = programs
+        .keys()
+        .find(|name| !labels.clone().any(|label| label == *name))
+    {
+        let known: Vec<_> = labels.by_ref().collect();
+        bail!(
+            "no file has the provider {unknown} (--run); there are {}",
+            known.join(", ")
+        );
+    }
     let mut planned = Vec::new();
-    for deployment in &components.deployments {
-        let manager = Manager::read(deployment)?;
+    for manager in managers {
         let Some(program) = programs.remove(&manager.label) else {
             bail!(
                 "the provider {0} has no program: name it with --run {0}=FILE",
@@ -253,16 +266,6 @@ fn plan(
             program,
             manager,
         });
-    }
-    if let Some(unknown) = programs.keys().next() {
-        let known: Vec<_> = planned
-            .iter()
-            .map(|planned| planned.manager.label.as_str())
-            .collect();
-        bail!(
-            "no file has the provider {unknown} (--run); there are {}",
-            known.join(", ")
-        );
     }
     Ok(planned)
 }
@@ -384,7 +387,7 @@ mod tests {
             refused("the provider core has no program: name it with --run core=FILE")
         );
         assert_eq!(
-            planned(&[("core", &program), ("cor", &program)]),
+            planned(&[("cor", &program)]),
             refused("no file has the provider cor (--run); there are core")
         );
         assert_eq!(

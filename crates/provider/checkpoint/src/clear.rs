@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
-    Client, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
 };
-use nephele_api::core::DELETE_FOR_MOVE_ANNOTATION;
+use nephele_api::core::{self, DELETE_FOR_MOVE_ANNOTATION};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -23,34 +23,84 @@ use crate::{
 /// The time between two attempts. Controllers that do not know yet that a Cluster is paused may add a finalizer again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Pauses the Clusters, and removes all objects. `here` are those that were there at first.
+/// How often what is still there is told of.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// Refuses to remove a ClusterClass that a Cluster of another namespace uses: Cluster API would keep it, when everything else is
+/// gone already. Who may not list Clusters in all namespaces is not asked here, but by Cluster API.
+pub(crate) async fn refuse_classes_in_use(
+    client: &Client,
+    kinds: &[Kind],
+    namespaces: &[String],
+    here: &[(Kind, DynamicObject)],
+) -> Result<(), RestoreError> {
+    let is_cluster = |kind: &&Kind| kind.resource.group == core::GROUP && kind.resource.kind == "Cluster";
+    let Some(kind) = kinds.iter().find(is_cluster) else {
+        return Ok(());
+    };
+    let everywhere = Api::<DynamicObject>::all_with(client.clone(), &kind.resource);
+    let Ok(clusters) = everywhere.list(&ListParams::default()).await else {
+        return Ok(());
+    };
+    match class_in_use(namespaces, here, &clusters.items) {
+        Some((class, cluster)) => Err(RestoreError::InUse { class, cluster }),
+        None => Ok(()),
+    }
+}
+
+/// A ClusterClass that is to be removed, and a Cluster outside of these namespaces that uses it.
+fn class_in_use(
+    namespaces: &[String],
+    here: &[(Kind, DynamicObject)],
+    clusters: &[DynamicObject],
+) -> Option<(String, String)> {
+    clusters.iter().find_map(|cluster| {
+        let of = cluster.namespace()?;
+        let reference = cluster.data.pointer("/spec/topology/classRef")?;
+        let class = reference["name"].as_str()?;
+        let namespace = reference["namespace"].as_str().unwrap_or(&of);
+        let is_it = |(_, object): &&(Kind, DynamicObject)| {
+            let types = object.types.as_ref();
+            types.is_some_and(|types| types.kind == "ClusterClass")
+                && object.metadata.name.as_deref() == Some(class)
+                && object.metadata.namespace.as_deref() == Some(namespace)
+        };
+        (!namespaces.contains(&of) && here.iter().any(|one| is_it(&one))).then(|| {
+            (
+                format!("{namespace}/{class}"),
+                format!("{of}/{}", cluster.name_any()),
+            )
+        })
+    })
+}
+
+/// Pauses the Clusters, and removes all objects. `here` are those that were there at first. `report` is told what is still there,
+/// and why.
 pub(crate) async fn clear(
     client: &Client,
     kinds: &[Kind],
     namespaces: &[String],
     mut here: Vec<(Kind, DynamicObject)>,
     time_limit: Duration,
+    report: &(dyn Fn(&str) + Sync),
 ) -> Result<(), RestoreError> {
     let begun = Instant::now();
-    let mut failed = None;
+    let mut told = begun;
+    let mut failed: Option<kube::Error> = None;
     while let Some((_, example)) = here.first() {
+        let remains = |source| RestoreError::Remains {
+            left: here.len(),
+            example: named(example),
+            waited: begun.elapsed(),
+            source,
+        };
         if begun.elapsed() >= time_limit {
-            let kind = example
-                .types
-                .as_ref()
-                .map(|types| types.kind.clone())
-                .unwrap_or_default();
-            let example = format!(
-                "{kind} {}/{}",
-                example.namespace().unwrap_or_default(),
-                example.name_any()
-            );
-            return Err(RestoreError::Remains {
-                left: here.len(),
-                example,
-                waited: begun.elapsed(),
-                source: failed,
-            });
+            return Err(remains(failed));
+        }
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            let why = failed.as_ref().map(|why| format!(": {why}"));
+            report(&format!("{}{}", remains(None), why.unwrap_or_default()));
         }
         let clusters = here.iter().filter(|(_, object)| is_cluster(object));
         let paused = stream::iter(
@@ -70,6 +120,16 @@ pub(crate) async fn clear(
         here = all(client, kinds, namespaces).await?;
     }
     Ok(())
+}
+
+fn named(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map(|types| types.kind.as_str());
+    format!(
+        "{} {}/{}",
+        kind.unwrap_or_default(),
+        object.namespace().unwrap_or_default(),
+        object.name_any()
+    )
 }
 
 /// The objects of all namespaces.
@@ -124,5 +184,47 @@ fn gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ApiResource;
+
+    use super::*;
+
+    fn object(kind: &str, namespace: &str, name: &str, spec: &serde_json::Value) -> (Kind, DynamicObject) {
+        let object = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"namespace": namespace, "name": name}, "spec": spec,
+        });
+        let kind = Kind {
+            resource: ApiResource::erase::<nephele_api::core::Cluster>(&()),
+            has_status: true,
+        };
+        (kind, serde_json::from_value(object).expect("an object"))
+    }
+
+    #[test]
+    fn a_class_that_a_cluster_elsewhere_uses_is_found_before_anything_is_removed() {
+        let here = [object("ClusterClass", "a", "c", &json!({}))];
+        let namespaces = ["a".to_owned()];
+        let used = |of: &str, class: &serde_json::Value| {
+            let (_, cluster) = object("Cluster", of, "x", &json!({"topology": {"classRef": class}}));
+            class_in_use(&namespaces, &here, &[cluster])
+        };
+        assert_eq!(
+            used("b", &json!({"name": "c", "namespace": "a"})),
+            Some(("a/c".to_owned(), "b/x".to_owned()))
+        );
+        // Of its own namespace; in a namespace that is emptied; another class; a Cluster without a class.
+        for (of, class) in [
+            ("b", json!({"name": "c"})),
+            ("a", json!({"name": "c"})),
+            ("b", json!({"name": "d", "namespace": "a"})),
+            ("b", json!(null)),
+        ] {
+            assert_eq!(used(of, &class), None, "{of} {class}");
+        }
     }
 }

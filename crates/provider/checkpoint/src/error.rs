@@ -71,10 +71,20 @@ pub enum RestoreError {
         #[source]
         source: kube::Error,
     },
+    /// A ClusterClass would be removed that another Cluster uses.
+    #[error(
+        "the Cluster {cluster} uses the ClusterClass {class}, and is not in a namespace of the checkpoint; nothing was removed"
+    )]
+    InUse {
+        /// Namespace and name of the ClusterClass.
+        class: String,
+        /// Namespace and name of the Cluster.
+        cluster: String,
+    },
     /// Something failed after the namespaces were emptied.
     #[error(
-        "the restoration stopped with {created} of {objects} objects created, which wait; the checkpoint is whole: restore it \
-         again, with --replace"
+        "the restoration stopped with {created} of {objects} objects created, which wait; the checkpoint is whole, and can be \
+         restored again"
     )]
     Stopped {
         /// The objects that were created.
@@ -109,10 +119,13 @@ pub enum RestoreError {
     #[error("the manager still runs workload clusters whose objects are gone after {0:?}")]
     StillRunning(Duration),
     /// The manager did not create a workload cluster again.
-    #[error(
-        "the manager does not run the workload cluster {cluster} after {waited:?}; its InMemoryCluster says why"
-    )]
-    DoesNotRun { cluster: String, waited: Duration },
+    #[error("the manager does not run the workload cluster {cluster} after {waited:?}: {why}")]
+    DoesNotRun {
+        cluster: String,
+        waited: Duration,
+        /// What the InMemoryCluster says of itself.
+        why: String,
+    },
 }
 
 fn listed(names: &[String]) -> String {

@@ -215,8 +215,8 @@ mod tests {
         let told = nephele_controller::chain(&error);
         assert!(
             told.starts_with(
-                "the restoration stopped with 1 of 2 objects created, which wait; the checkpoint is whole: restore it again, with \
-                 --replace: failed to create Machine w"
+                "the restoration stopped with 1 of 2 objects created, which wait; the checkpoint is whole, and can be restored \
+                 again: failed to create Machine w"
             ),
             "{told}"
         );

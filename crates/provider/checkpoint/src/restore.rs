@@ -11,13 +11,14 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
+use nephele_api::{conditions, infrastructure::v1beta2::InMemoryCluster, labels};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    clear::{all, clear},
+    clear::{all, clear, refuse_classes_in_use},
     error::{Cause, RestoreError},
     file::Checkpoint,
     kinds::{self, Kind, kind_of},
@@ -86,10 +87,19 @@ impl<W: Workloads + Sync> Restore<'_, W> {
             known(&kinds, object)?;
         }
         let here = self.occupants(&kinds, namespaces).await?;
+        refuse_classes_in_use(self.client, &kinds, namespaces, &here).await?;
         rehearse(self.client, &kinds, namespaces, &objects).await?;
         if !here.is_empty() {
             (self.report)(&format!("Removing {} objects", here.len()));
-            clear(self.client, &kinds, namespaces, here, self.time_limit).await?;
+            clear(
+                self.client,
+                &kinds,
+                namespaces,
+                here,
+                self.time_limit,
+                self.report,
+            )
+            .await?;
         }
         let begun = AtomicUsize::new(0);
         match self.fill(&kinds, namespaces, objects, &clusters, &begun).await {
@@ -197,6 +207,22 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         }
     }
 
+    /// What the InMemoryCluster of a workload cluster, as `namespace/name`, says of itself.
+    async fn why_it_does_not_run(&self, cluster: &str) -> String {
+        let (namespace, name) = cluster.split_once('/').unwrap_or(("default", cluster));
+        let api = Api::<InMemoryCluster>::namespaced(self.client.clone(), namespace);
+        let labels = ListParams::default().labels(&format!("{}={name}", labels::CLUSTER_NAME));
+        let Ok(found) = api.list(&labels).await else {
+            return "its InMemoryCluster cannot be read".to_owned();
+        };
+        let said = found.items.into_iter().find_map(|object| {
+            let status = object.status?;
+            let ready = conditions::find(&status.conditions, conditions::types::READY)?;
+            Some(ready.message.clone())
+        });
+        said.unwrap_or_else(|| "its InMemoryCluster says nothing yet".to_owned())
+    }
+
     /// Waits until the manager runs the workload clusters, which it does although they are paused.
     async fn all_run(&self, clusters: &[Value]) -> Result<(), RestoreError> {
         let begun = Instant::now();
@@ -204,6 +230,7 @@ impl<W: Workloads + Sync> Restore<'_, W> {
         while let Some(cluster) = self.first(&wanted, false).await? {
             if begun.elapsed() >= self.time_limit {
                 return Err(RestoreError::DoesNotRun {
+                    why: self.why_it_does_not_run(&cluster).await,
                     cluster,
                     waited: begun.elapsed(),
                 });

@@ -113,7 +113,7 @@ pub enum ConfigError {
         source: AddrParseError,
     },
     /// Not a range of ports.
-    #[error("failed to read --workload-ports {0:?} as first-last, both within 1..=65535")]
+    #[error("failed to read --workload-ports {0:?} as first-last, within 1..=65535 and in this order")]
     WorkloadPorts(String),
     /// Not ranges of ports.
     #[error("failed to read --moved-ports {0:?} as first-last,…, all within 1..=65535")]
@@ -433,7 +433,7 @@ mod tests {
             ),
             (
                 |o| o.workload_ports = "30000-20000".into(),
-                r#"failed to read --workload-ports "30000-20000" as first-last, both within 1..=65535"#,
+                r#"failed to read --workload-ports "30000-20000" as first-last, within 1..=65535 and in this order"#,
             ),
             (
                 |o| o.moved_ports = "30000-30999,443".into(),
@@ -441,11 +441,11 @@ mod tests {
             ),
             (
                 |o| o.workload_ports = "0-20000".into(),
-                r#"failed to read --workload-ports "0-20000" as first-last, both within 1..=65535"#,
+                r#"failed to read --workload-ports "0-20000" as first-last, within 1..=65535 and in this order"#,
             ),
             (
                 |o| o.workload_ports = "20000".into(),
-                r#"failed to read --workload-ports "20000" as first-last, both within 1..=65535"#,
+                r#"failed to read --workload-ports "20000" as first-last, within 1..=65535 and in this order"#,
             ),
             (
                 |o| o.advertise_host = Some("http://x".into()),

@@ -1,5 +1,6 @@
 //! `nephele checkpoint`: clusters with everything in them go into a file, and return from it.
 
+pub(crate) mod maker;
 mod restore;
 pub(crate) mod save;
 pub(crate) mod workloads;

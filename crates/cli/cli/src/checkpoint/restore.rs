@@ -7,9 +7,13 @@ use clap::Args;
 use nephele_checkpoint::{Checkpoint, Restore, RestoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::workloads::{ManagerArgs, with_manager};
+use super::{
+    maker::refuse_machines_of_cluster_api,
+    workloads::{ManagerArgs, with_manager},
+};
 use crate::{
     access::TargetArgs,
+    embedded::is_embedded,
     exit::{Exit, Problem},
     output::print,
 };
@@ -44,6 +48,10 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
         Checkpoint::read(BufReader::new(file)).with_context(|| format!("failed to read {path}"))?;
     let access = args.target.open().await?;
     let client = &access.client;
+    // The embedded API server is that of a stand-in.
+    if is_embedded(client).await? {
+        refuse_machines_of_cluster_api(&checkpoint)?;
+    }
     let time_limit = args.time_limit;
     let replace = args.replace;
     let restored = with_manager(&access, &args.manager, time_limit, &shutdown, async |workloads| {
@@ -59,6 +67,9 @@ pub(super) async fn run(args: RestoreArgs, shutdown: CancellationToken) -> anyho
             Err(error @ RestoreError::Occupied { .. }) => {
                 let message = format!("{error}; --replace removes them");
                 Err(Problem::new(Exit::Failed, message).into())
+            }
+            Err(error @ RestoreError::Stopped { .. }) => {
+                Err(anyhow::Error::new(error).context("run the command again with --replace"))
             }
             other => other.map_err(Into::into),
         }

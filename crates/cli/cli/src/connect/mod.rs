@@ -21,6 +21,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     process::ExitCode,
+    slice,
 };
 
 use anyhow::Context as _;
@@ -34,6 +35,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::AccessArgs,
+    embedded::is_embedded,
+    exit::{Exit, Problem, is_forbidden},
     provider::{self, NamespaceArgs},
 };
 
@@ -80,7 +83,23 @@ pub(crate) async fn run(args: ConnectArgs, shutdown: CancellationToken) -> anyho
 async fn prepare(args: ConnectArgs) -> anyhow::Result<(Session, Clusters)> {
     let access = args.access.open().await?;
     let (selection, namespaces) = args.selection(&access.namespace);
-    let clusters = Clusters::watch(&access, &namespaces).await?;
+    let clusters = match Clusters::watch(&access, &namespaces).await {
+        Err(refused) if namespaces.is_empty() && is_forbidden(&refused) => {
+            let clusters = Clusters::watch(&access, slice::from_ref(&access.namespace)).await;
+            // The first error names what is missing.
+            let Ok(clusters) = clusters else {
+                return Err(refused);
+            };
+            access.tell_of_one_namespace("The command");
+            clusters
+        }
+        watched => watched?,
+    };
+    if is_embedded(&access.client).await? || access.manager.is_some() {
+        let message = "nothing has to be forwarded: the folder of `nephele up` has a kubeconfig for each workload cluster, \
+                       NAMESPACE-NAME.kubeconfig";
+        return Err(Problem::new(Exit::Failed, message).into());
+    }
     let namespace = provider::namespace(&access.client, &args.provider).await?;
     let (managers, pods) = pods::follow(&access.client, &namespace).await?;
     let session = Session {

@@ -1,7 +1,10 @@
 //! The manager that runs the cloud: one of the replicas in a management cluster, or the one in the process of `nephele up`,
 //! whose routes are those of the management API, or of a socket beside its kubeconfig.
 
-use std::{io::Read as _, path::PathBuf};
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -17,7 +20,7 @@ use super::{
 };
 use crate::{
     access::Access,
-    embedded::GIT_VERSION,
+    embedded::is_embedded,
     exit::{Exit, Problem},
     manager_socket,
     provider::{self, ProviderArgs},
@@ -43,15 +46,16 @@ pub(crate) struct Ask {
 /// The flag with a token. Command lines are no place for it: every process of the machine can read them.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TokenArgs {
-    /// File with a token for the audience diagnostics.nephele.dev, or - for the standard input [default: that of an
-    /// account which the command creates and removes]
+    /// File with a token for the audience diagnostics.nephele.dev, or - for the standard input [default: NAME.token beside
+    /// NAME.kubeconfig, or that of an account which the command creates and removes]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
 impl TokenArgs {
-    fn read(&self) -> anyhow::Result<Option<String>> {
-        let Some(file) = &self.token_file else {
+    /// The token of the flag, or else of the file beside the kubeconfig.
+    fn read(&self, beside: Option<&Path>) -> anyhow::Result<Option<String>> {
+        let Some(file) = self.token_file.as_deref().or(beside) else {
             return Ok(None);
         };
         let mut text = String::new();
@@ -95,15 +99,7 @@ impl Manager {
         account: AccountFor<'_>,
     ) -> anyhow::Result<Self> {
         let client = &access.client;
-        let version = client.apiserver_version().await;
-        let version = version.map_err(|error| {
-            Problem::request(
-                "ask the management cluster for its version",
-                "get /version",
-                error,
-            )
-        })?;
-        if version.git_version == GIT_VERSION {
+        if is_embedded(client).await? {
             return Ok(Self::InProcess(client.clone()));
         }
         if let Some(socket) = &access.manager {
@@ -113,7 +109,7 @@ impl Manager {
         let namespace = provider::namespace(client, &provider.namespace).await?;
         // Without a manager, no account is needed.
         leader(client, &namespace, insecure).await?;
-        let (token, account) = match token.read()? {
+        let (token, account) = match token.read(access.token.as_deref())? {
             Some(token) => (token, None),
             None => {
                 let audience = Some(DIAGNOSTICS_AUDIENCE);

@@ -190,6 +190,7 @@ async fn manager_for(management: &Management, wanted: AccountFor<'_>) -> anyhow:
         client: management.client(),
         namespace: "default".to_owned(),
         manager: None,
+        token: None,
     };
     Manager::find(&access, &args.0, &args.1, wanted).await
 }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::conversion::conversions;
-use crate::loopback::loopback;
+use crate::{exit::Problem, loopback::loopback};
 
 /// How many changes a watch may lag behind.
 const EVENT_LOG_CAPACITY: usize = 16 * 1024;
@@ -42,6 +42,22 @@ const LIMITS: Limits = Limits {
 
 /// The version that the management API says it has. Its end tells it from other API servers: it calls no webhooks.
 pub(crate) const GIT_VERSION: &str = "v1.36.3+nephele";
+
+/// Whether a client's API server is the embedded one of `nephele up` or `nephele demo`.
+///
+/// # Errors
+/// When it does not answer.
+pub(crate) async fn is_embedded(client: &Client) -> Result<bool, Problem> {
+    let version = client.apiserver_version().await;
+    let version = version.map_err(|error| {
+        Problem::request(
+            "ask the management cluster for its version",
+            "get /version",
+            error,
+        )
+    })?;
+    Ok(version.git_version == GIT_VERSION)
+}
 
 /// How many bytes of objects the management API stores: the most that etcd is made for (`--quota-backend-bytes`). They
 /// are those of the person who runs it.

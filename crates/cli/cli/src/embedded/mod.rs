@@ -12,7 +12,7 @@ mod management;
 mod tasks;
 
 pub(crate) use folder::{Folder, log_to};
-pub(crate) use management::{GIT_VERSION, Management};
+pub(crate) use management::{GIT_VERSION, Management, is_embedded};
 pub(crate) use tasks::{ManagerSettings, Tasks, WebhookSettings};
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use axum::Router;
 use kube::Client;
 use nephele_controller::wall_clock;
 use nephele_fake_capi::{PlannedClusters, Surroundings};
-use nephele_manager::{Config, Manager, Options};
+use nephele_manager::{Config, ConfigError, Manager, Options};
 use nephele_page::{Allowance, Library, Means, Page, Screens, Source};
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -103,8 +103,12 @@ impl Tasks {
             WebhookSettings::KEY.clone_into(&mut options.webhook_key_name);
         }
         // The only manager option of a user that can be wrong.
-        let config =
-            Config::new(options).with_context(|| format!("failed to parse --port-range {port_range:?}"))?;
+        let config = Config::new(options).map_err(|error| match error {
+            ConfigError::WorkloadPorts(_) => {
+                anyhow!("--port-range {port_range:?} is not FIRST-LAST, within 1..=65535 and in this order")
+            }
+            other => other.into(),
+        })?;
         let config = if has_stand_in {
             config.with_stand_in()
         } else {

@@ -1,9 +1,16 @@
 //! Refuses a run that cannot work, before anything is created.
 
-use kube::{Api, api::ListParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt as _, api::ListParams};
 use nephele_api::core::{Cluster, Machine};
+use serde_json::Value;
 
-use super::{create::variable, management::Management, names::listed, plan::Shape};
+use super::{
+    create::variable,
+    management::Management,
+    names::listed,
+    plan::{LABEL, Shape},
+};
 use crate::exit::{Exit, Problem};
 
 /// Looks whether the run can work. Returns the version of the API server.
@@ -45,10 +52,41 @@ pub(super) async fn check(management: &Management, shape: &Shape) -> anyhow::Res
         })?;
     let there = clusters.iter().map(kube::ResourceExt::name_any);
     let taken: Vec<_> = there.filter(|name| names.binary_search(name).is_ok()).collect();
-    match taken_message(&taken, &place) {
-        Some(message) => Err(Problem::new(Exit::Failed, message).into()),
-        None => Ok(version.git_version),
+    if let Some(message) = taken_message(&taken, &place) {
+        return Err(Problem::new(Exit::Failed, message).into());
     }
+    // An account that may not read namespaces sees later that one is missing.
+    let namespaces = Api::<Namespace>::all(client.clone());
+    if let Ok(None) = namespaces.get_opt(&shape.namespace).await {
+        let message = format!("there is no namespace {}", shape.namespace);
+        return Err(Problem::new(Exit::NotFound, message).into());
+    }
+    for object in shape.shared()? {
+        refuse_shared(management, &object, &place).await?;
+    }
+    Ok(version.git_version)
+}
+
+/// Refuses an object of an earlier run, which its clusters may still use.
+async fn refuse_shared(management: &Management, object: &Value, place: &str) -> anyhow::Result<()> {
+    let api = management.api(object).await?;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let found = api.get_opt(name).await.map_err(|error| {
+        Problem::request(
+            &format!("read {kind} {name}"),
+            &format!("get {kind} {place}"),
+            error,
+        )
+    })?;
+    let Some(found) = found else { return Ok(()) };
+    let run = found.labels().get(LABEL);
+    let mend = match run {
+        Some(run) => format!("delete what that run has left: the objects with the label {LABEL}={run}"),
+        None => "delete it".to_owned(),
+    };
+    let message = format!("{kind} {name} exists already {place}; {mend}");
+    Err(Problem::new(Exit::Failed, message).into())
 }
 
 fn taken_message(taken: &[String], place: &str) -> Option<String> {

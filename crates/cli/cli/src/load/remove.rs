@@ -1,6 +1,6 @@
 //! Deletes everything that a run has created, and waits until it is gone.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -47,17 +47,26 @@ pub(super) async fn all(
     Ok(start.elapsed())
 }
 
-/// How a user deletes what is left.
+/// How a user deletes what is left. Cluster API keeps a class that a Cluster uses, and kubectl waits until the Clusters are gone.
 pub(super) fn advice(shape: &Shape) -> String {
-    let kinds = if shape.flavor.class().is_some() {
-        "clusters,clusterclasses"
-    } else {
-        "clusters"
+    let delete = |kinds: &str| {
+        format!(
+            "kubectl delete {kinds} --namespace {} -l {LABEL}={}",
+            shape.namespace, shape.run
+        )
     };
-    format!(
-        "delete them with `kubectl delete {kinds} --namespace {} -l {LABEL}={}`",
-        shape.namespace, shape.run
-    )
+    let shared = shape.shared().unwrap_or_default();
+    let kinds: BTreeSet<_> = shared
+        .iter()
+        .filter_map(|object| object["kind"].as_str())
+        .map(str::to_lowercase)
+        .collect();
+    let mut commands = delete("clusters");
+    if !kinds.is_empty() {
+        let kinds: Vec<_> = kinds.into_iter().collect();
+        commands += &format!(" && {}", delete(&kinds.join(",")));
+    }
+    format!("delete them with `{commands}`")
 }
 
 /// Deletes the Clusters with the label of the run, and with it those that a request without an answer has created.

@@ -11,7 +11,10 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::ListParams};
 
-use crate::exit::{Exit, Problem};
+use crate::{
+    exit::{Exit, Problem},
+    install::objects::NAMESPACE,
+};
 
 /// A definition of ours that has a conversion.
 const DEFINITION: &str = "inmemoryclusters.infrastructure.cluster.x-k8s.io";
@@ -22,7 +25,8 @@ const OURS: &str = "cluster.x-k8s.io/provider=infrastructure-in-memory";
 /// Flags that say where the manager is.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct NamespaceArgs {
-    /// Namespace of the manager [default: that of the Service which the definitions and webhooks of Nephele name]
+    /// Namespace of the manager [default: that of the Service which the definitions and webhooks of Nephele name;
+    /// nephele-system if you may not read these]
     #[arg(long, value_name = "NAMESPACE")]
     pub(crate) manager_namespace: Option<String>,
 }
@@ -40,14 +44,17 @@ pub(crate) struct ProviderArgs {
 /// The namespace of the manager.
 ///
 /// # Errors
-/// When no object names it, or several different ones are named, or they cannot be read.
+/// When no object names it, or several different ones are named, or the API server does not answer.
 pub(crate) async fn namespace(client: &Client, args: &NamespaceArgs) -> Result<String, Problem> {
     if let Some(namespace) = &args.manager_namespace {
         return Ok(namespace.clone());
     }
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    let definition = definitions.get_opt(DEFINITION).await;
-    let definition = definition.map_err(|error| refused("get customresourcedefinitions", error))?;
+    let definition = match definitions.get_opt(DEFINITION).await {
+        // Tenants may not look: the manager of most installations has its usual place.
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(NAMESPACE.to_owned()),
+        read => read.map_err(|error| refused("get customresourcedefinitions", error))?,
+    };
     let of_definition = definition.as_ref().and_then(of_conversion);
     match of_definition {
         Some(namespace) => Ok(namespace),

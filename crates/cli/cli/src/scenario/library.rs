@@ -3,7 +3,8 @@
 use std::{ffi::OsStr, path::Path};
 
 use anyhow::{Context as _, bail};
-use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_access::kind_of;
+use nephele_api::cloud::{GROUP, v1alpha1::Scenario};
 use nephele_scenario_library::{self as library, Entry};
 use serde_json::Value;
 
@@ -37,6 +38,14 @@ pub(super) fn wanted(named: &Path) -> anyhow::Result<Wanted> {
         });
     }
     let (place, object) = only_object(named)?;
+    let kind = kind_of(&object);
+    if (kind.group.as_str(), kind.kind.as_str()) != (GROUP, "Scenario") {
+        bail!(
+            "{place} is a {} of {}, not a Scenario of {GROUP}",
+            kind.kind,
+            kind.api_version()
+        );
+    }
     let scenario: Scenario = serde_json::from_value(object.clone())
         .with_context(|| format!("failed to read {place} as a Scenario"))?;
     if scenario.metadata.name.is_none() && scenario.metadata.generate_name.is_none() {
@@ -121,6 +130,10 @@ mod tests {
             ),
             (format!("{head}---\n{head}"), "has 2 objects; give one"),
             ("a: [".to_owned(), "as YAML; correct it there"),
+            (
+                "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n".to_owned(),
+                "is a Secret of v1, not a Scenario of cloud.nephele.dev",
+            ),
         ] {
             std::fs::write(&file, text).expect("written");
             let error = format!("{:#}", wanted(&file).err().expect(message));

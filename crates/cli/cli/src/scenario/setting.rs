@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::needs::{Found, Seen, kinds, named};
 use crate::{
-    embedded::GIT_VERSION,
+    embedded::is_embedded,
     exit::{Exit, Problem},
     output::print,
     template::Flavor,
@@ -43,14 +43,10 @@ impl Setting {
 
     /// Reads what is there of what a scenario needs: the kinds of its steps and, if it is one of the program's, these objects.
     pub(crate) async fn see(&self, scenario: &Value, cluster: Option<&[Value]>) -> anyhow::Result<Seen> {
-        let version = self.client.apiserver_version().await.map_err(|error| {
-            let what = "read the version of the management cluster";
-            Problem::request(what, "read /version", error)
-        })?;
         let mut seen = Seen {
             // Its API server is that of `nephele up`, where the stand-in plays. An API server that `up --attach --stand-in` uses
             // looks as any other one; there, the manager refuses what the stand-in cannot play.
-            has_stand_in: version.git_version == GIT_VERSION,
+            has_stand_in: is_embedded(&self.client).await?,
             ..Seen::default()
         };
         let kinds = match cluster {

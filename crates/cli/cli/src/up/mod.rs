@@ -19,6 +19,7 @@ mod workloads;
 
 use std::{
     cell::Cell,
+    fs,
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
@@ -30,9 +31,11 @@ use clap::{Args, builder::NonEmptyStringValueParser};
 use cluster_api::{ClusterApiArgs, Managers};
 use documents::Document;
 use jiff::Timestamp;
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use lifeline::EndedEarly;
 use management_api::ManagementApi;
 use nephele_access::{Environment, Kinds};
+use nephele_api::{conditions, infrastructure::v1beta2::InMemoryCluster};
 use nephele_cluster_api::ClusterApi;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
@@ -49,7 +52,11 @@ use crate::{
 };
 
 /// The log of a test run: problems, and what the manager changed. `RUST_LOG` overrides it.
-const LOG_DIRECTIVES: &str = "warn,kube_client::client::builder=off,nephele=info";
+const LOG_DIRECTIVES: &str =
+    "warn,kube_client::client::builder=off,nephele=info,nephele_controller::runner=warn";
+
+/// How many InMemoryClusters a failure names.
+const NOT_READY_MAX: usize = 5;
 
 /// What the flags do not say.
 pub(crate) const AFTER_HELP: &str = "\
@@ -123,6 +130,11 @@ pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Re
     // The log helps only with failures.
     match outcome {
         Ok(()) => folder.discard()?,
+        // A mistake in the flags leaves nothing to read.
+        Err(error) if fs::metadata(&log).is_ok_and(|log| log.len() == 0) => {
+            folder.discard()?;
+            return Err(error);
+        }
         Err(error) => {
             if let Err(error) = folder.discard_kubeconfigs() {
                 tracing::warn!(error = %nephele_controller::chain(error.as_ref()), "Failed to remove the kubeconfigs");
@@ -230,10 +242,13 @@ async fn serve_on(
         if let Some(webhooks) = &webhooks {
             webhooks.install(&kinds).await?;
         }
-        let mut wanted = args.prepared.restore(&client, &routes, args.time_limit).await?;
+        let restored = args
+            .prepared
+            .restore(&client, &routes, is_played, args.time_limit);
+        let mut wanted = restored.await?;
         wanted.extend(apply::create_all(&client, documents).await?);
         let mut workloads = Workloads::new(&client, folder);
-        bring_up(&mut workloads, &wanted, is_played, args.time_limit).await?;
+        bring_up(&client, &mut workloads, &wanted, is_played, args.time_limit).await?;
         args.prepared.save(&client, &routes, Timestamp::now()).await?;
         let report = Report::new(folder, &management, workloads.written(&wanted))
             .with_processes(processes)
@@ -272,6 +287,7 @@ async fn ended(cluster_api: Option<&mut ClusterApi>) -> anyhow::Error {
 
 /// Waits until all wanted clusters are available.
 async fn bring_up(
+    client: &Client,
     workloads: &mut Workloads<'_>,
     wanted: &[ClusterKey],
     is_played: bool,
@@ -280,10 +296,30 @@ async fn bring_up(
     match timeout(time_limit, workloads.until_available(wanted, is_played)).await {
         Ok(result) => result,
         Err(_) => bail!(
-            "not all Clusters are available within {time_limit:?} (--time-limit): {}",
-            workloads.what_is_missing(wanted)
+            "not all Clusters are available within {time_limit:?} (--time-limit): {}{}",
+            workloads.what_is_missing(wanted),
+            not_ready(client).await
         ),
     }
+}
+
+/// What the InMemoryClusters say that are not ready: a Cluster only says that it waits for them.
+async fn not_ready(client: &Client) -> String {
+    let clusters = Api::<InMemoryCluster>::all(client.clone());
+    let clusters = clusters.list(&ListParams::default()).await;
+    let said = clusters.into_iter().flatten().filter_map(|cluster| {
+        let status = cluster.status.as_ref()?;
+        let ready = conditions::find(&status.conditions, conditions::types::READY)?;
+        let namespace = cluster.namespace().unwrap_or_default();
+        (ready.status == conditions::FALSE).then(|| {
+            format!(
+                "; InMemoryCluster {namespace}/{}: {}",
+                cluster.name_any(),
+                ready.message
+            )
+        })
+    });
+    said.take(NOT_READY_MAX).collect()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use tower::ServiceExt as _;
 
 use super::state::ClusterKey;
 use crate::checkpoint::{
+    maker::refuse_machines_of_cluster_api,
     save,
     workloads::{PATH, names_in, path},
 };
@@ -45,17 +46,22 @@ pub(super) struct PreparedArgs {
 struct OfProcess(Router);
 
 impl PreparedArgs {
-    /// Restores the clusters of the file, if there is one, and returns them.
+    /// Restores the clusters of the file, if there is one, and returns them. `is_played` says whether the stand-in plays them.
     pub(super) async fn restore(
         &self,
         client: &Client,
         routes: &Router,
+        is_played: bool,
         time_limit: Duration,
     ) -> anyhow::Result<Vec<ClusterKey>> {
         let Some(path) = &self.from else {
             return Ok(Vec::new());
         };
         let checkpoint = read(path).with_context(|| format!("failed to read {}", path.display()))?;
+        if is_played {
+            let refused = refuse_machines_of_cluster_api(&checkpoint);
+            refused.with_context(|| format!("failed to restore {}", path.display()))?;
+        }
         let clusters = clusters(&checkpoint);
         let workloads = OfProcess(routes.clone());
         workloads.started().await?;

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::plan::LABEL;
 use crate::{
     diagnostics::{Account, AccountFor, Diagnostics, Target, targets},
+    exit::Exit,
     provider::{self, NamespaceArgs},
 };
 
@@ -138,7 +139,15 @@ impl Sampling {
         time_limit: Duration,
     ) -> Result<(Self, Option<Account>, Vec<String>), String> {
         let ours = provider::namespace(client, &NamespaceArgs::default()).await;
-        let ours = ours.map_err(|error| nephele_controller::chain(&error))?;
+        let ours = match ours {
+            Err(error) if error.exit == Exit::NotFound => {
+                return Err(
+                    "no manager here runs in a pod; those of `nephele up` are processes of its machine"
+                        .to_owned(),
+                );
+            }
+            found => found.map_err(|error| nephele_controller::chain(&error))?,
+        };
         let mut namespaces = provider::namespaces_of_all(client)
             .await
             .map_err(|error| nephele_controller::chain(&error))?;
