@@ -552,7 +552,9 @@ fn unwanted(look: Option<&Look>, looked: Timestamp, until: Timestamp, now: Times
             let gap = format!("not looked at from {looked:.3} to {now:.3}, which is longer than {longest}s");
             Verdict::Failed(format!("{gap}; now {message}"))
         }
-        Some(Look::NotMet(message)) if now >= until => Verdict::Passed(message.clone()),
+        Some(Look::NotMet(message)) if now >= until => {
+            Verdict::Passed(format!("it was never seen; the last look: {message}"))
+        }
         Some(Look::Unclear(message)) if now >= until => Verdict::Failed(message.clone()),
         Some(Look::NotMet(message) | Look::Unclear(message)) => Verdict::Waits {
             message: message.clone(),
