@@ -60,6 +60,8 @@ struct Context {
     clients: Clients,
 }
 
+/// The contracts of Cluster API.
+const CONTRACTS: [&str; 2] = ["v1beta1", "v1beta2"];
 /// The kinds whose older version means something without a conversion: their most used fields are those of the newer one.
 const ALIKE: [&str; 6] = [
     "Cluster",
@@ -79,7 +81,23 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         nephele_api::core::loose_class_crds(),
     ]
     .concat();
-    [core, nephele_api::ipam::loose_crds()].concat()
+    let mut definitions = [core, nephele_api::ipam::loose_crds()].concat();
+    definitions.iter_mut().for_each(label_contracts);
+    definitions
+}
+
+/// Clients such as `clusterctl describe` look up by these labels which version of a kind is for which contract
+/// (`internal/contract/version.go` of cluster-api).
+fn label_contracts(definition: &mut CustomResourceDefinition) {
+    let served = definition.spec.versions.iter().filter(|version| version.served);
+    let contracts: Vec<_> = served
+        .map(|version| version.name.clone())
+        .filter(|name| CONTRACTS.contains(&name.as_str()))
+        .collect();
+    let labels = contracts
+        .into_iter()
+        .map(|name| (format!("{}/{name}", nephele_api::core::GROUP), name));
+    definition.metadata.labels.get_or_insert_default().extend(labels);
 }
 
 /// As [`crds`], for an API server that does not convert them.
@@ -92,6 +110,8 @@ pub fn crds_without_conversion() -> Vec<CustomResourceDefinition> {
             .spec
             .versions
             .retain(|version| version.storage || is_alike);
+        definition.metadata.labels = None;
+        label_contracts(definition);
     }
     definitions
 }
