@@ -289,13 +289,16 @@ func TestCommandEndsWithItsContextAndWithNephele(t *testing.T) {
 	expectError(t, err, "failed to run `nephele scenario run ", "`: nephele ended: ", "signal: killed")
 }
 
-func TestFailedWaitEndsWithTheLinkToThePage(t *testing.T) {
+func TestFailedWaitNamesTheFaultsAndEndsWithTheLinkToThePage(t *testing.T) {
 	t.Parallel()
 	nephele := Start(t)
+	if _, err := nephele.Fault(t.Context(), "notReady", "--name", "forgotten"); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := nephele.Wait(ctx, "it is so", func(context.Context) error { return errors.New("it is not") })
-	expectError(t, err, "its page shows what is there: http://")
+	expectError(t, err, "there are Faults:\n", "forgotten", "its page shows what is there: http://")
 	if !strings.HasSuffix(err.Error(), ": "+nephele.Page()) {
 		t.Errorf("it does not end with %s: %v", nephele.Page(), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,8 @@ const (
 	pollInterval = 20 * time.Millisecond
 	// abandonAfter is how long a condition has to notice that the wait is over.
 	abandonAfter = time.Second
+	// faultsWithin is how long an error waits for the Faults that it names.
+	faultsWithin = 5 * time.Second
 )
 
 // Wait calls condition until it returns nil. An error of the condition is what was seen in place of what is wanted:
@@ -25,7 +28,7 @@ const (
 //
 // It fails at the deadline of the context, or after [DefaultWait] if there is none, and as soon as Nephele ends. A condition
 // that has not returned a second later is left to itself, in its goroutine. The error says what was seen last, wraps it,
-// and has the end of Nephele's log and the address of [Nephele.Page].
+// and has the Faults that there are, the end of Nephele's log and the address of [Nephele.Page].
 func (n *Nephele) Wait(ctx context.Context, what string, condition func(context.Context) error) error {
 	if _, hasDeadline := ctx.Deadline(); !hasDeadline {
 		limited, cancel := context.WithTimeout(ctx, DefaultWait)
@@ -57,8 +60,20 @@ func (n *Nephele) Wait(ctx context.Context, what string, condition func(context.
 	waited := time.Since(started).Round(time.Millisecond)
 	return fmt.Errorf(
 		"failed to wait until %s: %w after %s; last seen: %w%s",
-		what, context.Cause(ctx), waited, lastSeen, describeLog(n.Log())+describePage(n.Page()),
+		what, context.Cause(ctx), waited, lastSeen, n.describeFaults()+describeLog(n.Log())+describePage(n.Page()),
 	)
+}
+
+// describeFaults has the Faults that there are, for the end of an error: one that is forgotten explains much. It is empty
+// without any, and when nothing answers soon.
+func (n *Nephele) describeFaults() string {
+	ctx, cancel := context.WithTimeout(context.Background(), faultsWithin)
+	defer cancel()
+	said, err := n.Run(ctx, "get", "faults", "--all-namespaces")
+	if err != nil || said == "" {
+		return ""
+	}
+	return "\nthere are Faults:\n" + strings.TrimSpace(said)
 }
 
 // ask asks a condition, and leaves it to itself a while after the context or Nephele has ended: client-go asks an API

@@ -183,10 +183,12 @@ def test_command_ends_with_nephele(tmp_path: Path) -> None:
     kill.join()
 
 
-def test_failed_wait_ends_with_the_link_to_the_page(nephele: Nephele) -> None:
+def test_failed_wait_names_the_faults_and_ends_with_the_link_to_the_page(nephele: Nephele) -> None:
     assert nephele.page is not None
-    with pytest.raises(WaitError) as caught:
+    with nephele.fault("notReady", "--name", "forgotten"), pytest.raises(WaitError) as caught:
         nephele.wait_until("it is so", lambda: False, time_limit=0)
+    assert "\nthere are Faults:\n" in str(caught.value)
+    assert "forgotten" in str(caught.value)
     assert str(caught.value).endswith(f"\nuntil Nephele ends, its page shows what is there: {nephele.page}")
     # The key of the address is exchanged for a cookie.
     browser = urllib.request.build_opener(

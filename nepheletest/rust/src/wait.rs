@@ -13,6 +13,8 @@ use crate::{
 
 /// Short, because a request takes about a millisecond and no other program uses the API server.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long an error waits for the Faults that it names.
+const FAULTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a wait has failed.
 #[derive(thiserror::Error)]
@@ -23,7 +25,7 @@ pub enum WaitError {
         what: String,
         /// The limit of this wait.
         limit: Duration,
-        /// The path of Nephele's log, and its last lines, and the address of its page.
+        /// The Faults that there are, the path of Nephele's log and its last lines, and the address of its page.
         log: String,
         /// The last answer of the condition.
         source: LastSeen,
@@ -86,7 +88,7 @@ impl Nephele {
     /// # Errors
     ///
     /// After [`Builder::wait_limit`](crate::Builder::wait_limit), and as soon as Nephele ends. The error has what was
-    /// seen last, the end of Nephele's log, and the address of [`page`](Self::page).
+    /// seen last, the Faults that there are, the end of Nephele's log, and the address of [`page`](Self::page).
     pub async fn wait_until<T, E>(
         &self,
         what: &str,
@@ -120,7 +122,9 @@ impl Nephele {
             Err(_elapsed) => {
                 let last_seen =
                     last_seen.unwrap_or_else(|| "nothing, because the condition has not returned".into());
-                let log = log::describe(self.log()) + &log::describe_page(self.page());
+                let log = self.describe_faults().await
+                    + &log::describe(self.log())
+                    + &log::describe_page(self.page());
                 Err(WaitError::Time {
                     what: what(),
                     limit,
@@ -128,6 +132,15 @@ impl Nephele {
                     source: LastSeen(last_seen),
                 })
             }
+        }
+    }
+    /// The Faults that there are, for the end of an error: one that is forgotten explains much. Empty without any, and when
+    /// nothing answers soon.
+    async fn describe_faults(&self) -> String {
+        let said = timeout(FAULTS_WITHIN, self.run(["get", "faults", "--all-namespaces"]));
+        match said.await {
+            Ok(Ok(said)) if !said.is_empty() => format!("\nthere are Faults:\n{}", said.trim()),
+            _ => String::new(),
         }
     }
 }

@@ -266,18 +266,23 @@ async fn command_ends_with_nephele() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn failed_wait_ends_with_the_link_to_the_page() -> anyhow::Result<()> {
+async fn failed_wait_names_the_faults_and_ends_with_the_link_to_the_page() -> anyhow::Result<()> {
     let nephele = Nephele::builder()
         .wait_limit(Duration::from_millis(50))
         .start()
         .await?;
     let page = nephele.page().expect("it has a page");
     assert!(page.starts_with("http://127.0.0.1:"), "{page}");
+    nephele.fault("notReady", &["--name", "forgotten"]).await?;
     let waited = nephele
         .wait_until("it is so", async || Err::<(), _>("it is not"))
         .await;
     let said = waited.expect_err("it is not so").to_string();
     let expected = format!("\nuntil Nephele ends, its page shows what is there: {page}");
     assert!(said.ends_with(&expected), "{said}");
+    assert!(
+        said.contains("\nthere are Faults:\n") && said.contains("forgotten"),
+        "{said}"
+    );
     Ok(nephele.stop().await?)
 }

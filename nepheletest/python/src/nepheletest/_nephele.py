@@ -185,7 +185,8 @@ class Nephele:
         """Calls `condition` until it returns a true value, and returns that.
 
         An exception counts as false, so a condition can also `assert`. WaitError says what it returned or raised last,
-        and has the end of Nephele's log and the address of `page`. The wait fails as soon as Nephele ends.
+        and has the Faults that there are, the end of Nephele's log and the address of `page`. The wait fails as soon as
+        Nephele ends.
         """
         __tracebackhide__ = True
         deadline = time.monotonic() + time_limit
@@ -204,9 +205,17 @@ class Nephele:
             if time.monotonic() >= deadline:
                 raise WaitError(
                     f"failed to wait until {what}: it is not so after {time_limit} s; last seen: {seen}"
-                    f"{_log.describe(self.log)}{_log.describe_page(self.page)}"
+                    f"{self._describe_faults()}{_log.describe(self.log)}{_log.describe_page(self.page)}"
                 ) from cause
             time.sleep(_POLL_SECONDS)
+
+    def _describe_faults(self) -> str:
+        """The Faults that there are, for the end of an error: one that is forgotten explains much."""
+        try:
+            said = self.run("get", "faults", "--all-namespaces").strip()
+        except NepheleError:
+            return ""
+        return f"\nthere are Faults:\n{said}" if said else ""
 
     def run(self, *arguments: str) -> str:
         """Runs a command of the program against this Nephele, and returns what it prints.
