@@ -15,6 +15,8 @@ use crate::objects::Key;
 /// The most people of a board, and the most chapters.
 const PEOPLE_MAX: usize = 100;
 const CHAPTERS_MAX: usize = 20;
+/// How many chapters the workshop has.
+pub const CHAPTERS: u8 = 8;
 /// How the name of the Scenario ends that checks a chapter.
 const CHECK: &str = "-check";
 
@@ -93,6 +95,29 @@ impl Board {
         }
         board
     }
+
+    /// The chapters of the workshop, and others that someone has begun.
+    pub(crate) fn rows(&self) -> BTreeSet<u8> {
+        (1..=CHAPTERS).chain(self.chapters.iter().copied()).collect()
+    }
+
+    /// What the names of all people begin with, up to a hyphen. The rest tells them apart.
+    pub(crate) fn prefix(&self) -> &str {
+        let mut names = self.people.keys();
+        // The names are sorted, so the first and the last have in common what all have.
+        let (Some(first), Some(last)) = (names.next(), names.next_back()) else {
+            return "";
+        };
+        let common = first
+            .bytes()
+            .zip(last.bytes())
+            .take_while(|(one, other)| one == other);
+        let common = common.count();
+        first.as_bytes()[..common]
+            .iter()
+            .rposition(|byte| *byte == b'-')
+            .map_or("", |hyphen| &first[..=hyphen])
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +163,30 @@ mod tests {
             people_left_out: 0,
         };
         assert_eq!(board, expected);
+    }
+
+    #[test]
+    fn people_are_told_apart_by_what_their_names_do_not_have_in_common() {
+        let prefix = |names: &[&str]| {
+            let all = names
+                .iter()
+                .map(|name| scenario(name, "workshop-1-check", "1", "Passed"));
+            Board::new(&all.collect::<Vec<_>>()).prefix().to_owned()
+        };
+        for (names, expected) in [
+            (&["workshop-01", "workshop-02", "workshop-10"][..], "workshop-"),
+            (&["a-class-01", "a-class-02"], "a-class-"),
+            (&["ann", "anna"], ""),
+            (&["workshop-01"], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(prefix(names), expected, "{names:?}");
+        }
+        let board = Board::new(&[scenario("a", "workshop-12-check", "12", "Passed")]);
+        assert_eq!(
+            board.rows().into_iter().collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5, 6, 7, 8, 12]
+        );
     }
 
     #[test]

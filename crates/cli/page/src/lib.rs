@@ -73,7 +73,7 @@ mod timeline_html;
 mod visits;
 
 pub use allowance::Allowance;
-pub use board::Progress;
+pub use board::{CHAPTERS, Progress};
 pub use cluster_view::ClusterView;
 pub use effect::effect_name;
 pub use follow::Source;

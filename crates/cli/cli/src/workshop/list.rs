@@ -102,6 +102,8 @@ mod tests {
         let chapters = workshop::all().expect("readable");
         let table = table(&chapters, &Done::new());
         assert_eq!(table.lines().count(), chapters.len() + 1);
+        // The board of a class has a row for each.
+        assert_eq!(chapters.len(), usize::from(nephele_page::CHAPTERS));
         let first = table.lines().nth(1).expect("a line");
         assert!(
             first.starts_with("1         A cloud in one command   up            15m     A few"),
