@@ -48,10 +48,12 @@ impl Drop for Up {
 }
 
 impl Up {
-    /// Starts the program with the variables, and waits until it serves. What an earlier run left in the folder is removed.
+    /// Starts the program with the variables and the API server of `control_plane`, and waits until it serves. What an earlier
+    /// run left in the folder is removed.
     pub(crate) fn start(
         program: &Path,
         programs: &Programs,
+        control_plane: &Path,
         folder: &Path,
         variables: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
@@ -67,7 +69,7 @@ impl Up {
             command.arg("--provider").arg(components).args(["--run", &run]);
         }
         command
-            .env("KUBEBUILDER_ASSETS", &programs.folder)
+            .env("KUBEBUILDER_ASSETS", control_plane)
             .envs(variables.iter().copied());
         // It ends with its input.
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();

@@ -72,7 +72,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn round(program: &Path, programs: &Programs, number: usize, workers: u32) -> anyhow::Result<Round> {
     let start = Instant::now();
-    let up = Up::start(program, programs, &paths::cache()?.join("bench-up"), &[])?;
+    let folder = paths::cache()?.join("bench-up");
+    let up = Up::start(program, programs, &programs.folder, &folder, &[])?;
     let ready = start.elapsed();
     let times = || {
         up.processes

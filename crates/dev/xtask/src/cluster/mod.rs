@@ -178,6 +178,8 @@ pub(crate) struct Programs {
     pub(crate) folder: PathBuf,
     /// By the name of each manager's program: the manifest of its provider.
     pub(crate) components: Vec<(&'static str, PathBuf)>,
+    /// A folder with kube-apiserver and etcd, and with kube-controller-manager, which envtest does not have.
+    pub(crate) control_plane: PathBuf,
 }
 
 /// Builds the programs, where the cache does not have them, and renders the manifests.
@@ -186,8 +188,14 @@ pub(crate) fn programs() -> anyhow::Result<Programs> {
     let layout = Layout::of_programs()?;
     let folder = layout.at("bin");
     tools.link(&folder)?;
+    let control_plane = layout.at("control-plane");
+    tools.link_control_plane(&control_plane)?;
     let components = Repository::lay_out(&layout, &tools)?.components(ClusterApi::default());
-    Ok(Programs { folder, components })
+    Ok(Programs {
+        folder,
+        components,
+        control_plane,
+    })
 }
 
 /// Stops the cluster, if there is one, and removes its state.

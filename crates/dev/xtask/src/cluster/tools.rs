@@ -356,12 +356,21 @@ impl Tools {
 
     /// Links the programs that people use into one folder.
     pub(crate) fn link(&self, folder: &Path) -> anyhow::Result<()> {
-        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let clients = ["kubectl", "clusterctl", "ctr", "kube-proxy"];
         // For `nephele up --cluster-api`.
         let servers = ["kube-apiserver", "etcd"];
         let managers = ["cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"];
-        for name in clients.into_iter().chain(servers).chain(managers) {
+        self.link_all(clients.into_iter().chain(servers).chain(managers), folder)
+    }
+
+    /// Links the programs of a control plane into one folder.
+    pub(crate) fn link_control_plane(&self, folder: &Path) -> anyhow::Result<()> {
+        self.link_all(["kube-apiserver", "etcd", "kube-controller-manager"], folder)
+    }
+
+    fn link_all<'a>(&self, names: impl IntoIterator<Item = &'a str>, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+        for name in names {
             let link = folder.join(name);
             if link.symlink_metadata().is_ok() {
                 fs::remove_file(&link).with_context(|| format!("failed to replace {}", link.display()))?;

@@ -115,13 +115,21 @@ fn translate(object: &mut Value, provider: Provider) {
         }
         _ => {}
     }
-    if provider == Provider::Ours {
-        rename(object);
+    match provider {
+        Provider::Ours => rename(object),
+        // It writes into the annotations of a DevCluster, and panics where there are none.
+        Provider::Peer if kind == "DevCluster" => {
+            object["metadata"]["annotations"] = yaml("{nephele.dev/upstream: ''}");
+        }
+        Provider::Peer => {}
     }
 }
 
-/// Takes the machine pools from a class and from the topology of a cluster.
+/// Takes the machine pools from a class with its patches, and from the topology of a cluster.
 fn without_pools(object: &mut Value) {
+    without_definitions(object, |definition| {
+        !definition["selector"]["matchResources"]["machinePoolClass"].is_null()
+    });
     for path in [&["spec", "workers"][..], &["spec", "topology", "workers"]] {
         let place = path
             .iter()
@@ -160,19 +168,24 @@ fn with_our_fields(spec: &mut Mapping) {
 
 /// Removes the patches that change a backend.
 fn without_patches_of_theirs(class: &mut Value) {
+    without_definitions(class, |definition| {
+        let changes = definition["jsonPatches"].as_sequence();
+        let mut paths = changes
+            .into_iter()
+            .flatten()
+            .filter_map(|change| change["path"].as_str());
+        paths.any(|path| path.contains("/backend"))
+    });
+}
+
+/// Removes these definitions of the patches of a class, and the patches of which none is left.
+fn without_definitions(class: &mut Value, is_removed: impl Fn(&Value) -> bool) {
     let Some(patches) = class["spec"].get_mut("patches").and_then(Value::as_sequence_mut) else {
         return;
     };
     for patch in patches.iter_mut() {
         if let Some(definitions) = patch.get_mut("definitions").and_then(Value::as_sequence_mut) {
-            definitions.retain(|definition| {
-                let changes = definition["jsonPatches"].as_sequence();
-                let mut paths = changes
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|change| change["path"].as_str());
-                !paths.any(|path| path.contains("/backend"))
-            });
+            definitions.retain(|definition| !is_removed(definition));
         }
     }
     patches.retain(|patch| {
@@ -357,6 +370,7 @@ spec: {patches: [{name: theirs, external: {discoverVariablesExtension: discover-
     fn a_flavor_of_the_peer_has_its_backend_and_no_machine_pools() {
         let theirs = "\
 kind: DevCluster
+metadata: {name: a}
 spec:
   backend: {docker: {failureDomains: []}}
 ---
@@ -366,11 +380,22 @@ spec: {template: {spec: {backend: {inMemory: {vm: {}}}}}}
 kind: DevMachinePool
 spec: {backend: {docker: {}}}
 ---
+kind: ClusterClass
+spec:
+  patches:
+  - definitions:
+    - {selector: {kind: A, matchResources: {machinePoolClass: {names: [b]}}}}
+    - {selector: {kind: B}}
+---
 kind: Cluster
 spec: {topology: {workers: {machineDeployments: [{class: a}], machinePools: [{class: b}]}}}
 ";
         let expected = "\
 kind: DevCluster
+metadata:
+  name: a
+  annotations:
+    nephele.dev/upstream: ''
 spec:
   backend:
     inMemory: {}
@@ -382,6 +407,13 @@ spec:
       backend:
         inMemory:
           vm: {}
+---
+kind: ClusterClass
+spec:
+  patches:
+  - definitions:
+    - selector:
+        kind: B
 ---
 kind: Cluster
 spec:

@@ -118,6 +118,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let up = Up::start(
             &args.target.program(Profile::Dist)?,
             &programs,
+            // A specification removes owners, and waits until nothing names them any more.
+            &programs.control_plane,
             &folder,
             &GATES_OF_UP,
         )?;
