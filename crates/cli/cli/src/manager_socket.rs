@@ -19,14 +19,19 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use kube::{Client, client::Body};
 use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
 /// The name of the socket, in the folder of the kubeconfig.
 const NAME: &str = "manager.sock";
 
-/// The socket beside a kubeconfig, if there is one. In a folder where others may write, one of theirs does not count, nor a
+/// The kubeconfig of an administrator in that folder. Others lead to other clusters.
+const KUBECONFIG: &str = "management.kubeconfig";
+
+/// The socket beside the kubeconfig of a `nephele up`, if there is one. In a folder where others may write, one of theirs does not count, nor a
 /// link to another.
 pub(crate) fn beside(kubeconfig: &Path) -> Option<PathBuf> {
+    kubeconfig.file_name().filter(|name| *name == KUBECONFIG)?;
     let socket = kubeconfig.with_file_name(NAME);
     let found = fs::symlink_metadata(&socket).ok()?;
     let is_of_its_owner = found.uid() == fs::metadata(kubeconfig).ok()?.uid();
@@ -51,10 +56,24 @@ pub(crate) fn listen(folder: &Path) -> anyhow::Result<UnixListener> {
     bind().with_context(|| format!("failed to listen on {}", path.display()))
 }
 
-/// Serves the routes of a cloud until the process ends.
-pub(crate) async fn serve(listener: UnixListener, routes: Router) -> anyhow::Result<()> {
-    axum::serve(listener, routes)
-        .await
+/// Serves the routes of a cloud until `stop`, and removes the socket. Whoever follows the journal is not waited for.
+pub(crate) async fn serve(
+    listener: UnixListener,
+    routes: Router,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let address = listener
+        .local_addr()
+        .context("failed to find the manager's socket")?;
+    let served = stop
+        .run_until_cancelled(axum::serve(listener, routes).into_future())
+        .await;
+    if let Some(path) = address.as_pathname() {
+        // The next run replaces one that stays.
+        drop(fs::remove_file(path));
+    }
+    served
+        .unwrap_or(Ok(()))
         .context("failed to serve the manager's socket")
 }
 
@@ -83,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_serves_its_owner_and_replaces_one_that_was_left() {
+    async fn a_socket_serves_its_owner_replaces_one_that_was_left_and_is_gone_at_the_end() {
         let folder = tempfile::tempdir().expect("a folder");
         let kubeconfig = folder.path().join("management.kubeconfig");
         fs::write(&kubeconfig, "").expect("written");
@@ -94,12 +113,18 @@ mod tests {
         let mode = fs::metadata(&socket).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let routes = Router::new().route("/journal", get(async || "records\n"));
-        tokio::spawn(serve(listener, routes));
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve(listener, routes, stop.clone()));
         let request = Request::get("/journal?follow=false")
             .body(Vec::new())
             .expect("a request");
-        let said = client(socket).request_text(request).await;
+        let said = client(socket.clone()).request_text(request).await;
         assert_eq!(said.expect("an answer"), "records\n");
+        // One that stays connected is not waited for.
+        let _open = UnixStream::connect(&socket).await.expect("it connects");
+        stop.cancel();
+        serving.await.expect("no panic").expect("it ends");
+        assert_eq!(beside(&kubeconfig), None);
     }
 
     #[tokio::test]

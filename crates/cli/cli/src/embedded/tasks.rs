@@ -162,7 +162,11 @@ impl Tasks {
     /// Serves the routes of the cloud by a socket in a folder, for commands that have a kubeconfig of an API server of others.
     pub(crate) fn add_socket(&mut self, folder: &Path, routes: Router) -> anyhow::Result<()> {
         let listener = manager_socket::listen(folder)?;
-        self.add("socket", tokio::spawn(manager_socket::serve(listener, routes)));
+        let stop = self.stop.clone();
+        self.add(
+            "socket",
+            tokio::spawn(manager_socket::serve(listener, routes, stop)),
+        );
         Ok(())
     }
 
@@ -192,8 +196,10 @@ impl Tasks {
     /// Stops all tasks, the last one first, within a time limit.
     pub(crate) async fn finish(mut self) {
         self.stop.cancel();
+        let mut waited_for = "";
         let finished = async {
-            while let Some((_, task)) = self.running.pop() {
+            while let Some((name, task)) = self.running.pop() {
+                waited_for = name;
                 if !task.is_finished()
                     && let Ok(Err(error)) = task.await
                 {
@@ -202,7 +208,7 @@ impl Tasks {
             }
         };
         if timeout(STOP_MAX, finished).await.is_err() {
-            tracing::warn!("Some tasks did not stop in time");
+            tracing::warn!(task = waited_for, "A task did not stop in time");
         }
     }
 }
