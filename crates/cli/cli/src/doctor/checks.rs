@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::snapshot::{InForce, Manager, NEEDED, OURS, Snapshot};
+use super::snapshot::{Affecting, Manager, NEEDED, OURS, Snapshot, Waiting};
 
 /// The oldest Kubernetes whose validation rules and match conditions our definitions and webhooks use.
 const KUBERNETES_MINOR_MIN: u32 = 30;
@@ -45,21 +45,36 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         .collect()
 }
 
-/// What explains a lot and is no mistake of an installation: Faults in force.
+/// What explains a lot and is no mistake of an installation: Faults, and Clusters that are not available.
 pub(super) fn notes(snapshot: &Snapshot) -> Vec<Finding> {
-    let of = |fault: &InForce| {
-        let InForce {
+    let of_fault = |fault: &Affecting| {
+        let Affecting {
             namespace,
             name,
             effect,
-            hit,
+            phase,
+            affected,
+            hits,
+            cluster_fault,
         } = fault;
         finding(
-            format!("Fault {namespace}/{name} ({effect}) is in force, and has hit {hit}"),
-            format!("`nephele fault heal {name} --namespace {namespace}` ends it"),
+            format!("Fault {namespace}/{name} ({effect}) is {phase}: affects {affected} now, hit {hits}"),
+            match cluster_fault {
+                Some(of) => format!("`nephele fault heal --all-namespaces {of}` ends it"),
+                None => format!("`nephele fault heal {name} --namespace {namespace}` ends it"),
+            },
         )
     };
-    snapshot.faults.iter().map(of).collect()
+    let of_cluster = |cluster: &Waiting| {
+        finding(
+            format!("Cluster {} is not available: {}", cluster.name, cluster.message),
+            UNAVAILABLE,
+        )
+    };
+    let faults = snapshot.faults.iter().map(of_fault);
+    faults
+        .chain(snapshot.unavailable.iter().map(of_cluster))
+        .collect()
 }
 
 fn kubernetes(snapshot: &Snapshot) -> Vec<Finding> {
@@ -306,22 +321,19 @@ fn webhooks(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn waiting(snapshot: &Snapshot) -> Vec<Finding> {
-    let of = |waiting: &super::snapshot::Waiting| {
+    let of = |waiting: &Waiting| {
         finding(
             format!("{} {} waits: {}", waiting.kind, waiting.name, waiting.message),
-            match waiting.kind.as_str() {
-                "Cluster" => CLUSTER_WAITS,
-                _ => mend(&waiting.message),
-            },
+            mend(&waiting.message),
         )
     };
     snapshot.waiting.iter().map(of).collect()
 }
 
 /// What helps a Cluster that has not been available for a while.
-const CLUSTER_WAITS: &str = "look at Faults in force, then at `nephele describe cluster`; if Cluster API does not reach it, \
-    compare spec.controlPlaneEndpoint with the server in the Secret NAME-kubeconfig, which may be of an earlier cluster of this \
-    name";
+const UNAVAILABLE: &str = "a Fault, a slow cloud or a clock that stands still explains it, or `nephele describe cluster`; if Cluster \
+    API does not reach it, compare spec.controlPlaneEndpoint with the server in the Secret NAME-kubeconfig, which may be of an \
+    earlier cluster of this name";
 
 /// What helps an object that waits, by the message of its condition.
 fn mend(message: &str) -> &'static str {

@@ -21,13 +21,17 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     client::Body,
 };
-use nephele_api::{cloud::v1alpha1::Fault, conditions, core::Cluster};
+use nephele_api::{
+    cloud::{CLUSTER_FAULT_LABEL, v1alpha1::Fault},
+    conditions,
+    core::Cluster,
+};
 use nephele_fake_capi::AVAILABLE;
 use nephele_page::effect_name;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::snapshot::{Definition, InForce, Manager, NEEDED, OURS, Snapshot, Waiting};
+use super::snapshot::{Affecting, Definition, Manager, NEEDED, OURS, Snapshot, Waiting};
 use crate::{
     embedded::GIT_VERSION,
     install::{
@@ -97,7 +101,8 @@ pub(super) async fn snapshot(management: &Management, now: Timestamp) -> anyhow:
             None => Vec::new(),
         },
         pressures: pressures(client).await?,
-        waiting: waiting(management, now).await?,
+        waiting: waiting(management).await?,
+        unavailable: unavailable(client, now).await?,
         faults: faults(client).await?,
         definitions: definitions
             .iter()
@@ -415,48 +420,47 @@ async fn pressures(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
     Ok(pressures)
 }
 
-/// The Faults that something misbehaves because of, or that have hit calls. A management cluster without our kinds has none.
-async fn faults(client: &Client) -> anyhow::Result<Vec<InForce>> {
+/// The Faults that something misbehaves because of, or that still hit. A management cluster without our kinds has none.
+async fn faults(client: &Client) -> anyhow::Result<Vec<Affecting>> {
     let listed = Api::<Fault>::all(client.clone())
         .list(&ListParams::default())
         .await;
-    let listed = match listed {
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
-        listed => listed.context("failed to list the Faults")?,
-    };
-    let in_force = listed.items.into_iter().filter_map(|fault| {
-        let status = fault.status.clone()?;
-        let affected = status.affected.len() + status.claims.len();
-        let calls = usize::try_from(status.hits.unwrap_or_default()).unwrap_or_default();
-        let is_active = status.phase == "Active" && calls > 0;
-        (affected > 0 || is_active).then(|| InForce {
-            namespace: fault.namespace().unwrap_or_default(),
-            name: fault.name_any(),
-            effect: fault.spec.effect.as_ref().map(effect_name).unwrap_or_default(),
-            hit: if affected > 0 { affected } else { calls },
-        })
-    });
-    Ok(in_force.collect())
+    match listed {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        listed => {
+            let listed = listed.context("failed to list the Faults")?;
+            Ok(listed.items.iter().filter_map(affecting).collect())
+        }
+    }
 }
 
-/// The message of a Cluster that has not been available for a while.
-fn unavailable(cluster: &Cluster, now: Timestamp) -> Option<String> {
-    let status = cluster.status.as_ref()?;
-    let available = conditions::find(&status.conditions, AVAILABLE)?;
-    let is_old = now.duration_since(available.last_transition_time.0) > COMES_UP_WITHIN;
-    (available.status == conditions::FALSE && is_old).then(|| available.message.clone())
+/// What a Fault does now; nothing if it does nothing.
+fn affecting(fault: &Fault) -> Option<Affecting> {
+    let status = fault.status.as_ref()?;
+    let affected = status.affected.len() + status.claims.len();
+    let hits = status.hits.unwrap_or_default();
+    let still_hits = status.phase == "Active" && hits > 0;
+    (affected > 0 || still_hits).then(|| Affecting {
+        namespace: fault.namespace().unwrap_or_default(),
+        name: fault.name_any(),
+        effect: fault.spec.effect.as_ref().map(effect_name).unwrap_or_default(),
+        phase: status.phase.clone(),
+        affected,
+        hits,
+        cluster_fault: fault.labels().get(CLUSTER_FAULT_LABEL).cloned(),
+    })
 }
 
-/// The Clusters that have not been available for a while, and the InMemoryClusters and InMemoryMachines that wait for something
-/// that does not come by itself.
-async fn waiting(management: &Management, now: Timestamp) -> anyhow::Result<Vec<Waiting>> {
-    let mut waiting = Vec::new();
-    let clusters = Api::<Cluster>::all(management.client().clone());
-    match clusters.list(&ListParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
+/// The Clusters of ours that have not been available for a while.
+async fn unavailable(client: &Client, now: Timestamp) -> anyhow::Result<Vec<Waiting>> {
+    let clusters = Api::<Cluster>::all(client.clone())
+        .list(&ListParams::default())
+        .await;
+    match clusters {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         listed => {
             let listed = listed.context("failed to list the Clusters")?;
-            waiting.extend(listed.iter().filter_map(|cluster| {
+            let waits = |cluster: &Cluster| {
                 Some(Waiting {
                     kind: "Cluster".to_owned(),
                     name: format!(
@@ -464,11 +468,28 @@ async fn waiting(management: &Management, now: Timestamp) -> anyhow::Result<Vec<
                         cluster.namespace().unwrap_or_default(),
                         cluster.name_any()
                     ),
-                    message: unavailable(cluster, now)?,
+                    message: why_unavailable(cluster, now)?,
                 })
-            }));
+            };
+            Ok(listed.iter().filter_map(waits).collect())
         }
     }
+}
+
+/// The message of a Cluster of ours that is to be available and has not been for a while.
+fn why_unavailable(cluster: &Cluster, now: Timestamp) -> Option<String> {
+    let infrastructure = cluster.spec.infrastructure_ref.as_ref()?;
+    let is_left_alone = cluster.metadata.deletion_timestamp.is_some()
+        || cluster.spec.paused == Some(true)
+        || infrastructure.kind != "InMemoryCluster";
+    let available = conditions::find(&cluster.status.as_ref()?.conditions, AVAILABLE)?;
+    let is_old = now.duration_since(available.last_transition_time.0) > COMES_UP_WITHIN;
+    (!is_left_alone && available.status == conditions::FALSE && is_old).then(|| available.message.clone())
+}
+
+/// The InMemoryClusters and InMemoryMachines that wait for something that does not come by itself.
+async fn waiting(management: &Management) -> anyhow::Result<Vec<Waiting>> {
+    let mut waiting = Vec::new();
     for kind in ["InMemoryCluster", "InMemoryMachine"] {
         let gvk = kube::api::GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
         let Some((resource, _)) = management.kind(&gvk).await? else {
@@ -510,4 +531,64 @@ fn stuck(object: &DynamicObject) -> Option<String> {
     };
     let condition = conditions.iter().find(is_stuck)?;
     Some(format!("{}: {}", condition.reason, condition.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_fault_is_told_while_it_affects_something_or_still_hits() {
+        let told = |phase: &str, hits: i64, affected: Value| {
+            let fault = json!({
+                "metadata": {"namespace": "n", "name": "f", "labels": {CLUSTER_FAULT_LABEL: "c"}},
+                "spec": {"effect": {"notReady": {}}},
+                "status": {"phase": phase, "hits": hits, "affected": affected},
+            });
+            let affecting = affecting(&serde_json::from_value(fault).expect("a Fault"));
+            affecting.map(|affecting| (affecting.affected, affecting.hits, affecting.cluster_fault))
+        };
+        let of = Some("c".to_owned());
+        assert_eq!(
+            told("Exhausted", 1, json!([{"cluster": "a"}])),
+            Some((1, 1, of.clone()))
+        );
+        assert_eq!(told("Active", 3, json!([])), Some((0, 3, of)));
+        assert_eq!(told("Active", 0, json!([])), None);
+        assert_eq!(told("Exhausted", 3, json!([])), None);
+    }
+
+    #[test]
+    fn a_cluster_of_ours_is_told_that_is_to_be_available_and_is_not() {
+        let at = "2026-03-04T05:06:07Z";
+        let told = |(part, field, value): (&str, &str, Value), minutes: i64| {
+            let mut cluster = json!({
+                "metadata": {"namespace": "n", "name": "c"},
+                "spec": {"infrastructureRef": {"kind": "InMemoryCluster", "name": "c", "apiGroup": "g"}},
+                "status": {"conditions": [{"type": "Available", "status": "False", "reason": "R", "message": "why",
+                    "lastTransitionTime": at}]},
+            });
+            cluster[part][field] = value;
+            let now: Timestamp = at.parse().expect("a time");
+            let cluster = serde_json::from_value(cluster).expect("a Cluster");
+            why_unavailable(&cluster, now + SignedDuration::from_mins(minutes))
+        };
+        let as_it_is = || ("spec", "paused", json!(false));
+        assert_eq!(told(as_it_is(), 3), Some("why".to_owned()));
+        assert_eq!(told(as_it_is(), 1), None);
+        for left_alone in [
+            ("metadata", "deletionTimestamp", json!(at)),
+            ("spec", "paused", json!(true)),
+            (
+                "spec",
+                "infrastructureRef",
+                json!({"kind": "AWSCluster", "name": "c", "apiGroup": "g"}),
+            ),
+        ] {
+            let called = format!("{left_alone:?}");
+            assert_eq!(told(left_alone, 3), None, "{called}");
+        }
+    }
 }

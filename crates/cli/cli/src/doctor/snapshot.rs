@@ -27,21 +27,27 @@ pub(super) struct Snapshot {
     pub(super) missing_rights: Vec<String>,
     /// Conditions of nodes that evict pods or refuse new ones: node and condition.
     pub(super) pressures: Vec<(String, String)>,
-    /// InMemoryClusters and InMemoryMachines that are not ready, and Clusters that have not been available for a while: kind,
-    /// name, and the message of the condition.
+    /// InMemoryClusters and InMemoryMachines that are not ready: kind, name, and the message of the condition.
     pub(super) waiting: Vec<Waiting>,
-    /// Faults that something misbehaves because of.
-    pub(super) faults: Vec<InForce>,
+    /// Clusters that have not been available for a while. It may be their clock, or what they boot.
+    pub(super) unavailable: Vec<Waiting>,
+    /// Faults that something misbehaves because of, or that still hit.
+    pub(super) faults: Vec<Affecting>,
 }
 
-/// A Fault in force.
+/// A Fault that explains what is seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct InForce {
+pub(super) struct Affecting {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) effect: String,
-    /// How many machines, clusters and claims misbehave because of it, or how many calls it has hit.
-    pub(super) hit: usize,
+    pub(super) phase: String,
+    /// How many machines, clusters and claims misbehave because of it.
+    pub(super) affected: usize,
+    /// How often it has hit.
+    pub(super) hits: i64,
+    /// The ClusterFault that it belongs to; it would be made again.
+    pub(super) cluster_fault: Option<String>,
 }
 
 /// The manager of a provider.

@@ -56,36 +56,40 @@ fn broken(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
 }
 
 #[test]
-fn a_fault_in_force_is_told_and_is_no_finding() {
+fn a_fault_and_a_cluster_that_is_not_available_are_told_and_are_no_findings() {
+    let fault = |cluster_fault: Option<&str>| Affecting {
+        namespace: "n".to_owned(),
+        name: "c-lb".to_owned(),
+        effect: "loadBalancer.wrongBackends".to_owned(),
+        phase: "Exhausted".to_owned(),
+        affected: 1,
+        hits: 2,
+        cluster_fault: cluster_fault.map(str::to_owned),
+    };
     let snapshot = broken(|it| {
-        it.faults = vec![InForce {
-            namespace: "n".to_owned(),
-            name: "c-lb".to_owned(),
-            effect: "loadBalancer.wrongBackends".to_owned(),
-            hit: 1,
-        }];
-    });
-    let told = finding(
-        "Fault n/c-lb (loadBalancer.wrongBackends) is in force, and has hit 1",
-        "`nephele fault heal c-lb --namespace n` ends it",
-    );
-    assert_eq!((notes(&snapshot), findings(&snapshot)), (vec![told], vec![]));
-}
-
-#[test]
-fn a_cluster_that_is_not_available_is_a_finding() {
-    let snapshot = broken(|it| {
-        it.waiting = vec![Waiting {
+        it.faults = vec![fault(None), fault(Some("everywhere"))];
+        it.unavailable = vec![Waiting {
             kind: "Cluster".to_owned(),
             name: "n/c".to_owned(),
             message: "Remote connection not established yet".to_owned(),
         }];
     });
-    let expected = finding(
-        "Cluster n/c waits: Remote connection not established yet",
-        CLUSTER_WAITS,
+    let problem = "Fault n/c-lb (loadBalancer.wrongBackends) is Exhausted: affects 1 now, hit 2";
+    let told = [
+        finding(problem, "`nephele fault heal c-lb --namespace n` ends it"),
+        finding(
+            problem,
+            "`nephele fault heal --all-namespaces everywhere` ends it",
+        ),
+        finding(
+            "Cluster n/c is not available: Remote connection not established yet",
+            UNAVAILABLE,
+        ),
+    ];
+    assert_eq!(
+        (notes(&snapshot).as_slice(), findings(&snapshot)),
+        (&told[..], vec![])
     );
-    assert_eq!(findings(&snapshot), [expected]);
 }
 
 #[test]
