@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt as _;
 use nephele_api::cloud::v1alpha1::Fault;
-use nephele_page::effect_name;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -27,32 +27,44 @@ pub(super) struct Surroundings {
     pub(super) faults: Vec<Value>,
 }
 
-/// The effects of Faults by the namespace, the cluster and the InMemoryMachine that they have hit. A cluster itself has an empty
-/// name of a machine.
-pub(super) struct Hits(BTreeMap<(String, String, String), Vec<String>>);
+/// The names of Faults by the namespace, the cluster and the InMemoryMachine that misbehave because of them. A cluster itself has an
+/// empty name of a machine.
+pub(super) struct Affected(BTreeMap<(String, String, String), Vec<String>>);
 
 impl Surroundings {
     /// What misbehaves because of a Fault now.
-    pub(super) fn hits(&self) -> Hits {
-        let mut hits = BTreeMap::<_, Vec<_>>::new();
+    pub(super) fn affected(&self) -> Affected {
+        let mut all = BTreeMap::<_, Vec<_>>::new();
         for fault in parsed::<Fault>(&self.faults) {
+            let name = fault.name_any();
             let namespace = fault.metadata.namespace.unwrap_or_default();
-            let effect = fault.spec.effect.as_ref().map(effect_name).unwrap_or_default();
             for affected in fault.status.unwrap_or_default().affected {
                 let key = (namespace.clone(), affected.cluster, affected.machine);
-                hits.entry(key).or_default().push(effect.clone());
+                all.entry(key).or_default().push(name.clone());
             }
         }
-        Hits(hits)
+        Affected(all)
     }
 }
 
-impl Hits {
-    /// The effects that have hit a cluster, or one of its InMemoryMachines.
-    pub(super) fn on(&self, namespace: Option<&str>, cluster: &str, machine: &str) -> String {
+impl Affected {
+    /// The Faults that affect a cluster itself.
+    pub(super) fn cluster(&self, namespace: Option<&str>, cluster: &str) -> String {
+        self.names(namespace, cluster, "")
+    }
+
+    /// The Faults that affect an InMemoryMachine of a cluster.
+    pub(super) fn machine(&self, namespace: Option<&str>, cluster: &str, machine: &str) -> String {
+        match machine {
+            "" => String::new(),
+            machine => self.names(namespace, cluster, machine),
+        }
+    }
+
+    fn names(&self, namespace: Option<&str>, cluster: &str, machine: &str) -> String {
         let key = [namespace.unwrap_or_default(), cluster, machine].map(str::to_owned);
-        let effects = self.0.get(&key.into());
-        effects.map(|effects| effects.join(",")).unwrap_or_default()
+        let names = self.0.get(&key.into());
+        names.map(|names| names.join(",")).unwrap_or_default()
     }
 }
 

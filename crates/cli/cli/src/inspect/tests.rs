@@ -155,8 +155,8 @@ fn table_of_clusters_counts_the_machines_that_run() {
     assert_eq!(
         show(Format::Table, Resource::Clusters, vec![cluster()]),
         "\
-NAME   PHASE         AVAILABLE   ENDPOINT                                    MACHINES   FAULTS     VERSION   AGE
-demo   Provisioned   False       nephele-workload.nephele-system.svc:20000   1/2        notReady   v1.36.3   2m
+NAME   PHASE         AVAILABLE   ENDPOINT                                    MACHINES   FAULTS   VERSION   AGE
+demo   Provisioned   False       nephele-workload.nephele-system.svc:20000   1/2        silent   v1.36.3   2m
 "
     );
     let wide = show(Format::Wide, Resource::Clusters, vec![cluster()]);
@@ -171,9 +171,9 @@ fn table_of_machines_shows_the_stages_that_they_have() {
     assert_eq!(
         show(Format::Table, Resource::Machines, around().machines),
         "\
-NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   FAULTS     ADDRESSES          ZONE       TYPE     AGE
-cp-0   demo      Running        Up         Up        Up     Up          -          10.0.0.1,fd00::1   north-1a   medium   2m
-md-0   demo      Provisioning   Starting   Waiting   -      -           notReady   10.0.0.1,fd00::1   north-1a   medium   2m
+NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   FAULTS   ADDRESSES          ZONE       TYPE     AGE
+cp-0   demo      Running        Up         Up        Up     Up          -        10.0.0.1,fd00::1   north-1a   medium   2m
+md-0   demo      Provisioning   Starting   Waiting   -      -           silent   10.0.0.1,fd00::1   north-1a   medium   2m
 "
     );
 }
@@ -372,7 +372,7 @@ Phase:            Provisioned
 Available:        False
 Endpoint:         nephele-workload.nephele-system.svc:20000
 Machines:         1/2
-Faults:           notReady
+Faults:           silent
 Version:          v1.36.3
 Age:              2m
 Infrastructure:   InMemoryCluster
@@ -385,9 +385,9 @@ Conditions of Cluster demo:
 Conditions of InMemoryCluster demo: none
 
 Machines:
-  NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   FAULTS     ADDRESSES          ZONE       TYPE     AGE
-  cp-0   demo      Running        Up         Up        Up     Up          -          10.0.0.1,fd00::1   north-1a   medium   2m
-  md-0   demo      Provisioning   Starting   Waiting   -      -           notReady   10.0.0.1,fd00::1   north-1a   medium   2m
+  NAME   CLUSTER   PHASE          VM         NODE      ETCD   APISERVER   FAULTS   ADDRESSES          ZONE       TYPE     AGE
+  cp-0   demo      Running        Up         Up        Up     Up          -        10.0.0.1,fd00::1   north-1a   medium   2m
+  md-0   demo      Provisioning   Starting   Waiting   -      -           silent   10.0.0.1,fd00::1   north-1a   medium   2m
 
 Events:
   AGE    TYPE     REASON     OBJECT    MESSAGE

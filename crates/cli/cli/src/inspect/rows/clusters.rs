@@ -26,7 +26,7 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
         "AGE",
     ];
     let columns = columns(&narrow, &["INFRASTRUCTURE", "MESSAGE"]);
-    let hits = around.hits();
+    let affected = around.affected();
     let rows = found.objects.iter().filter_map(|object| {
         let cluster: Cluster = serde_json::from_value(object.clone()).ok()?;
         let machines: Vec<Machine> = parsed(&machines_of(object, around));
@@ -42,7 +42,7 @@ pub(super) fn listing(found: &Found, around: &Surroundings, now: Timestamp) -> L
             .filter(|endpoint| endpoint.port != 0);
         let infrastructure = cluster.spec.infrastructure_ref.clone().unwrap_or_default();
         let name = cluster.metadata.name.clone().unwrap_or_default();
-        let faults = hits.on(cluster.metadata.namespace.as_deref(), &name, "");
+        let faults = affected.cluster(cluster.metadata.namespace.as_deref(), &name);
         let cells = vec![
             name,
             or_dash(&status_of.phase),

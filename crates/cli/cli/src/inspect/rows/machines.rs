@@ -37,7 +37,7 @@ pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) 
         "AGE",
     ];
     let columns = columns(&narrow, &["VERSION", "NODE NAME", "PROVIDER ID", "MESSAGE"]);
-    let hits = around.hits();
+    let affected = around.affected();
     let rows = parsed::<Machine>(objects).into_iter().map(|machine| {
         let behind = simulated.iter().find(|other| is_behind(&machine, other));
         let status = machine.status.clone().unwrap_or_default();
@@ -60,7 +60,7 @@ pub(super) fn listing(objects: &[Value], around: &Surroundings, now: Timestamp) 
         ];
         cells.extend(stages(&machine, behind));
         let simulated = behind.and_then(|behind| behind.metadata.name.as_deref());
-        let faults = hits.on(
+        let faults = affected.machine(
             machine.metadata.namespace.as_deref(),
             &machine.spec.cluster_name,
             simulated.unwrap_or_default(),
