@@ -10,7 +10,11 @@ use nephele_controller::is_without_dry_run;
 use serde_json::Value;
 
 use super::objects::LABEL;
-use crate::{access::TargetArgs, exit::Problem};
+use crate::{
+    access::TargetArgs,
+    embedded::GIT_VERSION,
+    exit::{Exit, Problem},
+};
 use nephele_access::{Kinds, Served, kind_of};
 
 /// The field manager of what is applied.
@@ -54,15 +58,40 @@ impl Management {
     /// # Errors
     /// When it does not answer.
     pub(crate) async fn open(target: &TargetArgs) -> anyhow::Result<Self> {
-        let client = target.open().await?.client;
+        let (management, _) = Self::ask(target).await?;
+        Ok(management)
+    }
+
+    /// Connects to a management cluster on which a manager is installed or removed.
+    ///
+    /// # Errors
+    /// When it does not answer, or is that of a `nephele up`, whose process is the manager.
+    pub(super) async fn open_to_change(target: &TargetArgs) -> anyhow::Result<Self> {
+        let (management, has_process) = Self::ask(target).await?;
+        if has_process {
+            let message = "this management cluster is that of `nephele up`, whose process is the manager: there is nothing to \
+                           install or to remove";
+            return Err(Problem::new(Exit::Failed, message).into());
+        }
+        Ok(management)
+    }
+
+    /// The management cluster, and whether a process of this machine is its manager.
+    async fn ask(target: &TargetArgs) -> anyhow::Result<(Self, bool)> {
+        let access = target.open().await?;
+        let client = access.client;
         let asked = client.apiserver_version().await;
-        asked.map_err(|error| {
+        let version = asked.map_err(|error| {
             Problem::request("read the version of the API server", "read /version", error)
         })?;
-        Ok(Self {
+        let management = Self {
             kinds: Kinds::new(client.clone()),
             client,
-        })
+        };
+        Ok((
+            management,
+            access.manager.is_some() || version.git_version == GIT_VERSION,
+        ))
     }
 
     /// The management cluster of a test.

@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 /// Installs the manager, or upgrades it.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let management = Management::open(&args.target).await?;
+    let management = Management::open_to_change(&args.target).await?;
     let roles = decide::roles(&management.look().await?)?;
     if let Some(note) = &roles.note {
         println!("The manager is not an IPAM provider: {note}.");
@@ -82,7 +82,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     println!("Applying {} objects", objects.len());
     apply(&management, &objects).await?;
     println!("Waiting until the manager is ready");
-    ready::wait(&management, wanted.ipam, args.time_limit).await?;
+    let ready = ready::wait(&management, wanted.ipam, args.time_limit).await;
+    ready.context("the objects are applied, and stay until `nephele uninstall` removes them")?;
     print!("{}", next_steps());
     Ok(ExitCode::SUCCESS)
 }

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 /// Removes the installation.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let management = Management::open(&args.target).await?;
+    let management = Management::open_to_change(&args.target).await?;
     let wanted = Wanted {
         image: String::new(),
         on_nodes: false,
