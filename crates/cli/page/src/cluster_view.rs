@@ -6,12 +6,15 @@ use crate::{objects::Key, surroundings::Surroundings};
 
 /// Cluster API's summary of a Cluster.
 pub(crate) const AVAILABLE: &str = "Available";
+/// The part of it that a load balancer decides; workers that wait do not change it.
+const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
 
 /// A cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterView {
     pub phase: String,
     pub is_available: bool,
+    pub is_control_plane_available: bool,
     /// Why it is not available.
     pub message: String,
     /// The Kubernetes versions of its control plane; two during an upgrade.
@@ -35,8 +38,10 @@ impl ClusterView {
         let key = Key::of(&cluster.metadata);
         let behind = infrastructure(cluster, around);
         let status = cluster.status.as_ref();
-        let available = status.and_then(|status| conditions::find(&status.conditions, AVAILABLE));
+        let condition = |name| status.and_then(|status| conditions::find(&status.conditions, name));
+        let available = condition(AVAILABLE);
         let is_available = available.is_some_and(|available| available.status == conditions::TRUE);
+        let control_plane = condition(CONTROL_PLANE_AVAILABLE);
         let endpoint = cluster
             .spec
             .control_plane_endpoint
@@ -61,6 +66,9 @@ impl ClusterView {
         Self {
             phase: status.map(|status| status.phase.clone()).unwrap_or_default(),
             is_available,
+            is_control_plane_available: control_plane.map_or(is_available, |control_plane| {
+                control_plane.status == conditions::TRUE
+            }),
             message: available
                 .filter(|_| !is_available)
                 .map(|available| available.message.clone())

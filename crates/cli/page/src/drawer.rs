@@ -7,6 +7,7 @@ use nephele_api::{
     cloud::v1alpha1::{ClusterFault, Fault},
     core::Machine,
     infrastructure::v1beta2::{InMemoryMachine, Provisioning},
+    labels,
 };
 use nephele_cloud::JournalLine;
 use nephele_controller::LAST_APPLIED_ANNOTATION;
@@ -555,6 +556,8 @@ fn chain(view: &MachineView, machine: Option<&Machine>, behind: Option<&InMemory
     };
     let cluster = Key::new(&view.key.namespace, &view.cluster);
     let mut chain = vec![link("Cluster", &view.cluster, Some(path("cluster", &cluster)))];
+    let deployment = machine.and_then(|machine| labels::value(&machine.metadata, labels::DEPLOYMENT_NAME));
+    chain.extend(deployment.map(|name| link("MachineDeployment", name, None)));
     let owners = machine.and_then(|machine| machine.metadata.owner_references.as_ref());
     let owner = owners
         .into_iter()

@@ -1,6 +1,7 @@
 //! The HTML of the Drawer. Pure.
 
 use maud::{Markup, html};
+use nephele_api::conditions::types;
 use nephele_cloud::JournalLine;
 
 use crate::{
@@ -50,7 +51,8 @@ pub(crate) fn drawer(drawer: &Drawer, forms: &Forms) -> Markup {
                         h3 { "Conditions of the " (title) }
                         dl .conditions {
                             @for condition in list {
-                                dt data-status=(condition.status) { (condition.type_) }
+                                dt data-status=(condition.status)
+                                    data-polarity=[is_negative(&condition.type_).then_some("negative")] { (condition.type_) }
                                 dd {
                                     span .status { (condition.status) } " " (condition.reason)
                                     @if !condition.message.is_empty() { p { (condition.message) } }
@@ -265,6 +267,13 @@ fn stages(stages: &[StageBar]) -> Markup {
             }
         }
     }
+}
+
+/// The types of Cluster API's conditions whose usual status is False, beside those that its kinds share with ours.
+const NEGATIVE: [&str; 4] = ["Remediating", "RollingOut", "ScalingDown", "ScalingUp"];
+
+fn is_negative(type_: &str) -> bool {
+    types::NEGATIVE.contains(&type_) || NEGATIVE.contains(&type_)
 }
 
 fn chain(chain: &[Link]) -> Markup {

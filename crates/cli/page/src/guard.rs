@@ -144,8 +144,8 @@ impl Guard {
             }
             (Some(_), None) => Verdict::Refuse(
                 StatusCode::FORBIDDEN,
-                "this address was used once already, by another browser or before its cookies were deleted; start the \
-                 command again for a new one\n",
+                "this address was used once already, by another browser or before its cookies were deleted; `nephele page` \
+                 prints a new one\n",
             ),
             _ => Verdict::Refuse(
                 StatusCode::FORBIDDEN,

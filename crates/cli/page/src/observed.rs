@@ -322,7 +322,8 @@ fn balancer(key: &Key, view: &ClusterView, truth: &Truth<'_>, namespace: Option<
     let mut causes = truth.affected(&key.namespace, &key.name, "", &view.faults);
     causes.extend(truth.refusal(&id));
     let serves = view.in_service > 0;
-    let differs = serves != view.is_available && (view.is_available || view.phase == "Provisioned");
+    let is_reached = view.is_control_plane_available;
+    let differs = serves != is_reached && (is_reached || view.phase == "Provisioned");
     if differs && causes.is_empty() && !view.message.is_empty() {
         causes.push(Cause {
             says: view.message.clone(),
@@ -337,7 +338,10 @@ fn balancer(key: &Key, view: &ClusterView, truth: &Truth<'_>, namespace: Option<
             None => "no load balancer".to_owned(),
             Some(_) => format!("{} of {} backends in service", view.in_service, view.backends),
         },
-        seen: format!("Cluster {}", view.state()),
+        seen: match (view.is_available, is_reached) {
+            (false, true) => "Control plane Available".to_owned(),
+            _ => format!("Cluster {}", view.state()),
+        },
         causes,
     };
     (row, differs)

@@ -173,7 +173,7 @@ fn row(lane: &Lane, timeline: &Timeline, asked: &Asked) -> Markup {
         tr data-kind=(lane.id.kind.word()) aria-current=[is_chosen.then_some("true")] {
             th scope="row" {
                 a id={ "lane:" (lane.id.word()) } href=(chosen.path()) title=(name(lane)) {
-                    span .kind { (lane.id.kind.word()) } " " (name(lane))
+                    span .kind { (lane.id.kind.word()) } " " span .end { bdi { (name(lane)) } }
                 }
             }
             td { svg .lane role="img" aria-label=(told(lane, timeline.window)) width="100%" height=(HEIGHT) {

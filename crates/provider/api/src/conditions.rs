@@ -49,7 +49,7 @@ pub mod types {
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
 
     /// Those whose usual status is False: Cluster API calls that a negative polarity.
-    pub(crate) const NEGATIVE: [&str; 4] = [PAUSED, DELETING, UPDATING, INTERRUPTION];
+    pub const NEGATIVE: [&str; 4] = [PAUSED, DELETING, UPDATING, INTERRUPTION];
 }
 
 /// Reasons of conditions.

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use nephele_api::core::Cluster;
 use serde_json::{Value, json};
 
 use super::*;
@@ -127,6 +128,24 @@ fn a_refused_deletion_says_which_fault_refuses_it() {
         .find(|row| row.name == "team/a-0")
         .expect("it agrees");
     assert_eq!((&*row.cloud, row.causes.len()), ("instance deleting", 0));
+}
+
+#[test]
+fn a_load_balancer_agrees_with_a_control_plane_whose_workers_wait() {
+    let mut objects = objects();
+    let mut cluster = Cluster::clone(&objects.clusters[0]);
+    let conditions = json!([
+        {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "workers wait",
+         "lastTransitionTime": "2026-03-04T05:06:07Z"},
+        {"type": "ControlPlaneAvailable", "status": "True", "reason": "Available", "message": "",
+         "lastTransitionTime": "2026-03-04T05:06:07Z"},
+    ]);
+    cluster.status.get_or_insert_default().conditions =
+        serde_json::from_value(conditions).expect("conditions");
+    objects.clusters[0] = Arc::new(cluster);
+    let observed = Observed::new(&objects, None);
+    let seen = observed.agreeing.iter().find(|row| row.kind == BALANCER);
+    assert_eq!(seen.map(|row| row.seen.as_str()), Some("Control plane Available"));
 }
 
 #[test]
