@@ -32,24 +32,16 @@ async fn a_person_of_a_class_has_one_namespace_and_what_is_needed_there() -> any
         "KUBECONFIG",
         teacher.folder().join(format!("files/{own}.kubeconfig")),
     );
-    let token = teacher.folder().join(format!("files/{own}.token"));
-    let manager = format!(
-        "--manager-namespace nephele-system --token-file {}",
-        token.display()
-    );
 
     student
         .run(
             "nephele workshop start 1 && eval \"$(nephele workshop solution 1)\" && nephele workshop check 1",
         )
         .await?;
-    let journal = student
-        .run(&format!("nephele journal show -n {own} {manager}"))
-        .await?;
+    // The commands are those of the chapters: the token lies beside the kubeconfig, which has the namespace.
+    let journal = student.run("nephele journal show").await?;
     ensure!(journal.contains("CreateInstance"), "{journal}");
-    let top = student
-        .run(&format!("nephele top --once -n {own} {manager}"))
-        .await?;
+    let top = student.run("nephele top --once").await?;
     ensure!(top.contains("demo"), "{top}");
     let fault = "nephele fault add notReady --name silent --machines cluster.x-k8s.io/cluster-name=demo && nephele fault heal silent";
     student.run(fault).await?;
@@ -60,8 +52,8 @@ async fn a_person_of_a_class_has_one_namespace_and_what_is_needed_there() -> any
         format!("kubectl get clusters -n {other}"),
         "kubectl get secrets -n nephele-system".to_owned(),
         "kubectl get nodes".to_owned(),
-        format!("nephele journal show -n {other} {manager}"),
-        format!("nephele journal show -A {manager}"),
+        format!("nephele journal show -n {other}"),
+        "nephele journal show -A".to_owned(),
         format!("nephele workshop start 1 -n {other}"),
     ] {
         let answer = student.run(&refused).await;
@@ -87,9 +79,7 @@ async fn a_person_of_a_class_has_one_namespace_and_what_is_needed_there() -> any
 
 /// A person reaches the API server of their cluster by `nephele connect`.
 async fn reaches_its_cluster(student: &Shell, namespace: &str) -> anyhow::Result<()> {
-    let mut connect = student.start(&format!(
-        "nephele connect --all -n {namespace} --manager-namespace nephele-system --folder clusters"
-    ))?;
+    let mut connect = student.start("nephele connect --all --folder clusters")?;
     let nodes = format!("kubectl --kubeconfig clusters/{namespace}-demo.kubeconfig get nodes -o name");
     until("the Nodes of the cluster", LIMIT, async || {
         connect.still_runs()?;

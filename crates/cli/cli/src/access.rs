@@ -1,7 +1,8 @@
 //! Access to a management cluster, as `kubectl` has it.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Read as _,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -15,6 +16,7 @@ use kube::{
     core::{ApiResource, DynamicObject},
 };
 use nephele_access::{Environment, ReadError, Server, read_file, read_usual, usual_files};
+use rustix::fs::{Mode, OFlags};
 
 use crate::{
     exit::{Exit, Problem},
@@ -27,6 +29,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// What to do when there is no usable kubeconfig.
 const NOT_FOUND: &str = "failed to find the management cluster; set --kubeconfig, --context or KUBECONFIG \
                          (`kind export kubeconfig` writes one, and `nephele up` prints the path of its own)";
+
+/// The longest token that is read, in bytes. Those of Kubernetes have about one thousand.
+const TOKEN_MAX: u64 = 64 * 1024;
 
 /// The environment variable that containers in a pod have.
 const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
@@ -89,8 +94,8 @@ pub(crate) struct Access {
     pub(crate) namespace: String,
     /// The socket of a manager that is a process of this machine.
     pub(crate) manager: Option<PathBuf>,
-    /// A file beside the kubeconfig with a token for the manager.
-    pub(crate) token: Option<PathBuf>,
+    /// The token for the manager that lies beside the kubeconfig.
+    pub(crate) token: Option<String>,
 }
 
 impl AccessArgs {
@@ -122,7 +127,11 @@ impl TargetArgs {
             client,
             namespace,
             manager: file.as_deref().and_then(manager_socket::beside),
-            token: file.as_deref().and_then(token_beside),
+            // Another context may be one of another cluster.
+            token: file
+                .as_deref()
+                .filter(|_| self.context.is_none())
+                .and_then(token_beside),
         })
     }
 
@@ -162,20 +171,31 @@ impl TargetArgs {
     }
 }
 
-/// The file with a token beside a kubeconfig, if there is one: `NAME.token` beside `NAME.kubeconfig`, as `nephele workshop class`
-/// writes them. In a folder where others may write, one of theirs does not count, nor a link to another.
-fn token_beside(kubeconfig: &Path) -> Option<PathBuf> {
-    let token = kubeconfig.with_extension("token");
-    let found = fs::symlink_metadata(&token).ok()?;
+/// The token beside a kubeconfig, if there is one: in `NAME.token` beside `NAME.kubeconfig`, as `nephele workshop class` writes
+/// them. In a folder where others may write, a file of theirs does not count, nor a link.
+fn token_beside(kubeconfig: &Path) -> Option<String> {
+    kubeconfig
+        .extension()
+        .filter(|extension| *extension == "kubeconfig")?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let token = rustix::fs::open(kubeconfig.with_extension("token"), flags, Mode::empty()).ok()?;
+    let token = File::from(token);
+    let found = token.metadata().ok()?;
     let is_of_its_owner = found.uid() == fs::metadata(kubeconfig).ok()?.uid();
-    (found.is_file() && is_of_its_owner).then_some(token)
+    if !found.is_file() || !is_of_its_owner {
+        return None;
+    }
+    let mut text = String::new();
+    token.take(TOKEN_MAX).read_to_string(&mut text).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 impl Access {
     /// Tells who may not list something in all namespaces that only the namespace of their context is shown.
     pub(crate) fn tell_of_one_namespace(&self, what: &str) {
         eprintln!(
-            "{what} shows namespace {} alone: your account may not list clusters in all namespaces.",
+            "{what} shows namespace {} alone: your account may not list everything in all namespaces.",
             self.namespace
         );
     }
@@ -216,4 +236,34 @@ pub(crate) fn not_installed(group: &str, kind: &str) -> Problem {
     let message =
         format!("the management cluster has no {kind} of {group}; is the provider installed there?");
     Problem::new(Exit::NotFound, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_token_lies_beside_the_kubeconfig_of_the_same_name_and_is_no_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).expect("written");
+            path
+        };
+        let kubeconfig = write("workshop-07.kubeconfig", "");
+        assert_eq!(token_beside(&kubeconfig), None);
+        let token = write("workshop-07.token", " secret\n");
+        assert_eq!(token_beside(&kubeconfig).as_deref(), Some("secret"));
+        write("workshop-07.token", "\n");
+        assert_eq!(token_beside(&kubeconfig), None);
+        // One for the API server, beside a kubeconfig that no command of ours has written.
+        write("config.token", "other");
+        assert_eq!(token_beside(&write("config", "")), None);
+        assert_eq!(token_beside(&write("config.yaml", "")), None);
+        fs::remove_file(&token).expect("removed");
+        symlink(folder.path().join("config.token"), &token).expect("linked");
+        assert_eq!(token_beside(&kubeconfig), None);
+    }
 }

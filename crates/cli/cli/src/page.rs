@@ -207,3 +207,34 @@ fn routes(manager: Option<Arc<Manager>>, path: String) -> Router {
     };
     Router::new().route("/journal", get(journal))
 }
+
+#[cfg(test)]
+mod tests {
+    use nephele_testkit::ManagementApi;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_may_not_list_all_namespaces_is_shown_that_of_the_context() {
+        let management = ManagementApi::start();
+        let access = |client: Client| Access {
+            client,
+            namespace: "default".to_owned(),
+            manager: None,
+            token: None,
+        };
+        let of_all = access(management.client());
+        assert_eq!(shown("The page", &of_all, None).await.expect("all"), None);
+        let tenant = access(management.forbidding(|_, path| !path.contains("/namespaces/default/")));
+        let own = Some("default".to_owned());
+        assert_eq!(shown("The page", &tenant, None).await.expect("one"), own);
+        assert!(
+            shown("The page", &tenant, Some("other".to_owned()))
+                .await
+                .is_err()
+        );
+        let nothing = access(management.forbidding(|_, _| true));
+        let refused = shown("The page", &nothing, None).await.expect_err("nothing");
+        assert!(refused.to_string().contains("in all namespaces"), "{refused}");
+    }
+}

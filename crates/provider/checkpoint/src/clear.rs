@@ -39,8 +39,9 @@ pub(crate) async fn refuse_classes_in_use(
         return Ok(());
     };
     let everywhere = Api::<DynamicObject>::all_with(client.clone(), &kind.resource);
-    let Ok(clusters) = everywhere.list(&ListParams::default()).await else {
-        return Ok(());
+    let clusters = match everywhere.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
+        listed => listed.map_err(request("list the Clusters of all namespaces"))?,
     };
     match class_in_use(namespaces, here, &clusters.items) {
         Some((class, cluster)) => Err(RestoreError::InUse { class, cluster }),
@@ -56,9 +57,12 @@ fn class_in_use(
 ) -> Option<(String, String)> {
     clusters.iter().find_map(|cluster| {
         let of = cluster.namespace()?;
-        let reference = cluster.data.pointer("/spec/topology/classRef")?;
-        let class = reference["name"].as_str()?;
-        let namespace = reference["namespace"].as_str().unwrap_or(&of);
+        let topology = cluster.data.pointer("/spec/topology")?;
+        // The second form is that of v1beta1.
+        let text = |path: &str| topology.pointer(path).and_then(serde_json::Value::as_str);
+        let class = text("/classRef/name").or_else(|| text("/class"))?;
+        let namespace = text("/classRef/namespace").or_else(|| text("/classNamespace"));
+        let namespace = namespace.unwrap_or(&of);
         let is_it = |(_, object): &&(Kind, DynamicObject)| {
             let types = object.types.as_ref();
             types.is_some_and(|types| types.kind == "ClusterClass")
@@ -217,6 +221,13 @@ mod tests {
             used("b", &json!({"name": "c", "namespace": "a"})),
             Some(("a/c".to_owned(), "b/x".to_owned()))
         );
+        let (_, older) = object(
+            "Cluster",
+            "b",
+            "x",
+            &json!({"topology": {"class": "c", "classNamespace": "a"}}),
+        );
+        assert!(class_in_use(&namespaces, &here, &[older]).is_some());
         // Of its own namespace; in a namespace that is emptied; another class; a Cluster without a class.
         for (of, class) in [
             ("b", json!({"name": "c"})),

@@ -21,8 +21,8 @@ use crate::{
 pub(super) const AFTER_HELP: &str = "\
 Everything of Cluster API and of the simulated cloud in the namespaces of the checkpoint is replaced. Names, \
 endpoints, certificates and everything in the workload clusters are those of the checkpoint; kubeconfigs stay \
-valid. Objects of the management cluster get new uids, as after `clusterctl move`. After a failure, run the \
-command again.";
+valid. Objects of the management cluster get new uids, as after `clusterctl move`. After a failure, the \
+error says how to continue.";
 
 /// What to restore.
 #[derive(Debug, Args)]

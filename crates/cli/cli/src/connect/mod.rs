@@ -82,6 +82,12 @@ pub(crate) async fn run(args: ConnectArgs, shutdown: CancellationToken) -> anyho
 
 async fn prepare(args: ConnectArgs) -> anyhow::Result<(Session, Clusters)> {
     let access = args.access.open().await?;
+    // What does not answer is told of below.
+    if access.manager.is_some() || is_embedded(&access.client).await.unwrap_or(false) {
+        let message = "nothing has to be forwarded: the folder of `nephele up` has a kubeconfig for each workload cluster, \
+                       NAMESPACE-NAME.kubeconfig";
+        return Err(Problem::new(Exit::Failed, message).into());
+    }
     let (selection, namespaces) = args.selection(&access.namespace);
     let clusters = match Clusters::watch(&access, &namespaces).await {
         Err(refused) if namespaces.is_empty() && is_forbidden(&refused) => {
@@ -95,11 +101,6 @@ async fn prepare(args: ConnectArgs) -> anyhow::Result<(Session, Clusters)> {
         }
         watched => watched?,
     };
-    if is_embedded(&access.client).await? || access.manager.is_some() {
-        let message = "nothing has to be forwarded: the folder of `nephele up` has a kubeconfig for each workload cluster, \
-                       NAMESPACE-NAME.kubeconfig";
-        return Err(Problem::new(Exit::Failed, message).into());
-    }
     let namespace = provider::namespace(&access.client, &args.provider).await?;
     let (managers, pods) = pods::follow(&access.client, &namespace).await?;
     let session = Session {

@@ -1,10 +1,7 @@
 //! The manager that runs the cloud: one of the replicas in a management cluster, or the one in the process of `nephele up`,
 //! whose routes are those of the management API, or of a socket beside its kubeconfig.
 
-use std::{
-    io::Read as _,
-    path::{Path, PathBuf},
-};
+use std::{io::Read as _, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -53,10 +50,10 @@ pub(crate) struct TokenArgs {
 }
 
 impl TokenArgs {
-    /// The token of the flag, or else of the file beside the kubeconfig.
-    fn read(&self, beside: Option<&Path>) -> anyhow::Result<Option<String>> {
-        let Some(file) = self.token_file.as_deref().or(beside) else {
-            return Ok(None);
+    /// The token of the flag, or else the one beside the kubeconfig.
+    fn read(&self, beside: Option<&String>) -> anyhow::Result<Option<String>> {
+        let Some(file) = &self.token_file else {
+            return Ok(beside.cloned());
         };
         let mut text = String::new();
         let read = match file.as_os_str() == "-" {
@@ -109,7 +106,7 @@ impl Manager {
         let namespace = provider::namespace(client, &provider.namespace).await?;
         // Without a manager, no account is needed.
         leader(client, &namespace, insecure).await?;
-        let (token, account) = match token.read(access.token.as_deref())? {
+        let (token, account) = match token.read(access.token.as_ref())? {
             Some(token) => (token, None),
             None => {
                 let audience = Some(DIAGNOSTICS_AUDIENCE);

@@ -103,6 +103,13 @@ impl Folder {
         }
     }
 
+    /// Whether this file is empty, and the only one.
+    pub(crate) fn has_only_empty(&self, file: &Path) -> bool {
+        let is_it = |entry: std::io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.path() == *file);
+        let is_alone = fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_it));
+        is_alone && fs::metadata(file).is_ok_and(|file| file.len() == 0)
+    }
+
     /// Removes the folder and its files, unless the user named it.
     pub(crate) fn discard(self) -> anyhow::Result<()> {
         if !self.is_temporary {
@@ -169,6 +176,21 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_folder_with_another_file_or_a_log_is_kept_to_be_read() {
+        let folder = Folder::open(None, "nephele-folder-test").expect("a folder");
+        let log = folder.path("up.log");
+        assert!(!folder.has_only_empty(&log), "there is none");
+        create(&log).expect("created");
+        assert!(folder.has_only_empty(&log));
+        folder.write("etcd.log", "why").expect("written");
+        assert!(!folder.has_only_empty(&log));
+        fs::remove_file(folder.path("etcd.log")).expect("removed");
+        fs::write(&log, "why").expect("written");
+        assert!(!folder.has_only_empty(&log));
+        folder.discard().expect("removed");
     }
 
     #[test]

@@ -69,8 +69,12 @@ impl Places {
 
     /// What there is to select, and the flag without which a Fault would select most of it; nothing if it selects something.
     pub(super) fn why_nothing(&self, spec: &FaultSpec, now: Timestamp) -> Option<String> {
+        if self.selected.is_empty() {
+            return Some(format!("It selects none of {} namespaces", self.of));
+        }
         let selection = self.sum(spec, now)?;
-        if !selection.is_nothing() {
+        // Where nothing is, it is there before what it will hit.
+        if !selection.is_nothing() || selection.shares.iter().all(|share| share.of == 0) {
             return None;
         }
         let mut text = format!(

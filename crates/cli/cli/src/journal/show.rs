@@ -120,7 +120,11 @@ fn tell_of_none(filter: &JournalFilter) {
     let conditions = conditions
         .iter()
         .filter_map(|(name, value)| Some(format!(" {name}={}", value.as_ref()?)));
-    let mut text = format!("No record matches:{}", conditions.collect::<String>());
+    let conditions: String = conditions.collect();
+    let mut text = match conditions.as_str() {
+        "" => "The journal has no record".to_owned(),
+        conditions => format!("No record matches:{conditions}"),
+    };
     if let Some(operation) = operation {
         let near = suggestion::near(operation, Verb::ALL.map(Verb::as_str));
         if !near.is_empty() && !near.contains(&operation.as_str()) {

@@ -83,7 +83,7 @@ async fn refuse_shared(management: &Management, object: &Value, place: &str) -> 
     let run = found.labels().get(LABEL);
     let mend = match run {
         Some(run) => format!("delete what that run has left: the objects with the label {LABEL}={run}"),
-        None => "delete it".to_owned(),
+        None => "it is of no run: choose another namespace".to_owned(),
     };
     let message = format!("{kind} {name} exists already {place}; {mend}");
     Err(Problem::new(Exit::Failed, message).into())

@@ -142,6 +142,8 @@ fn only(namespaces: BTreeSet<String>) -> Result<String, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use nephele_testkit::ManagementApi;
+
     use super::*;
 
     #[test]
@@ -158,6 +160,18 @@ mod tests {
             of(&["a", "b"]).expect_err("two").to_string(),
             "there are managers in the namespaces a, b; choose one with --manager-namespace"
         );
+    }
+
+    #[tokio::test]
+    async fn who_may_not_look_takes_the_usual_namespace() {
+        let management = ManagementApi::start();
+        let tenant = management.forbidding(|_, path| path.contains("customresourcedefinitions"));
+        let found = namespace(&tenant, &NamespaceArgs::default()).await;
+        assert_eq!(found.expect("the usual one"), NAMESPACE);
+        let named = NamespaceArgs {
+            manager_namespace: Some("cloud".to_owned()),
+        };
+        assert_eq!(namespace(&tenant, &named).await.expect("the named one"), "cloud");
     }
 
     #[test]

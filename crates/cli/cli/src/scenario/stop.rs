@@ -5,6 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use clap::Args;
 use kube::Api;
 use nephele_api::cloud::v1alpha1::Scenario;
+use nephele_scenario_library as library;
 
 use crate::{
     access::AccessArgs,
@@ -53,7 +54,10 @@ pub(super) async fn read(api: &Api<Scenario>, namespace: &str, name: &str) -> an
         Problem::request(&what, "get scenarios.cloud.nephele.dev", error)
     })?;
     read.ok_or_else(|| {
-        let message = format!("there is no Scenario {name} in namespace {namespace}");
+        let mut message = format!("there is no Scenario {name} in namespace {namespace}");
+        if library::names().any(|known| known == name) {
+            message += &format!("; `nephele scenario run {name}` runs the one of the library");
+        }
         Problem::new(Exit::NotFound, message).into()
     })
 }

@@ -19,7 +19,6 @@ mod workloads;
 
 use std::{
     cell::Cell,
-    fs,
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
@@ -35,7 +34,7 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use lifeline::EndedEarly;
 use management_api::ManagementApi;
 use nephele_access::{Environment, Kinds};
-use nephele_api::{conditions, infrastructure::v1beta2::InMemoryCluster};
+use nephele_api::{conditions, infrastructure::v1beta2::InMemoryCluster, labels};
 use nephele_cluster_api::ClusterApi;
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
@@ -57,6 +56,8 @@ const LOG_DIRECTIVES: &str =
 
 /// How many InMemoryClusters a failure names.
 const NOT_READY_MAX: usize = 5;
+/// How long a failure waits for what InMemoryClusters say.
+const NOT_READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the flags do not say.
 pub(crate) const AFTER_HELP: &str = "\
@@ -130,9 +131,11 @@ pub(crate) async fn run(args: UpArgs, shutdown: CancellationToken) -> anyhow::Re
     // The log helps only with failures.
     match outcome {
         Ok(()) => folder.discard()?,
-        // A mistake in the flags leaves nothing to read.
-        Err(error) if fs::metadata(&log).is_ok_and(|log| log.len() == 0) => {
-            folder.discard()?;
+        // Nothing has begun, so there is nothing to read.
+        Err(error) if folder.has_only_empty(&log) => {
+            if let Err(error) = folder.discard() {
+                tracing::warn!(error = %nephele_controller::chain(error.as_ref()), "Failed to remove the folder");
+            }
             return Err(error);
         }
         Err(error) => {
@@ -298,16 +301,24 @@ async fn bring_up(
         Err(_) => bail!(
             "not all Clusters are available within {time_limit:?} (--time-limit): {}{}",
             workloads.what_is_missing(wanted),
-            not_ready(client).await
+            not_ready(client, wanted).await
         ),
     }
 }
 
 /// What the InMemoryClusters say that are not ready: a Cluster only says that it waits for them.
-async fn not_ready(client: &Client) -> String {
+async fn not_ready(client: &Client, wanted: &[ClusterKey]) -> String {
     let clusters = Api::<InMemoryCluster>::all(client.clone());
-    let clusters = clusters.list(&ListParams::default()).await;
-    let said = clusters.into_iter().flatten().filter_map(|cluster| {
+    let parameters = ListParams::default();
+    let Ok(Ok(clusters)) = timeout(NOT_READY_WITHIN, clusters.list(&parameters)).await else {
+        return String::new();
+    };
+    let said = clusters.into_iter().filter_map(|cluster| {
+        let of = (
+            cluster.namespace()?,
+            labels::value(&cluster.metadata, labels::CLUSTER_NAME)?.to_owned(),
+        );
+        wanted.contains(&of).then_some(())?;
         let status = cluster.status.as_ref()?;
         let ready = conditions::find(&status.conditions, conditions::types::READY)?;
         let namespace = cluster.namespace().unwrap_or_default();

@@ -41,7 +41,7 @@ pub(crate) struct LocalWebhooks {
 impl LocalWebhooks {
     /// Chooses a free port, and writes a certificate for it into the folder.
     pub(crate) fn prepare(folder: &Folder, now: Timestamp) -> anyhow::Result<Self> {
-        // The manager listens on the port a moment later. Another process that takes it until then is an error at the
+        // The manager listens on the port when the API server is up. Another process that takes it until then is an error at the
         // start, with a message.
         let [port] = free_ports()?;
         let address = SocketAddr::from((loopback(), port));

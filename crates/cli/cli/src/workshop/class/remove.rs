@@ -37,6 +37,10 @@ pub(super) async fn remove(client: &Client, class: &Class) -> anyhow::Result<()>
         return Err(Problem::new(Exit::NotFound, message).into());
     }
     let count = found.items.len();
+    eprintln!(
+        "Deleting the clusters and the namespaces of {count} people; each may take {} minutes",
+        GONE_WITHIN.as_secs() / 60
+    );
     let removed = stream::iter(found.items).map(|namespace| {
         let namespaces = namespaces.clone();
         async move {
@@ -45,10 +49,20 @@ pub(super) async fn remove(client: &Client, class: &Class) -> anyhow::Result<()>
             for cluster in listed(&clusters, &format!(" in namespace {name}")).await? {
                 delete(&clusters, &cluster, GONE_WITHIN, "").await?;
             }
-            delete(&namespaces, &namespace, GONE_WITHIN, "").await
+            delete(
+                &namespaces,
+                &namespace,
+                GONE_WITHIN,
+                "; kube-controller-manager removes what is in a namespace, and has to run",
+            )
+            .await?;
+            anyhow::Ok(name)
         }
     });
-    let () = removed.buffer_unordered(AT_A_TIME).try_collect().await?;
+    let mut removed = removed.buffer_unordered(AT_A_TIME);
+    while let Some(name) = removed.try_next().await? {
+        eprintln!("{name} is gone");
+    }
     remove_way(client, class, &ours).await?;
     print(&format!(
         "{count} namespaces and the rights of their people are gone.\n"
