@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Short, because a request takes a few milliseconds and no other program uses the API server.
 _POLL_SECONDS = 0.02
+# How long an error waits for the Faults that it names.
+_FAULTS_SECONDS = 5
 _WAIT_SECONDS = 30.0
 
 _CLUSTERS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/clusters"
@@ -212,7 +214,8 @@ class Nephele:
     def _describe_faults(self) -> str:
         """The Faults that there are, for the end of an error: one that is forgotten explains much."""
         try:
-            said = self.run("get", "faults", "--all-namespaces").strip()
+            command = ("get", "faults", "--all-namespaces")
+            said = self._process.run(command, self.kubeconfig, time_limit=_FAULTS_SECONDS).strip()
         except NepheleError:
             return ""
         return f"\nthere are Faults:\n{said}" if said else ""

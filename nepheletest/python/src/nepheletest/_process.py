@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import math
 import os
 import queue
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -95,11 +97,12 @@ class Process:
         if self._popen.returncode != 0:
             raise NepheleError(f"failed to end nephele in an orderly way: {self.failure()}")
 
-    def run(self, arguments: Sequence[str], kubeconfig: Path) -> str:
+    def run(self, arguments: Sequence[str], kubeconfig: Path, *, time_limit: float | None = None) -> str:
         """Runs another command of the same program, and returns what it prints.
 
-        The command ends as soon as Nephele ends: it would wait for a Nephele that is gone.
+        The command ends as soon as Nephele ends: it would wait for a Nephele that is gone. It is killed at its time limit.
         """
+        deadline = math.inf if time_limit is None else time.monotonic() + time_limit
         environment = {name: value for name, value in os.environ.items() if name.upper() not in _PROXIES}
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             try:
@@ -113,7 +116,7 @@ class Process:
             except OSError as error:
                 raise NepheleError(f"failed to run {command_line(arguments)}: {error}") from error
             with _killed_at_the_end(command):
-                while command.poll() is None and not self.has_exited():
+                while command.poll() is None and not self.has_exited() and time.monotonic() < deadline:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         command.wait(_LOOK_SECONDS)
             stdout.seek(0)
