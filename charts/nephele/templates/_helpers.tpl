@@ -395,8 +395,8 @@ Refuses to take over objects that clusterctl has installed: each would change th
 {{/* A budget that lets at least one pod be evicted, as Kubernetes counts: a share of the pods is rounded up. */}}
 {{- define "nephele.checkBudget" -}}
 {{- $budget := .Values.podDisruptionBudget -}}
-{{- if $budget.enabled -}}
 {{- $replicas := .Values.replicas | int -}}
+{{- if and $budget.enabled (gt $replicas 0) -}}
 {{- $least := $budget.minAvailable -}}
 {{- $most := $budget.maxUnavailable -}}
 {{- if not (or (kindIs "invalid" $least) (kindIs "invalid" $most)) -}}

@@ -197,10 +197,6 @@ pub(super) const REFUSALS: &[Refusal] = &[
         because: "not both",
     },
     Refusal {
-        values: "replicas: 0",
-        because: "'/replicas': minimum: got 0, want 1",
-    },
-    Refusal {
         values: "runtimeExtension: {replicas: 0}",
         because: "'/runtimeExtension/replicas': minimum: got 0, want 1",
     },
