@@ -100,17 +100,21 @@ fn translate(object: &mut Value, provider: Provider) {
             object["data"] = Mapping::from_iter([("network".into(), NETWORK.into())]).into();
         }
         kind if kind.starts_with("Dev") => {
-            let is_template = kind.ends_with("Template");
-            let spec = object["spec"].as_mapping_mut();
-            let spec = if is_template {
-                spec.and_then(|spec| spec.get_mut("template")?.get_mut("spec")?.as_mapping_mut())
-            } else {
-                spec
+            let path = match kind.ends_with("Template") {
+                true => &["spec", "template", "spec"][..],
+                false => &["spec"],
             };
-            match (spec, provider) {
-                (Some(spec), Provider::Ours) => with_our_fields(spec),
-                (Some(spec), Provider::Peer) => in_memory(spec),
-                (None, _) => {}
+            match provider {
+                Provider::Ours => {
+                    let spec = path
+                        .iter()
+                        .try_fold(&mut *object, |value, key| value.get_mut(*key));
+                    if let Some(spec) = spec.and_then(Value::as_mapping_mut) {
+                        with_our_fields(spec);
+                    }
+                }
+                // What is missing on the way is made.
+                Provider::Peer => in_memory(path.iter().fold(&mut *object, |value, key| &mut value[*key])),
             }
         }
         _ => {}
@@ -140,12 +144,10 @@ fn without_pools(object: &mut Value) {
     }
 }
 
-/// Gives a cluster or a machine of Docker the backend in memory.
-fn in_memory(spec: &mut Mapping) {
-    if let Some(backend) = spec.get_mut("backend")
-        && backend.get("inMemory").is_none()
-    {
-        *backend = yaml("inMemory: {}");
+/// Gives the spec of a cluster or a machine of Docker, which is also the backend of one that names none, the backend in memory.
+fn in_memory(spec: &mut Value) {
+    if spec["backend"]["inMemory"].is_null() {
+        spec["backend"] = yaml("inMemory: {}");
     }
 }
 
@@ -380,6 +382,8 @@ spec: {template: {spec: {backend: {inMemory: {vm: {}}}}}}
 kind: DevMachinePool
 spec: {backend: {docker: {}}}
 ---
+kind: DevMachine
+---
 kind: ClusterClass
 spec:
   patches:
@@ -407,6 +411,11 @@ spec:
       backend:
         inMemory:
           vm: {}
+---
+kind: DevMachine
+spec:
+  backend:
+    inMemory: {}
 ---
 kind: ClusterClass
 spec:

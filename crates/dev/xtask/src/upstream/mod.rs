@@ -73,6 +73,18 @@ const WHY: [(&str, &str); 2] = [
     ),
 ];
 
+/// The same for the in-memory provider.
+const WHY_PEER: [(&str, &str); 2] = [
+    (
+        "infrastructure-adoption",
+        "its machines have no addresses in their status",
+    ),
+    (
+        "machine-deployment-remediation",
+        "its workload cluster refuses the change of a Node's condition that the specification makes",
+    ),
+];
+
 /// The report of a suite (`types/types.go` of ginkgo).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -326,7 +338,7 @@ fn specifications(
         .context("failed to run the suite")?;
     let text = files::read(&report).context("the suite left no report")?;
     let suites: Vec<Suite> = serde_json::from_str(&text).context("failed to read the report")?;
-    let found = found(&suites, Zoned::now().date());
+    let found = found(&suites, place, Zoned::now().date());
     print(place, &found);
     let mut figures = Figures::read()?;
     for (name, (function, ran)) in found {
@@ -342,7 +354,7 @@ fn specifications(
 }
 
 /// The functions of the specifications that ran, and what they have found, by name.
-fn found(suites: &[Suite], date: Date) -> BTreeMap<String, (String, Ran)> {
+fn found(suites: &[Suite], place: Place, date: Date) -> BTreeMap<String, (String, Ran)> {
     let reports = suites.iter().flat_map(|suite| &suite.spec_reports);
     // One that was interrupted has found nothing.
     let is_over = |state: &str| ["passed", "failed", "panicked", "timedout"].contains(&state);
@@ -353,7 +365,7 @@ fn found(suites: &[Suite], date: Date) -> BTreeMap<String, (String, Ran)> {
         let ran = Ran {
             date,
             seconds: report.run_time / 1_000_000_000,
-            failure: (report.state != "passed").then(|| reason(name, &report.failure.message)),
+            failure: (report.state != "passed").then(|| reason(place, name, &report.failure.message)),
         };
         Some((name.clone(), (function.clone(), ran)))
     })
@@ -361,8 +373,12 @@ fn found(suites: &[Suite], date: Date) -> BTreeMap<String, (String, Ran)> {
 }
 
 /// Why a specification failed: the known reason, or the first lines of its message.
-fn reason(name: &str, message: &str) -> String {
-    if let Some((_, why)) = WHY.iter().find(|(known, _)| *known == name) {
+fn reason(place: Place, name: &str, message: &str) -> String {
+    let known = match place {
+        Place::Node | Place::Up => WHY,
+        Place::Peer => WHY_PEER,
+    };
+    if let Some((_, why)) = known.iter().find(|(known, _)| *known == name) {
         return (*why).to_owned();
     }
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
