@@ -182,7 +182,8 @@ fn without_patches_of_theirs(class: &mut Value) {
 
 /// Removes these definitions of the patches of a class, and the patches of which none is left.
 fn without_definitions(class: &mut Value, is_removed: impl Fn(&Value) -> bool) {
-    let Some(patches) = class["spec"].get_mut("patches").and_then(Value::as_sequence_mut) else {
+    let patches = class.get_mut("spec").and_then(|spec| spec.get_mut("patches"));
+    let Some(patches) = patches.and_then(Value::as_sequence_mut) else {
         return;
     };
     for patch in patches.iter_mut() {
@@ -384,6 +385,9 @@ spec: {backend: {docker: {}}}
 ---
 kind: DevMachine
 ---
+kind: ConfigMap
+data: {}
+---
 kind: ClusterClass
 spec:
   patches:
@@ -416,6 +420,9 @@ kind: DevMachine
 spec:
   backend:
     inMemory: {}
+---
+kind: ConfigMap
+data: {}
 ---
 kind: ClusterClass
 spec:

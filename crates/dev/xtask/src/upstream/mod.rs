@@ -81,7 +81,7 @@ const WHY_PEER: [(&str, &str); 2] = [
     ),
     (
         "machine-deployment-remediation",
-        "its workload cluster refuses the change of a Node's condition that the specification makes",
+        "a Node of its workload cluster cannot be patched",
     ),
 ];
 
