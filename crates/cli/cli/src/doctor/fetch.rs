@@ -125,6 +125,19 @@ where
         .items)
 }
 
+/// As [`list`], without a condition; none if the API server does not serve the kind.
+async fn list_if_served<K>(client: &Client) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match list(client, "").await {
+        Err(error) if matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404) => {
+            Ok(Vec::new())
+        }
+        listed => listed,
+    }
+}
+
 /// The difference between the time in an answer of the API server and ours.
 async fn clock_ahead(client: &Client) -> anyhow::Result<SignedDuration> {
     let request = Request::get("/version")
@@ -420,18 +433,10 @@ async fn pressures(client: &Client) -> anyhow::Result<Vec<(String, String)>> {
     Ok(pressures)
 }
 
-/// The Faults that something misbehaves because of, or that still hit. A management cluster without our kinds has none.
+/// The Faults that something misbehaves because of, or that still hit.
 async fn faults(client: &Client) -> anyhow::Result<Vec<Affecting>> {
-    let listed = Api::<Fault>::all(client.clone())
-        .list(&ListParams::default())
-        .await;
-    match listed {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        listed => {
-            let listed = listed.context("failed to list the Faults")?;
-            Ok(listed.items.iter().filter_map(affecting).collect())
-        }
-    }
+    let faults = list_if_served::<Fault>(client).await?;
+    Ok(faults.iter().filter_map(affecting).collect())
 }
 
 /// What a Fault does now; nothing if it does nothing.
@@ -453,27 +458,19 @@ fn affecting(fault: &Fault) -> Option<Affecting> {
 
 /// The Clusters of ours that have not been available for a while.
 async fn unavailable(client: &Client, now: Timestamp) -> anyhow::Result<Vec<Waiting>> {
-    let clusters = Api::<Cluster>::all(client.clone())
-        .list(&ListParams::default())
-        .await;
-    match clusters {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        listed => {
-            let listed = listed.context("failed to list the Clusters")?;
-            let waits = |cluster: &Cluster| {
-                Some(Waiting {
-                    kind: "Cluster".to_owned(),
-                    name: format!(
-                        "{}/{}",
-                        cluster.namespace().unwrap_or_default(),
-                        cluster.name_any()
-                    ),
-                    message: why_unavailable(cluster, now)?,
-                })
-            };
-            Ok(listed.iter().filter_map(waits).collect())
-        }
-    }
+    let clusters = list_if_served::<Cluster>(client).await?;
+    let waits = |cluster: &Cluster| {
+        Some(Waiting {
+            kind: "Cluster".to_owned(),
+            name: format!(
+                "{}/{}",
+                cluster.namespace().unwrap_or_default(),
+                cluster.name_any()
+            ),
+            message: why_unavailable(cluster, now)?,
+        })
+    };
+    Ok(clusters.iter().filter_map(waits).collect())
 }
 
 /// The message of a Cluster of ours that is to be available and has not been for a while.
@@ -535,9 +532,19 @@ fn stuck(object: &DynamicObject) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use nephele_testkit::ManagementApi;
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_kind_whose_objects_may_not_be_listed_is_an_error_and_not_one_without_objects() {
+        let management = ManagementApi::start();
+        let none = list_if_served::<Fault>(&management.client()).await;
+        assert_eq!(none.expect("it is served").len(), 0);
+        let refused = management.forbidding(|_, path| path.contains("/faults"));
+        assert!(list_if_served::<Fault>(&refused).await.is_err());
+    }
 
     #[test]
     fn a_fault_is_told_while_it_affects_something_or_still_hits() {
