@@ -26,6 +26,7 @@ use std::{
 
 use anyhow::bail;
 use attach::webhooks::LocalWebhooks;
+use axum::Router;
 use clap::{Args, builder::NonEmptyStringValueParser};
 use cluster_api::{ClusterApiArgs, Managers};
 use documents::Document;
@@ -75,6 +76,9 @@ pub(crate) struct UpArgs {
     /// Print one line of JSON when all Clusters of the files are available. End when standard input closes.
     #[arg(long)]
     json: bool,
+    /// End when all Clusters of the files are available and, with --save, saved. For a script that prepares clusters.
+    #[arg(long, conflicts_with = "json")]
+    once: bool,
     /// Use the API server of this kubeconfig, on this machine, and install our definitions and webhooks there.
     #[arg(long, value_name = "KUBECONFIG")]
     attach: Option<PathBuf>,
@@ -234,10 +238,7 @@ async fn serve_on(
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }
-    let page = match args.no_page {
-        true => None,
-        false => Some(tasks.add_page(client.clone(), routes.clone(), page_library(client.clone())?)?),
-    };
+    let page = add_page(args, &mut tasks, &client, &routes)?;
     report::announce(page.as_deref(), args.json)?;
     let processes = cluster_api.as_ref().map(|running| running.processes());
     let is_reported = Cell::new(false);
@@ -253,6 +254,9 @@ async fn serve_on(
         let mut workloads = Workloads::new(&client, folder);
         bring_up(&client, &mut workloads, &wanted, is_played, args.time_limit).await?;
         args.prepared.save(&client, &routes, Timestamp::now()).await?;
+        if args.once {
+            return report::farewell(started.elapsed(), args.prepared.saved());
+        }
         let report = Report::new(folder, &management, workloads.written(&wanted))
             .with_processes(processes)
             .with_page(page);
@@ -278,6 +282,20 @@ async fn serve_on(
     };
     tasks.finish().await;
     outcome.and(uninstalled)
+}
+
+/// Serves the page, unless it is left out. A run that ends at once has no viewers. Returns its address.
+fn add_page(
+    args: &UpArgs,
+    tasks: &mut Tasks,
+    client: &Client,
+    routes: &Router,
+) -> anyhow::Result<Option<String>> {
+    if args.no_page || args.once {
+        return Ok(None);
+    }
+    let library = page_library(client.clone())?;
+    tasks.add_page(client.clone(), routes.clone(), library).map(Some)
 }
 
 /// Waits until a process of Cluster API ends.

@@ -77,6 +77,11 @@ impl PreparedArgs {
         Ok(clusters)
     }
 
+    /// The file to save all clusters to, if there is one.
+    pub(super) fn saved(&self) -> Option<&Path> {
+        self.save.as_deref()
+    }
+
     /// Saves all clusters to the file, if there is one.
     pub(super) async fn save(&self, client: &Client, routes: &Router, now: Timestamp) -> anyhow::Result<()> {
         let Some(path) = &self.save else { return Ok(()) };

@@ -159,6 +159,15 @@ pub(super) fn announce(page: Option<&str>, json: bool) -> anyhow::Result<()> {
     }
 }
 
+/// Tells people that a run ends because its clusters are available (`--once`), and where they are saved.
+pub(super) fn farewell(took: Duration, saved: Option<&Path>) -> anyhow::Result<()> {
+    let mut text = format!("Everything is up after {:.1} s.", took.as_secs_f64());
+    if let Some(file) = saved {
+        text += &format!(" The clusters are saved in {}.", file.display());
+    }
+    print(&text)
+}
+
 fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());

@@ -477,6 +477,34 @@ async fn a_run_begins_with_the_clusters_that_another_one_saved() {
     assert!(third.errors().contains("failed to read"));
 }
 
+/// A script that prepares clusters needs no signal to end the run.
+#[test]
+fn a_run_that_is_to_end_at_once_saves_its_clusters_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = folder.path().join("saved.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_nephele"))
+        .args([
+            "up",
+            "--once",
+            "-f",
+            &file("two-clusters.yaml"),
+            "--port-range",
+            "28710-28719",
+        ])
+        .args(["--save", path(&saved)])
+        .stdin(Stdio::null())
+        .output()
+        .expect("started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (took, saving) = said.split_once(" s. ").expect("two sentences");
+    assert!(
+        output.status.success() && took.starts_with("Everything is up after "),
+        "{output:?}"
+    );
+    assert_eq!(saving, format!("The clusters are saved in {}.\n", path(&saved)));
+    assert!(saved.exists());
+}
+
 #[test]
 fn standard_input_that_ends_before_the_report_is_an_error_that_names_it() {
     let mut up = Up::start(&["-f", &file("two-clusters.yaml"), "--port-range", "28400-28499"]);
