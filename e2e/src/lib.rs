@@ -27,6 +27,7 @@ pub mod scope;
 pub mod shell;
 pub mod state;
 pub mod templates;
+pub mod terminal;
 pub mod wait;
 pub mod workload;
 

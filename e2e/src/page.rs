@@ -2,7 +2,7 @@
 //!
 //! ````text
 //! ```sh      commands, which a shell runs
-//! ```text    right below: what they print; a line … stands for any lines
+//! ```text    right below: what they print; a line … stands for any lines, which a command that runs on has at its end
 //! ```yaml    objects, which are applied if a command of the page names one of them; or a file NAME.yaml, if one names that
 //! *No test runs this: it needs kind.*       below a block that cannot be played
 //! *[A test](…) runs this.*                  below a block that another test plays
@@ -24,11 +24,19 @@ pub struct Block<'a> {
     shown: Range<usize>,
 }
 
+impl Block<'_> {
+    fn has_commands(&self) -> bool {
+        matches!(self.kind, Kind::Commands | Kind::RunsOn)
+    }
+}
+
 /// What is in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// Commands for a shell.
     Commands,
+    /// A command that runs until a person ends it, while others follow.
+    RunsOn,
     /// Objects for `kubectl apply`.
     Objects,
     /// A file of this name with `.yaml`, which a command reads.
@@ -39,26 +47,56 @@ const FENCE: &str = "```";
 const OUTPUT: &str = "\n```text\n";
 /// A line that stands for any lines.
 const GAP: &str = "…";
-/// How a paragraph begins that says why no test plays the block above it, or which one does.
-const MARKS: [&str; 2] = ["*No test runs ", "*[A test]("];
+/// Commands of ours that run until they are ended, without the flag that ends them by itself.
+const RUN_ON: [&str; 4] = ["nephele up", "nephele demo", "nephele page", "nephele connect"];
+const ENDS: &str = "--once";
+/// How a paragraph begins that says why no test plays the block above it.
+const NO_TEST: &str = "*No test runs ";
+/// How a paragraph begins that says which test plays the block above it.
+const OTHER_TEST: &str = "*[A test](";
 
 /// The blocks of a page that are played: commands without a mark below them, and the objects that they name.
 #[must_use]
 pub fn blocks(page: &str) -> Vec<Block<'_>> {
+    let is_ours = |below: &str| ![NO_TEST, OTHER_TEST].iter().any(|mark| below.starts_with(mark));
+    with_their_objects(all(page, is_ours))
+}
+
+/// The blocks of commands whose mark names a test, by the end of its address.
+#[must_use]
+pub fn blocks_for<'a>(page: &'a str, test: &str) -> Vec<Block<'a>> {
+    let is_for = |below: &str| {
+        let address = below.strip_prefix(OTHER_TEST);
+        address
+            .and_then(|address| address.split_once(')'))
+            .is_some_and(|(address, _)| address.ends_with(test))
+    };
+    let mut blocks = all(page, is_for);
+    blocks.retain(Block::has_commands);
+    blocks
+}
+
+/// The blocks whose paragraph below is as wanted.
+fn all(page: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
     let mut at = 0;
-    while let Some(block) = next(page, &mut at) {
+    while let Some(block) = next(page, &mut at, &is_wanted) {
         blocks.extend(block);
     }
+    blocks
+}
+
+/// Without the objects that no command names.
+fn with_their_objects(mut blocks: Vec<Block<'_>>) -> Vec<Block<'_>> {
     let commands: String = blocks
         .iter()
-        .filter(|block: &&Block<'_>| block.kind == Kind::Commands)
+        .filter(|block: &&Block<'_>| block.has_commands())
         .map(|block| block.text)
         .collect();
     let is_name = |of: char| of.is_ascii_alphanumeric() || "-.".contains(of);
     let named: BTreeSet<_> = commands.split(|of| !is_name(of)).collect();
     blocks.retain_mut(|block| {
-        if block.kind == Kind::Commands {
+        if block.has_commands() {
             return true;
         }
         if let Some(name) = names(block.text).find(|name| named.contains(format!("{name}.yaml").as_str())) {
@@ -73,7 +111,7 @@ pub fn blocks(page: &str) -> Vec<Block<'_>> {
 /// The blocks of commands that are played.
 pub fn commands(page: &str) -> impl Iterator<Item = Block<'_>> {
     let blocks = blocks(page).into_iter();
-    blocks.filter(|block| block.kind == Kind::Commands)
+    blocks.filter(Block::has_commands)
 }
 
 /// The names of objects.
@@ -85,7 +123,7 @@ fn names(objects: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The block after this place, which moves behind it. The inner option is empty for a block that is not played.
-fn next<'a>(page: &'a str, at: &mut usize) -> Option<Option<Block<'a>>> {
+fn next<'a>(page: &'a str, at: &mut usize, is_wanted: impl Fn(&str) -> bool) -> Option<Option<Block<'a>>> {
     let rest = page.get(*at..)?;
     let open = if rest.starts_with(FENCE) {
         0
@@ -96,19 +134,20 @@ fn next<'a>(page: &'a str, at: &mut usize) -> Option<Option<Block<'a>>> {
     let (text, after) = body.split_once(FENCE)?;
     let end = (page.len() - after.len() + 1).min(page.len());
     let kind = match language {
+        "sh" if runs_on(text) => Some(Kind::RunsOn),
         "sh" => Some(Kind::Commands),
         "yaml" if text.starts_with("apiVersion:") => Some(Kind::Objects),
         _ => None,
     };
     let shown = page.get(end..).and_then(|after| after.strip_prefix(OUTPUT));
-    let output = (kind == Some(Kind::Commands))
+    let output = (matches!(kind, Some(Kind::Commands | Kind::RunsOn)))
         .then_some(shown)
         .flatten()
         .and_then(|shown| Some(shown.split_once(FENCE)?.0));
     let length = output.map_or(0, |output| OUTPUT.len() + output.len() + FENCE.len() + 1);
     *at = end + length;
     let below = page.get(*at..).unwrap_or_default().trim_start();
-    let kind = kind.filter(|_| !MARKS.iter().any(|mark| below.starts_with(mark)));
+    let kind = kind.filter(|_| is_wanted(below));
     Some(kind.map(|kind| Block {
         kind,
         text,
@@ -117,8 +156,16 @@ fn next<'a>(page: &'a str, at: &mut usize) -> Option<Option<Block<'a>>> {
     }))
 }
 
+/// Whether the last command runs until it is ended.
+fn runs_on(commands: &str) -> bool {
+    let last = commands.trim_end().lines().next_back().unwrap_or_default();
+    let of_ours = RUN_ON.iter().any(|command| last.starts_with(command)) && !last.contains(ENDS);
+    of_ours || last.starts_with("kubectl ") && last.contains(" port-forward ") && !last.ends_with('&')
+}
+
 /// How what commands have printed differs from what the page shows, if it does.
-fn difference(block: &Block<'_>, printed: &str) -> Option<String> {
+#[must_use]
+pub fn difference(block: &Block<'_>, printed: &str) -> Option<String> {
     let shown = block.output.unwrap_or_default();
     let wanted = normal(shown);
     let seen = normal(printed);
@@ -224,6 +271,16 @@ static DIFFERENT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         ),
         // Pages are played at the same time, and take ports in any order.
         (r"\b127\.0\.0\.1:\d+\b", "ENDPOINT"),
+        // The port of a cluster behind a port-forward.
+        (r" -> \d+", " -> PORT"),
+        // How long a command took.
+        (r"\b\d+\.\d s\b", "TOOK"),
+        // The key of a page, which lets one browser in.
+        (r"\?key=[\w…-]+", "?key=KEY"),
+        // What `nephele install` makes of its own program.
+        (r"localhost/nephele:[\da-f…]+ \([\d…]+ MB\)", "IMAGE"),
+        // The folder of a run that is given none.
+        (r"/tmp/nephele-up-\d+-\d+", "FOLDER"),
         // As the API server makes the end of a name.
         (r"\b[bcdfghjklmnpqrstvwxz2456789]{5}\b", "DRAWN"),
     ]

@@ -103,7 +103,8 @@ impl Shell {
     pub fn start(&self, text: &str) -> anyhow::Result<Started> {
         // The command takes the place of the shell, so that signals reach it.
         let mut command = self.command(&format!("exec {text}"));
-        let process = command.stdout(Stdio::null()).spawn();
+        // A command with --json ends with its standard input.
+        let process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         Ok(Started {
             process: process.with_context(|| format!("failed to start {text}"))?,
         })

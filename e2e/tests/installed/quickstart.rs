@@ -14,8 +14,9 @@ use nephele_e2e::{
     Look, Management,
     management::kinds,
     manager::{self, Provider},
-    page::commands,
-    shell::{Shell, Started},
+    page::{self, commands},
+    shell::Shell,
+    terminal::Terminals,
     until,
     wait::LIMIT,
 };
@@ -26,35 +27,44 @@ use super::{
     page::Page,
 };
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/quickstart.md");
-/// The command that runs on while others follow.
+const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src");
+const PAGE: &str = "quickstart.md";
+/// The end of the address by which blocks of other pages say that they are run here, where a management cluster has the cluster of
+/// this page.
+const THIS_TEST: &str = "quickstart.rs#the_quickstart_works_as_written_over_another_pod_and_leaves_nothing";
+/// The command that runs on while others follow, and how it is named among those that do.
 const CONNECT: &str = "nephele connect --all\n";
+const CONNECTS: &str = "nephele connect";
 /// The command whose page is looked at until then.
 const LOOK: &str = "nephele page\n";
 /// The first command of the block that removes everything.
 const CLEAN_UP: &str = "kubectl delete cluster demo\n";
 const CLUSTER: &str = "default-demo";
+const NAMESPACE: &str = "default";
 
 #[tokio::test]
 async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -> anyhow::Result<()> {
-    let page = fs::read_to_string(PAGE).with_context(|| format!("failed to read {PAGE}"))?;
+    let file = Path::new(BOOK).join(PAGE);
+    let page = read(&file)?;
     let shell = shell("quickstart").await?;
+    let mut terminals = Terminals::new(&shell, NAMESPACE);
     let management = Management::connect().await?;
     let started = Instant::now();
-    let mut connected = None;
+    let mut is_connected = false;
     let mut looked_at = None;
-    for block in commands(&page).map(|block| block.text) {
-        if block == CONNECT {
-            let mut command = shell.start(CONNECT.trim())?;
-            let nodes = ready_nodes(&shell, &mut command, 3).await?;
+    let mut seen = Vec::new();
+    for block in page::blocks(&page) {
+        if block.text == CONNECT {
+            terminals.play(&block).await?;
+            let nodes = ready_nodes(&shell, &mut terminals, 3).await?;
             println!(
                 "{} s from the program to Nodes\n{nodes}",
                 started.elapsed().as_secs()
             );
-            connected = Some(command);
+            is_connected = true;
             continue;
         }
-        if block == LOOK {
+        if block.text == LOOK {
             let mut page = Page::open(&shell, LOOK.trim()).await?;
             let all = page.has("/", "3/3 running").await?;
             let machine = all.split("href=\"/machine/").nth(1).context("no machine")?;
@@ -64,21 +74,20 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
                 .await?;
             looked_at = Some(page);
             tenant_reads_only_its_namespace(&shell).await?;
+            play_other_pages(&shell).await?;
             continue;
         }
-        if block.starts_with(CLEAN_UP) {
+        if block.text.starts_with(CLEAN_UP) {
             let page = looked_at
                 .take()
                 .context("the page of the book does not look at its cluster")?;
             page.close().await?;
-            let mut command = connected
-                .take()
-                .context("the page cleans up before it connects")?;
+            assert!(is_connected, "the page cleans up before it connects");
             replace_manager(&management).await?;
             // One of four was terminated.
-            ready_nodes(&shell, &mut command, 3).await?;
-            let status = command.interrupt().await?;
-            assert!(status.success(), "nephele connect ended: {status}");
+            ready_nodes(&shell, &mut terminals, 3).await?;
+            terminals.interrupt(CONNECTS).await?;
+            is_connected = false;
             assert!(!kubeconfig(&shell).exists(), "its kubeconfigs are left");
             let refused = shell
                 .run("nephele uninstall")
@@ -90,12 +99,48 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
                 "{refused:#}"
             );
         }
-        println!("{}", shell.run(block).await?);
+        if let Some(said) = terminals.play(&block).await? {
+            println!("{said}");
+            seen.push((block, said));
+        }
     }
-    assert!(connected.is_none(), "the page does not clean up");
+    assert!(!is_connected, "the page does not clean up");
     let left = left().await?;
     assert!(!left.lines().any(is_ours), "{left}");
+    page::compare(&page, &seen, &file)
+}
+
+/// Plays what other pages do with the cluster of this one. `nephele connect` runs already.
+async fn play_other_pages(shell: &Shell) -> anyhow::Result<()> {
+    let mut played = 0;
+    for entry in fs::read_dir(BOOK).context("failed to list the book")? {
+        let file = entry.context("failed to list the book")?.path();
+        if file.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = read(&file)?;
+        let mut terminals = Terminals::new(shell, NAMESPACE);
+        let mut seen = Vec::new();
+        for block in page::blocks_for(&text, THIS_TEST) {
+            if block.text == CONNECT {
+                continue;
+            }
+            let said = terminals.play(&block).await;
+            let said = said.with_context(|| format!("{}", file.display()))?;
+            played += 1;
+            // A block may show nothing: what a log says belongs to no page.
+            if let Some(said) = said.filter(|_| block.output.is_some()) {
+                seen.push((block, said));
+            }
+        }
+        page::compare(&text, &seen, &file).with_context(|| format!("{}", file.display()))?;
+    }
+    assert!(played > 0, "no page has a block with the address of this test");
     Ok(())
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))
 }
 
 /// A token of a tenant opens what the journal has about its namespace, and nothing else.
@@ -184,13 +229,13 @@ fn kubeconfig(shell: &Shell) -> PathBuf {
 }
 
 /// Waits until so many Nodes of the cluster are ready, through the connection, and returns them, one a line.
-async fn ready_nodes(shell: &Shell, connected: &mut Started, number: usize) -> anyhow::Result<String> {
+async fn ready_nodes(shell: &Shell, terminals: &mut Terminals<'_>, number: usize) -> anyhow::Result<String> {
     let get = format!(
         "kubectl --kubeconfig {} get nodes --no-headers",
         kubeconfig(shell).display()
     );
     until(&format!("{number} Nodes to be ready"), LIMIT, async || {
-        connected.still_runs().context("nephele connect")?;
+        terminals.still_runs(CONNECTS)?;
         let nodes = shell.run(&get).await.unwrap_or_else(|error| format!("{error:#}"));
         let ready = nodes
             .lines()

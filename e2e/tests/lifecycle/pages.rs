@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Context as _, ensure};
 use futures::future::join_all;
 use nephele_e2e::{
-    page::{self, Block, Kind},
-    shell::Shell,
+    page::{self, Block},
+    terminal::Terminals,
 };
 
-use super::chapters::{SAID, kubeconfig, shell, shell_in_namespace, shown};
+use super::chapters::{SAID, kubeconfig, shell, shell_in_namespace};
 
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src");
 /// The page that makes the cluster of the examples, and how other pages say that they have it.
@@ -81,14 +81,22 @@ async fn play(file: &Path, text: &str, cluster: &str, kubeconfig: &Path) -> anyh
         .context("the page has no name")?;
     let namespace = format!("page-{name}");
     let shell = shell_in_namespace(&namespace, kubeconfig).await?;
+    // What a page writes into the home folder stays with it.
+    let home = shell.folder().to_owned();
+    let shell = shell.with("HOME", home);
+    let mut terminals = Terminals::new(&shell, &namespace);
+    let mut play = async |block: &Block<'_>| match [UP, KUBECONFIG].contains(&block.text) {
+        true => Ok(None),
+        false => terminals.play(block).await,
+    };
     if in_one_line(text).contains(NEEDS_CLUSTER) {
         for block in page::blocks(cluster) {
-            printed(&shell, &block, &namespace).await?;
+            play(&block).await?;
         }
     }
     let mut seen = Vec::new();
     for block in page::blocks(text) {
-        if let Some(said) = printed(&shell, &block, &namespace).await? {
+        if let Some(said) = play(&block).await? {
             seen.push((block, said));
         }
     }
@@ -97,31 +105,4 @@ async fn play(file: &Path, text: &str, cluster: &str, kubeconfig: &Path) -> anyh
 
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Plays a block, and returns what it has printed if that belongs to the page.
-async fn printed(shell: &Shell, block: &Block<'_>, namespace: &str) -> anyhow::Result<Option<String>> {
-    match block.kind {
-        Kind::Objects => {
-            shell
-                .run(&format!("kubectl apply -f - <<'END'\n{}END", block.text))
-                .await?;
-            Ok(None)
-        }
-        Kind::File(name) => {
-            let file = shell.folder().join(format!("{name}.yaml"));
-            fs::write(&file, block.text).with_context(|| format!("failed to write {}", file.display()))?;
-            Ok(None)
-        }
-        Kind::Commands if [UP, KUBECONFIG].contains(&block.text) => Ok(None),
-        Kind::Commands => {
-            // A person sees what a command says that fails, and continues.
-            let fails = block.output.is_some_and(|output| output.starts_with("Error: "));
-            let text = block
-                .text
-                .replace("namespace default", &format!("namespace {namespace}"));
-            let text = if fails { format!("! {{ {text}}}") } else { text };
-            Ok(Some(shown(shell, &text, namespace).await?))
-        }
-    }
 }
