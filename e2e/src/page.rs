@@ -76,6 +76,56 @@ pub fn blocks_for<'a>(page: &'a str, test: &str) -> Vec<Block<'a>> {
     blocks
 }
 
+/// How a page says that none of its commands is played with those of the other pages.
+const OF_PAGE: [&str; 2] = [
+    "*No test runs the commands of this page",
+    "runs the commands of this page*",
+];
+
+/// Whether a page says that none of its commands is played with those of the other pages.
+#[must_use]
+pub fn is_marked(page: &str) -> bool {
+    let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    OF_PAGE.iter().any(|mark| text.contains(mark))
+}
+
+/// How many blocks of commands a page has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// A test runs them, on the cluster that the page makes or on that of another page.
+    pub run: usize,
+    /// Those of them whose output stands in the page.
+    pub recorded: usize,
+    /// A mark says why no test runs them.
+    pub marked: usize,
+}
+
+/// The numbers of a page.
+#[must_use]
+pub fn counts(page: &str) -> Counts {
+    let commands = |is_wanted: fn(&str) -> bool| {
+        let blocks = all(page, is_wanted).into_iter();
+        blocks.filter(Block::has_commands)
+    };
+    let has_no_test = page.contains(OF_PAGE[0]);
+    let marked = commands(|below| below.starts_with(NO_TEST)).count();
+    let run = commands(|below| !below.starts_with(NO_TEST));
+    let (recorded, silent): (Vec<_>, Vec<_>) = run.partition(|block| block.output.is_some());
+    let of_tests = recorded.len() + silent.len();
+    match has_no_test {
+        true => Counts {
+            run: 0,
+            recorded: 0,
+            marked: marked + of_tests,
+        },
+        false => Counts {
+            run: of_tests,
+            recorded: recorded.len(),
+            marked,
+        },
+    }
+}
+
 /// The blocks whose paragraph below is as wanted.
 fn all(page: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
@@ -342,6 +392,21 @@ mod tests {
                 (Kind::Objects, "apiVersion: v1\nmetadata: {name: a}\n", None),
                 (Kind::Commands, "true pod/a\n", None),
             ]
+        );
+    }
+
+    #[test]
+    fn a_page_has_numbers_and_one_that_no_test_runs_has_marks_alone() {
+        let of = |run, recorded, marked| Counts {
+            run,
+            recorded,
+            marked,
+        };
+        assert_eq!(counts(PAGE), of(2, 1, 1));
+        let marked = format!("*No test runs the commands of this page.*\n\n{PAGE}");
+        assert_eq!(
+            (counts(&marked), is_marked(&marked), is_marked(PAGE)),
+            (of(0, 0, 3), true, false)
         );
     }
 

@@ -23,12 +23,6 @@ const NEEDS_CLUSTER: &str = "[the cluster of Try it](try.md)";
 const UP: &str = "nephele up --folder cloud\n";
 /// The test has set it, with a namespace of the page.
 const KUBECONFIG: &str = "export KUBECONFIG=$PWD/cloud/management.kubeconfig\n";
-/// How a page says that none of its commands is played here.
-const MARKS: [&str; 2] = [
-    "*No test runs the commands of this page",
-    "runs the commands of this page*",
-];
-
 #[tokio::test]
 async fn pages_show_what_their_commands_print() -> anyhow::Result<()> {
     let up_shell = shell("book")?;
@@ -66,7 +60,7 @@ fn pages() -> anyhow::Result<Vec<(PathBuf, String)>> {
         }
         let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
         let has_commands = page::commands(&text).next().is_some();
-        if has_commands && !MARKS.iter().any(|mark| in_one_line(&text).contains(mark)) {
+        if has_commands && !page::is_marked(&text) {
             pages.push((file, text));
         }
     }

@@ -26,6 +26,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use nephele_e2e::page::{self, Counts};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -101,6 +102,24 @@ pub(crate) fn run(commands: &Commands) -> anyhow::Result<()> {
     let said = command::capture_all(build.args(["build", "docs"]).current_dir(paths::repository()))?;
     print!("{said}");
     ensure!(!said.contains("WARN"), "the book is built with warnings");
+    print_numbers()
+}
+
+/// Tells how many of the book's commands are run, and how many have a mark instead.
+fn print_numbers() -> anyhow::Result<()> {
+    let mut pages = 0;
+    let mut all = Counts::default();
+    for path in files::below(&paths::repository().join(PAGES), "md")? {
+        let of_page = page::counts(&files::read(&path)?);
+        pages += usize::from(of_page != Counts::default());
+        all.run += of_page.run;
+        all.recorded += of_page.recorded;
+        all.marked += of_page.marked;
+    }
+    println!(
+        "{pages} pages with commands: tests run {} blocks, and the output of {} stands in the page; {} have a mark",
+        all.run, all.recorded, all.marked
+    );
     Ok(())
 }
 
