@@ -75,6 +75,7 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
             looked_at = Some(page);
             tenant_reads_only_its_namespace(&shell).await?;
             play_other_pages(&shell).await?;
+            classes_of_other_namespaces_are_refused(&shell).await?;
             continue;
         }
         if block.text.starts_with(CLEAN_UP) {
@@ -137,6 +138,40 @@ async fn play_other_pages(shell: &Shell) -> anyhow::Result<()> {
     }
     assert!(played > 0, "no page has a block with the address of this test");
     Ok(())
+}
+
+/// The policy of the book keeps classes inside their namespace: a Cluster of the class of this page is refused elsewhere, and here it
+/// may change.
+async fn classes_of_other_namespaces_are_refused(shell: &Shell) -> anyhow::Result<()> {
+    let text = read(&Path::new(BOOK).join("security.md"))?;
+    let policy = text
+        .split("```yaml\n")
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(objects, _)| objects)
+        .find(|objects| objects.contains("kind: ValidatingAdmissionPolicy\n"))
+        .context("the page has no policy")?;
+    fs::write(shell.folder().join("policy.yaml"), policy).context("failed to write the policy")?;
+    shell
+        .run("kubectl apply -f policy.yaml && kubectl create namespace elsewhere")
+        .await?;
+    let create = "kubectl create --dry-run=server -f - <<END
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: Cluster
+metadata: {name: demo, namespace: elsewhere}
+spec: {topology: {class: in-memory, classNamespace: default, version: v1.36.3}}
+END";
+    // The API server hears of the policy later.
+    until("a class of another namespace to be refused", LIMIT, async || {
+        let said = shell.run(create).await.err();
+        let said = said.map_or_else(|| "it was accepted".to_owned(), |error| format!("{error:#}"));
+        let is_refused = said.contains("classRef.namespace has to be the namespace of the Cluster");
+        Ok(Look::when(is_refused, || said))
+    })
+    .await?;
+    shell
+        .run("kubectl label cluster demo policy=holds && kubectl delete -f policy.yaml && kubectl delete namespace elsewhere")
+        .await
+        .map(drop)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
