@@ -48,6 +48,7 @@ use crate::{
     },
     operation_times::{OperationTimes, creates_load_balancer},
     persisted::Persister,
+    port_metrics::PortMetrics,
     ports::{PortLease, Ports, Refused, is_of_port},
     spec::{
         Allocation, Authorities, ClusterSpec, MachineSpec, MachineUpdate, PreviousCluster, PreviousMachine,
@@ -174,15 +175,19 @@ impl Cloud {
         let of_clouds = CloudMetrics::new(Arc::clone(&driver), shared.cloud_clock.clone());
         let registered = of_clouds.and_then(|metrics| registry.register(Box::new(metrics)));
         registered.map_err(StartError::Metrics)?;
+        let ports = Arc::new(Mutex::new(Ports::new(
+            config.ports.clone(),
+            config.moved_ports.clone(),
+            config.clusters_max,
+        )));
+        let of_ports = PortMetrics::new(Arc::clone(&driver), Arc::clone(&ports));
+        let registered = of_ports.and_then(|metrics| registry.register(Box::new(metrics)));
+        registered.map_err(StartError::Metrics)?;
         let inner = Arc::new(Inner {
             driver,
             clusters: DashMap::new(),
             making: Mutex::default(),
-            ports: Arc::new(Mutex::new(Ports::new(
-                config.ports.clone(),
-                config.moved_ports.clone(),
-                config.clusters_max,
-            ))),
+            ports,
             changes: broadcast::Sender::new(CHANGES_MAX),
             shared: Arc::new(shared),
             over: CancellationToken::new(),

@@ -46,6 +46,7 @@ mod network;
 mod observation;
 mod operation_times;
 mod persisted;
+mod port_metrics;
 mod ports;
 mod projection;
 mod request_effect;

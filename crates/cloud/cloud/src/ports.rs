@@ -51,6 +51,13 @@ pub(crate) struct Ports {
     waiting: BTreeMap<u16, (ClusterId, Timestamp)>,
 }
 
+/// How many ports there are for new clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortCounts {
+    pub(crate) all: usize,
+    pub(crate) free: usize,
+}
+
 /// Why a cluster cannot take its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -148,6 +155,21 @@ impl Ports {
         let port = (from.max(*self.range.start())..=*self.range.end()).find(may_be_taken)?;
         self.taken.insert(port);
         Some(port)
+    }
+
+    /// How many ports new clusters may have, and how many of these have neither a listener nor a cluster that was published with them,
+    /// nor are one of the `leaked`, each of which is counted once.
+    pub(crate) fn count(&self, leaked: impl Iterator<Item = u16>) -> PortCounts {
+        let used = self.taken.iter().chain(self.reserved.keys()).copied();
+        let used: BTreeSet<_> = used
+            .chain(leaked)
+            .filter(|port| self.range.contains(port))
+            .collect();
+        let all = self.range.len();
+        PortCounts {
+            all,
+            free: all.saturating_sub(used.len()),
+        }
     }
 
     fn is_free(&self, port: u16) -> bool {
@@ -308,6 +330,20 @@ mod tests {
             (lowest(&mut ports, 0, |_| false), lowest(&mut ports, 0, |_| false)),
             (Some(20_001), None)
         );
+    }
+
+    #[test]
+    fn a_port_is_not_free_while_it_is_taken_reserved_or_leaked_and_counts_once() {
+        let mut ports = unlimited(20_000..=20_004);
+        let free = |ports: &Ports, leaked: &[u16]| ports.count(leaked.iter().copied());
+        let of = |free| PortCounts { all: 5, free };
+        assert_eq!(free(&ports, &[]), of(5));
+        assert_eq!(lowest(&mut ports, 0, |_| false), Some(20_000));
+        ports.reserve(&cluster("a"), 20_000).unwrap();
+        ports.reserve(&cluster("b"), 20_001).unwrap();
+        assert_eq!(free(&ports, &[]), of(3));
+        // One leaked that is reserved, too, another one, and one of an earlier range.
+        assert_eq!(free(&ports, &[20_001, 20_002, 30_000]), of(2));
     }
 
     #[test]

@@ -420,6 +420,8 @@ async fn a_leaked_load_balancer_keeps_its_room_and_its_port() {
     let shown =
         || ["nephele_leaked_load_balancers", "nephele_leaked_instances"].map(|name| world.gauge(name));
     assert_eq!(shown(), [1.0, 0.0]);
+    let ports = || ["nephele_workload_ports", "nephele_workload_ports_free"].map(|name| world.gauge(name));
+    assert_eq!(ports(), [10.0, 9.0]);
 
     let next = World::start(31_040..=31_049);
     let quotas = Quotas {
