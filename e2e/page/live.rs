@@ -335,7 +335,7 @@ async fn a_scenario_tells_its_story_and_runs_again_on_a_click() {
     up.create("Scenario", "rest", json!({ "steps": steps }))
         .await
         .expect("it is created");
-    let told = "return document.getElementById('captions').textContent === 'rest the workers rest'";
+    let told = "return document.getElementById('captions').textContent === 'default/rest the workers rest'";
     browser.until("the story", told).await.expect("it is told");
     let phase = |phase: &str| {
         format!(

@@ -415,6 +415,7 @@ fn of_scenario(key: &Key, scenario: &ScenarioView) -> Element {
             ("href", path("scenario", key)),
         ],
         [
+            ("namespace", key.namespace.clone()),
             ("name", key.name.clone()),
             ("phase", scenario.phase.clone()),
             ("progress", scenario.progress()),
@@ -430,7 +431,11 @@ fn of_caption(key: &Key, scenario: &ScenarioView) -> Element {
         CAPTIONS,
         key.to_string(),
         [],
-        [("name", key.name.clone()), ("said", scenario.said.clone())],
+        [
+            ("namespace", key.namespace.clone()),
+            ("name", key.name.clone()),
+            ("said", scenario.said.clone()),
+        ],
     )
 }
 
@@ -453,6 +458,7 @@ fn of_wait(key: &Key, wait: &Wait) -> Element {
         [("href", path("machine", key))],
         [
             ("reason", wait.what_for.to_owned()),
+            ("namespace", key.namespace.clone()),
             ("name", key.name.clone()),
             ("message", wait.message.clone()),
         ],
@@ -492,6 +498,7 @@ fn of_fault(key: &Key, fault: &FaultView) -> Element {
             ("href", path("fault", key)),
         ],
         [
+            ("namespace", key.namespace.clone()),
             ("name", key.name.clone()),
             ("effect", fault.effect.clone()),
             ("phase", fault.phase.clone()),

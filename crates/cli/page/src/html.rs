@@ -291,23 +291,28 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
         Form::More => html! { (open("li", "line", "")) (text("more")) (close("li")) },
         Form::Machine => html! { (open("a", "m", "")) (close("a")) },
         Form::Wait => html! {
-            li { (open("a", "line", "")) b { (text("reason")) } (text("name")) (text("message")) (close("a")) }
+            li { (open("a", "line", "")) b { (text("reason")) } span { (named_by(&text)) } (text("message")) (close("a")) }
         },
         Form::Leak => html! {
             (open("li", "line", "")) b { (text("what")) } (text("place")) (text("fault")) (close("li"))
         },
         Form::Fault => html! {
-            li { (open("a", "line fault", "")) b { (text("name")) } (text("effect")) (text("phase")) span .left {}
+            li { (open("a", "line fault", "")) b { (named_by(&text)) } (text("effect")) (text("phase")) span .left {}
                 (text("doings")) (text("message")) (close("a")) }
         },
         Form::Scenario => html! {
-            li { (open("a", "line", "")) b { (text("name")) } (text("phase")) (text("progress")) (text("step"))
+            li { (open("a", "line", "")) b { (named_by(&text)) } (text("phase")) (text("progress")) (text("step"))
                 (text("message")) (close("a")) }
         },
         Form::Caption => html! {
-            (open("p", "caption", "")) b { (text("name")) } " " (text("said")) (close("p"))
+            (open("p", "caption", "")) b { (named_by(&text)) } " " (text("said")) (close("p"))
         },
     }
+}
+
+/// The name of an object behind its namespace: a page of all namespaces may have two of one name.
+fn named_by(text: impl Fn(&'static str) -> Markup) -> Markup {
+    html! { span .namespace { (text("namespace")) "/" } (text("name")) }
 }
 
 /// How much of its limit an element uses.
@@ -326,7 +331,7 @@ fn cloud(
     let href = named(key, "cloud");
     html! {
         (open)
-        a .name href=(href) { span .namespace { (text("namespace")) "/" } (text("name")) }
+        a .name href=(href) { (named_by(&text)) }
         span .clock { time data-tick {} " " (text("clock")) }
         (text("cost")) (text("waiting")) (text("leaked"))
         div .limits id=(elements::limits_id(key)) { (inner(&elements::limits_id(key))) }
@@ -346,7 +351,7 @@ fn cluster(
         (open)
         th role="rowheader" scope="row" {
             a .name href=(named(key, "cluster")) {
-                span .namespace { (text("namespace")) "/" } (text("name"))
+                (named_by(&text))
             }
             span .badge { (text("state")) }
             span .facts { (text("version")) (text("count")) }
