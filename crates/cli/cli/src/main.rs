@@ -55,6 +55,7 @@ mod runtime;
 mod scenario;
 mod suggestion;
 mod template;
+mod tip;
 mod top;
 mod up;
 mod watched;
@@ -151,7 +152,13 @@ fn main() -> ExitCode {
     if let Some(name) = args::called(std::env::args_os().next().as_ref()) {
         command = command.bin_name(name);
     }
-    let matches = command.get_matches_from(args::normalised(std::env::args_os()));
+    let arguments = args::normalised(std::env::args_os());
+    let matches = command
+        .try_get_matches_from_mut(&arguments)
+        .unwrap_or_else(|mut error| {
+            tip::add(&mut error, &arguments);
+            error.exit()
+        });
     // Fails only where the flags and the fields of `Cli` differ.
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match run(cli.command) {
