@@ -5,6 +5,7 @@ use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -12,6 +13,7 @@ use clap::{Args, ValueEnum};
 use http::Method;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes};
+use jiff::Timestamp;
 use nephele_cloud::{JournalFilter, JournalLine};
 use nephele_engine::Line;
 use nephele_model::Verb;
@@ -63,6 +65,9 @@ pub(crate) struct ShowArgs {
     /// Only operations that this Fault hit, and its events.
     #[arg(long, value_name = "NAME")]
     fault: Option<String>,
+    /// Only records that are not older, such as 10m.
+    #[arg(long, value_name = "DURATION", value_parser = nephele_go_duration::parse)]
+    since: Option<Duration>,
     /// Also print what happens from now on.
     #[arg(long, short, conflicts_with = "file")]
     follow: bool,
@@ -79,7 +84,7 @@ pub(crate) struct ShowArgs {
 pub(super) async fn run(args: ShowArgs, shutdown: CancellationToken) -> anyhow::Result<ExitCode> {
     match &args.file {
         Some(file) => {
-            let filter = args.filter(args.access.namespace.clone());
+            let filter = args.filter(args.access.namespace.clone(), Timestamp::now());
             if show_file(file, &filter, args.output)? == 0 {
                 tell_of_none(&filter);
             }
@@ -90,13 +95,15 @@ pub(super) async fn run(args: ShowArgs, shutdown: CancellationToken) -> anyhow::
 }
 
 impl ShowArgs {
-    fn filter(&self, namespace: Option<String>) -> JournalFilter {
+    fn filter(&self, namespace: Option<String>, now: Timestamp) -> JournalFilter {
         JournalFilter {
             namespace,
             cluster: self.cluster.clone(),
             machine: self.machine.clone(),
             operation: self.operation.clone(),
             fault: self.fault.clone(),
+            // Whoever asks for more than there can be asks for all.
+            since: self.since.and_then(|since| now.checked_sub(since).ok()),
         }
     }
 }
@@ -109,13 +116,16 @@ fn tell_of_none(filter: &JournalFilter) {
         machine,
         operation,
         fault,
+        since,
     } = filter;
+    let since = since.map(|since| since.to_string());
     let conditions = [
         ("namespace", namespace),
         ("cluster", cluster),
         ("machine", machine),
         ("operation", operation),
         ("fault", fault),
+        ("since", &since),
     ];
     let conditions = conditions
         .iter()
@@ -169,7 +179,7 @@ fn show(line: &JournalLine, format: Format) -> anyhow::Result<()> {
 async fn show_manager(args: &ShowArgs, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let access = args.access.open().await?;
     let namespace = (!args.all_namespaces).then(|| access.namespace.clone());
-    let filter = args.filter(namespace.clone());
+    let filter = args.filter(namespace.clone(), Timestamp::now());
     let ask = Ask {
         about: "the journal",
         method: Method::GET,
@@ -281,10 +291,14 @@ mod tests {
         let filter = JournalFilter {
             namespace: some("default"),
             machine: some("a&b=c"),
+            since: Some(Timestamp::UNIX_EPOCH),
             ..JournalFilter::default()
         };
         let asked = path(&filter, true).expect("a path");
-        assert_eq!(asked, "/journal?machine=a%26b%3Dc&namespace=default&follow=true");
+        assert_eq!(
+            asked,
+            "/journal?machine=a%26b%3Dc&namespace=default&since=1970-01-01T00%3A00%3A00Z&follow=true"
+        );
         assert_eq!(
             path(&JournalFilter::default(), false).expect("a path"),
             "/journal?follow=false"

@@ -1,5 +1,6 @@
 //! Which lines of the journal a reader wants.
 
+use jiff::Timestamp;
 use nephele_model::ResourceId;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,9 @@ pub struct JournalFilter {
     /// Only operations that this fault hit, and its events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// Only lines of this time and later ones, in wall time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 impl JournalFilter {
@@ -46,6 +50,7 @@ impl JournalFilter {
             machine,
             operation,
             fault,
+            since,
         } = self;
         let is =
             |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
@@ -63,6 +68,7 @@ impl JournalFilter {
             && is(machine, &line.name)
             && is(operation, &line.operation)
             && is_hit
+            && since.is_none_or(|since| line.time >= since)
     }
 }
 
@@ -96,6 +102,16 @@ mod tests {
             ..machine
         };
         assert!(!elsewhere.wants(&line("Machine", "m")));
+        let at = |second| Timestamp::from_second(second).expect("in range");
+        let later = JournalFilter {
+            since: Some(at(10)),
+            ..all
+        };
+        let of_time = |second| JournalLine {
+            time: at(second),
+            ..line("Machine", "m")
+        };
+        assert_eq!([9, 10].map(|second| later.wants(&of_time(second))), [false, true]);
         assert!(elsewhere.wants(&JournalLine {
             event: "RecordsMissed".into(),
             ..JournalLine::default()

@@ -21,6 +21,7 @@ use axum::{
     routing::get,
 };
 use futures::{Stream, stream};
+use jiff::Timestamp;
 use nephele_cloud::{Cloud, JournalFilter, JournalLine, RecentRecords};
 use nephele_listen::Turns;
 use serde::Deserialize;
@@ -57,6 +58,8 @@ struct JournalQuery {
     machine: Option<String>,
     operation: Option<String>,
     fault: Option<String>,
+    /// Only records of this time and later ones.
+    since: Option<Timestamp>,
     /// Only records after this number.
     after: Option<u64>,
     /// Whether to send the records to come, too, until the client or the manager ends, or the caller may not read them any
@@ -117,6 +120,7 @@ async fn journal(
         machine,
         operation,
         fault,
+        since,
         after,
         follow,
     } = query;
@@ -126,6 +130,7 @@ async fn journal(
         machine,
         operation,
         fault,
+        since,
     };
     let reading = Reading {
         place,

@@ -71,6 +71,7 @@ fn questions() -> impl Strategy<Value = (JournalFilter, Option<u64>)> {
             machine,
             operation,
             fault,
+            since: None,
         },
     );
     (filter, after)
