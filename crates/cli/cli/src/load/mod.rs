@@ -50,9 +50,16 @@ pub(crate) async fn run(args: Args, shutdown: CancellationToken) -> anyhow::Resu
     let started = Timestamp::now();
     let access = args.target.open().await?;
     let checked = args.checked(&access.namespace, started)?;
+    let socket = access.manager;
     let management = Management::new(access.client);
     let version = preflight::check(&management, &checked.shape).await?;
-    let (sampler, notes) = Sampler::start(&management.client, &checked.shape.run, checked.time_limit).await;
+    let (sampler, notes) = Sampler::start(
+        &management.client,
+        socket.as_deref(),
+        &checked.shape.run,
+        checked.time_limit,
+    )
+    .await;
     let measured = measure::run(&management, &checked, sampler.clock(), &shutdown).await;
     let (controllers, more) = sampler.finish().await;
     let Measured {

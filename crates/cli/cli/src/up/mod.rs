@@ -15,6 +15,7 @@ mod management_api;
 mod prepared;
 mod report;
 mod state;
+pub(crate) mod usage;
 mod workloads;
 
 use std::{
@@ -36,7 +37,7 @@ use lifeline::EndedEarly;
 use management_api::ManagementApi;
 use nephele_access::{Environment, Kinds};
 use nephele_api::{conditions, infrastructure::v1beta2::InMemoryCluster, labels};
-use nephele_cluster_api::ClusterApi;
+use nephele_cluster_api::{ClusterApi, Managed};
 use nephele_fake_capi::{Plan, PlannedClusters};
 use nephele_manager::Options;
 use prepared::PreparedArgs;
@@ -230,17 +231,20 @@ async fn serve_on(
     if let Some(embedded) = &management.embedded {
         embedded.serve_cloud(routes.clone());
     }
-    // The page and the journal's file are there without it.
-    if is_api_server_ours && let Err(error) = tasks.add_socket(folder.root(), routes.clone()) {
-        let error = nephele_controller::chain(error.as_ref());
-        tracing::warn!(%error, "The commands journal and checkpoint cannot reach the manager");
+    let processes = cluster_api.as_ref().map(|running| running.processes());
+    if is_api_server_ours {
+        add_socket(
+            &mut tasks,
+            folder,
+            routes.clone(),
+            processes.as_deref().unwrap_or_default(),
+        );
     }
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
     }
     let page = add_page(args, &mut tasks, &client, &routes)?;
     report::announce(page.as_deref(), args.json)?;
-    let processes = cluster_api.as_ref().map(|running| running.processes());
     let is_reported = Cell::new(false);
     let work = async {
         if let Some(webhooks) = &webhooks {
@@ -282,6 +286,17 @@ async fn serve_on(
     };
     tasks.finish().await;
     outcome.and(uninstalled)
+}
+
+/// Serves commands that have the kubeconfig of the API server of others.
+fn add_socket(tasks: &mut Tasks, folder: &Folder, routes: Router, processes: &[Managed]) {
+    let others = processes.iter().map(|process| (process.name.clone(), process.id));
+    let all = others.chain([("nephele".to_owned(), std::process::id())]);
+    // The page and the journal's file are there without it.
+    if let Err(error) = tasks.add_socket(folder.root(), routes.merge(usage::routes(all.collect()))) {
+        let error = nephele_controller::chain(error.as_ref());
+        tracing::warn!(%error, "The commands journal, checkpoint and load cannot reach the manager");
+    }
 }
 
 /// Serves the page, unless it is left out. A run that ends at once has no viewers. Returns its address.

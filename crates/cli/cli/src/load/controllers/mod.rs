@@ -8,15 +8,18 @@ mod samples;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     time::Duration,
 };
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use futures::future::join_all;
+use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use samples::{CONTROLLERS_MAX, History, Sample};
 pub(super) use samples::{ControllerUse, UsePoint};
+use serde::de::DeserializeOwned;
 use tokio::{
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval, timeout},
@@ -27,6 +30,7 @@ use super::plan::LABEL;
 use crate::{
     diagnostics::{Account, AccountFor, Diagnostics, Target, targets},
     exit::Exit,
+    manager_socket,
     provider::{self, NamespaceArgs},
 };
 
@@ -54,9 +58,18 @@ type Histories = BTreeMap<String, History>;
 impl Sampler {
     /// Takes a first sample, and continues in a task. The notes name what could not be measured; the run continues without
     /// it.
-    pub(super) async fn start(client: &Client, run: &str, time_limit: Duration) -> (Self, Vec<String>) {
+    pub(super) async fn start(
+        client: &Client,
+        socket: Option<&Path>,
+        run: &str,
+        time_limit: Duration,
+    ) -> (Self, Vec<String>) {
         let stop = CancellationToken::new();
-        match Sampling::open(client, run, time_limit).await {
+        let opened = match socket {
+            Some(socket) => Sampling::of_processes(socket).await,
+            None => Sampling::open(client, run, time_limit).await,
+        };
+        match opened {
             Ok((sampling, account, notes)) => {
                 let clock = Instant::now();
                 let task = tokio::spawn(sampling.until(stop.clone(), clock));
@@ -120,18 +133,34 @@ impl Sampler {
 /// Samples the controllers for a moment.
 #[cfg(test)]
 pub(crate) async fn sample(client: &Client) {
-    let (sampler, _notes) = Sampler::start(client, "load-1", Duration::from_secs(60)).await;
+    let (sampler, _notes) = Sampler::start(client, None, "load-1", Duration::from_secs(60)).await;
     sampler.finish().await;
 }
 
 /// Reads the metrics of all controllers, again and again.
-struct Sampling {
-    diagnostics: Diagnostics,
-    /// Where the controllers are, from objects that only cluster administrators write.
-    namespaces: BTreeSet<String>,
+enum Sampling {
+    /// Those of pods.
+    Pods {
+        diagnostics: Diagnostics,
+        /// Where the controllers are, from objects that only cluster administrators write.
+        namespaces: BTreeSet<String>,
+    },
+    /// Those of `nephele up --cluster-api`, behind its socket, with API server and etcd.
+    Processes(Client),
 }
 
 impl Sampling {
+    /// Reads the metrics of each process beside a `nephele up` once.
+    async fn of_processes(socket: &Path) -> Result<(Self, Option<Account>, Vec<String>), String> {
+        let sampling = Self::Processes(manager_socket::client(socket.to_owned()));
+        let scraped = sampling.scrape_all().await?;
+        let is_known = scraped.iter().any(|one| failure(one).is_none());
+        match is_known {
+            true => Ok((sampling, None, Vec::new())),
+            false => Err("only Linux tells what the processes beside `nephele up` use".to_owned()),
+        }
+    }
+
     /// Reads the metrics of each controller once. The error is the reason why none can be read.
     async fn open(
         client: &Client,
@@ -180,17 +209,13 @@ impl Sampling {
         if let Some(account) = &account {
             diagnostics.set_token(account.token.clone());
         }
-        let sampling = Self {
+        let sampling = Self::Pods {
             diagnostics,
             namespaces,
         };
-        let mut failures: Vec<_> = sampling
-            .scrape_all(&found)
-            .await
-            .into_iter()
-            .filter_map(failure)
-            .collect();
-        if failures.len() == found.len() {
+        let scraped = sampling.scrape_all().await?;
+        let mut failures: Vec<_> = scraped.iter().filter_map(failure).collect();
+        if failures.len() == scraped.len() {
             if let Some(account) = account {
                 failures.extend(
                     account
@@ -215,11 +240,8 @@ impl Sampling {
                 _ = ticks.tick() => false,
                 () = stop.cancelled() => true,
             };
-            // A pod may have been replaced. A round that fails is left out.
-            let targets = pods(self.diagnostics.client(), &self.namespaces)
-                .await
-                .unwrap_or_default();
-            for (name, metrics) in self.scrape_all(&targets).await {
+            // A round that fails is left out.
+            for (name, metrics) in self.scrape_all().await.unwrap_or_default() {
                 let sample = metrics.ok().and_then(|text| Sample::read(clock.elapsed(), &text));
                 if let Some(sample) = sample
                     && (histories.len() < CONTROLLERS_MAX || histories.contains_key(&name))
@@ -233,39 +255,65 @@ impl Sampling {
         }
     }
 
-    /// The metrics of all controllers, or why they cannot be read, by name.
-    async fn scrape_all(&self, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
-        let one = async |target: &Target| {
-            let metrics = self.metrics(target).await;
-            (
-                target.name.clone(),
-                metrics.map_err(|error| nephele_controller::chain(error.as_ref())),
-            )
-        };
-        join_all(targets.iter().map(one)).await
-    }
-
-    /// The metrics of a controller.
-    async fn metrics(&self, target: &Target) -> anyhow::Result<String> {
-        let asked = async {
-            let answer = self.diagnostics.get(target, METRICS).await?;
-            ensure!(
-                answer.status.is_success(),
-                "failed to read its metrics: {}",
-                answer.status
-            );
-            answer.text(BYTES_MAX).await
-        };
-        match timeout(SCRAPE_MAX, asked).await {
-            Ok(result) => result,
-            Err(_) => bail!("its metrics did not come within {SCRAPE_MAX:?}"),
+    /// The metrics of all controllers, or why they cannot be read, by name. The pods are listed each time, because one may have been
+    /// replaced.
+    async fn scrape_all(&self) -> Result<Vec<(String, Result<String, String>)>, String> {
+        match self {
+            Self::Pods {
+                diagnostics,
+                namespaces,
+            } => {
+                let targets = pods(diagnostics.client(), namespaces).await?;
+                let one = async |target: &Target| (target.name.clone(), of_pod(diagnostics, target).await);
+                Ok(join_all(targets.iter().map(one)).await)
+            }
+            Self::Processes(client) => {
+                let names = within(asked::<Vec<String>>(client, "/processes")).await?;
+                let one = async |name: String| {
+                    let path = format!("/processes/{name}/metrics");
+                    let metrics = within(text(client, &path)).await;
+                    (name, metrics)
+                };
+                Ok(join_all(names.into_iter().take(CONTROLLERS_MAX).map(one)).await)
+            }
         }
     }
 }
 
-fn failure((name, metrics): (String, Result<String, String>)) -> Option<String> {
+/// The metrics of a pod.
+async fn of_pod(diagnostics: &Diagnostics, target: &Target) -> Result<String, String> {
+    within(async {
+        let answer = diagnostics.get(target, METRICS).await?;
+        ensure!(
+            answer.status.is_success(),
+            "failed to read its metrics: {}",
+            answer.status
+        );
+        answer.text(BYTES_MAX).await
+    })
+    .await
+}
+
+async fn text(client: &Client, path: &str) -> anyhow::Result<String> {
+    let request = Request::get(path).body(Vec::new())?;
+    Ok(client.request_text(request).await?)
+}
+
+async fn asked<T: DeserializeOwned>(client: &Client, path: &str) -> anyhow::Result<T> {
+    Ok(serde_json::from_str(&text(client, path).await?)?)
+}
+
+/// What is asked for, or why it is not known in time.
+async fn within<T>(asked: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
+    match timeout(SCRAPE_MAX, asked).await {
+        Ok(result) => result.map_err(|error| nephele_controller::chain(error.as_ref())),
+        Err(_) => Err(format!("its metrics did not come within {SCRAPE_MAX:?}")),
+    }
+}
+
+fn failure((name, metrics): &(String, Result<String, String>)) -> Option<String> {
     match metrics {
-        Ok(text) if Sample::read(Duration::ZERO, &text).is_some() => None,
+        Ok(text) if Sample::read(Duration::ZERO, text).is_some() => None,
         Ok(_) => Some(format!("{name} has no metrics of its process")),
         Err(error) => Some(format!("{name}: {error}")),
     }
@@ -281,4 +329,31 @@ async fn pods(client: &Client, namespaces: &BTreeSet<String>) -> Result<Vec<Targ
         pods.extend(listed.items);
     }
     Ok(targets(&pods, CONTROLLERS_MAX))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::up::usage;
+
+    #[tokio::test]
+    async fn processes_of_an_up_are_measured_by_its_socket_whatever_has_become_of_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = manager_socket::listen(folder.path()).expect("it listens");
+        let socket = folder.path().join("manager.sock");
+        let ids = [("gone", u32::MAX), ("own", std::process::id())];
+        let routes = usage::routes(ids.map(|(name, id)| (name.to_owned(), id)).into());
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(manager_socket::serve(listener, routes, stop.clone()));
+        let (sampling, account, notes) = Sampling::of_processes(&socket).await.expect("one is known");
+        assert!(account.is_none() && notes.is_empty(), "{notes:?}");
+        let scraped = sampling.scrape_all().await.expect("it answers");
+        let known: Vec<_> = scraped
+            .iter()
+            .map(|one| (one.0.as_str(), failure(one).is_none()))
+            .collect();
+        assert_eq!(known, [("gone", false), ("own", true)]);
+        stop.cancel();
+        serving.await.expect("no panic").expect("it ends");
+    }
 }
