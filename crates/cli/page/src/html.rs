@@ -291,21 +291,21 @@ pub(crate) fn item(id: &str, element: &Element, zones: &[String], lists: Option<
         Form::More => html! { (open("li", "line", "")) (text("more")) (close("li")) },
         Form::Machine => html! { (open("a", "m", "")) (close("a")) },
         Form::Wait => html! {
-            li { (open("a", "line", "")) b { (text("reason")) } span { (named_by(&text)) } (text("message")) (close("a")) }
+            li { (open("a", "line", "")) b { (text("reason")) } span { (named_by(text)) } (text("message")) (close("a")) }
         },
         Form::Leak => html! {
             (open("li", "line", "")) b { (text("what")) } (text("place")) (text("fault")) (close("li"))
         },
         Form::Fault => html! {
-            li { (open("a", "line fault", "")) b { (named_by(&text)) } (text("effect")) (text("phase")) span .left {}
+            li { (open("a", "line fault", "")) b { (named_by(text)) } (text("effect")) (text("phase")) span .left {}
                 (text("doings")) (text("message")) (close("a")) }
         },
         Form::Scenario => html! {
-            li { (open("a", "line", "")) b { (named_by(&text)) } (text("phase")) (text("progress")) (text("step"))
+            li { (open("a", "line", "")) b { (named_by(text)) } (text("phase")) (text("progress")) (text("step"))
                 (text("message")) (close("a")) }
         },
         Form::Caption => html! {
-            (open("p", "caption", "")) b { (named_by(&text)) } " " (text("said")) (close("p"))
+            (open("p", "caption", "")) b { (named_by(text)) } " " (text("said")) (close("p"))
         },
     }
 }
@@ -331,7 +331,7 @@ fn cloud(
     let href = named(key, "cloud");
     html! {
         (open)
-        a .name href=(href) { (named_by(&text)) }
+        a .name href=(href) { (named_by(text)) }
         span .clock { time data-tick {} " " (text("clock")) }
         (text("cost")) (text("waiting")) (text("leaked"))
         div .limits id=(elements::limits_id(key)) { (inner(&elements::limits_id(key))) }
@@ -351,7 +351,7 @@ fn cluster(
         (open)
         th role="rowheader" scope="row" {
             a .name href=(named(key, "cluster")) {
-                (named_by(&text))
+                (named_by(text))
             }
             span .badge { (text("state")) }
             span .facts { (text("version")) (text("count")) }

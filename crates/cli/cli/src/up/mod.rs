@@ -233,12 +233,7 @@ async fn serve_on(
     }
     let processes = cluster_api.as_ref().map(|running| running.processes());
     if is_api_server_ours {
-        add_socket(
-            &mut tasks,
-            folder,
-            routes.clone(),
-            processes.as_deref().unwrap_or_default(),
-        );
+        add_socket(&mut tasks, folder, routes.clone(), processes.as_deref());
     }
     if is_played {
         tasks.add_standin(client.clone(), PlannedClusters::new(Plan::default()));
@@ -289,8 +284,11 @@ async fn serve_on(
 }
 
 /// Serves commands that have the kubeconfig of the API server of others.
-fn add_socket(tasks: &mut Tasks, folder: &Folder, routes: Router, processes: &[Managed]) {
-    let others = processes.iter().map(|process| (process.name.clone(), process.id));
+fn add_socket(tasks: &mut Tasks, folder: &Folder, routes: Router, processes: Option<&[Managed]>) {
+    let others = processes
+        .into_iter()
+        .flatten()
+        .map(|process| (process.name.clone(), process.id));
     let all = others.chain([("nephele".to_owned(), std::process::id())]);
     // The page and the journal's file are there without it.
     if let Err(error) = tasks.add_socket(folder.root(), routes.merge(usage::routes(all.collect()))) {

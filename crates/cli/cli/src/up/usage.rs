@@ -17,7 +17,7 @@ use http::StatusCode;
 /// The ids of the processes by their names.
 type Ids = Arc<BTreeMap<String, u32>>;
 
-/// The routes, for processes that run as long as this one.
+/// The routes, for processes that run until this one ends.
 pub(crate) fn routes(processes: BTreeMap<String, u32>) -> Router {
     Router::new()
         .route("/processes", get(names))
@@ -45,9 +45,9 @@ async fn metrics(State(ids): State<Ids>, Path(name): Path<String>) -> Result<Str
 /// What a process has used, in units of the kernel.
 #[derive(Debug, PartialEq, Eq)]
 struct Usage {
-    /// CPU time.
+    /// CPU time of user and kernel.
     ticks: u64,
-    /// Resident memory.
+    /// Memory that is resident now.
     pages: usize,
 }
 
