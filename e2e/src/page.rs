@@ -2,7 +2,7 @@
 //!
 //! ````text
 //! ```sh      commands, which a shell runs
-//! ```text    right below: what they print; a line … stands for any lines, which a command that runs on has at its end
+//! ```text    right below: what they print; a line … stands for any lines; a command that prints more while it runs on has one at its end
 //! ```yaml    objects, which are applied if a command of the page names one of them; or a file NAME.yaml, if one names that
 //! *No test runs this: it needs kind.*       below a block that cannot be played
 //! *[A test](…) runs this.*                  below a block that another test plays
@@ -85,15 +85,19 @@ const OF_PAGE: [&str; 2] = [
 /// Whether a page says that none of its commands is played with those of the other pages.
 #[must_use]
 pub fn is_marked(page: &str) -> bool {
-    let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = in_one_line(page);
     OF_PAGE.iter().any(|mark| text.contains(mark))
+}
+
+fn in_one_line(page: &str) -> String {
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// How many blocks of commands a page has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// A test runs them, on the cluster that the page makes or on that of another page.
-    pub run: usize,
+    /// A test runs them as they stand, or a test that the page names does the same.
+    pub tested: usize,
     /// Those of them whose output stands in the page.
     pub recorded: usize,
     /// A mark says why no test runs them.
@@ -107,19 +111,19 @@ pub fn counts(page: &str) -> Counts {
         let blocks = all(page, is_wanted).into_iter();
         blocks.filter(Block::has_commands)
     };
-    let has_no_test = page.contains(OF_PAGE[0]);
+    let has_no_test = in_one_line(page).contains(OF_PAGE[0]);
     let marked = commands(|below| below.starts_with(NO_TEST)).count();
     let run = commands(|below| !below.starts_with(NO_TEST));
     let (recorded, silent): (Vec<_>, Vec<_>) = run.partition(|block| block.output.is_some());
     let of_tests = recorded.len() + silent.len();
     match has_no_test {
         true => Counts {
-            run: 0,
+            tested: 0,
             recorded: 0,
             marked: marked + of_tests,
         },
         false => Counts {
-            run: of_tests,
+            tested: of_tests,
             recorded: recorded.len(),
             marked,
         },
@@ -354,7 +358,8 @@ fn normal(output: &str) -> Vec<String> {
             pattern.replace_all(&line, *name).into_owned()
         })
     };
-    output.lines().map(line).collect()
+    // A page has no empty lines at the end of what it shows.
+    output.trim_end().lines().map(line).collect()
 }
 
 #[cfg(test)]
@@ -397,8 +402,8 @@ mod tests {
 
     #[test]
     fn a_page_has_numbers_and_one_that_no_test_runs_has_marks_alone() {
-        let of = |run, recorded, marked| Counts {
-            run,
+        let of = |tested, recorded, marked| Counts {
+            tested,
             recorded,
             marked,
         };
@@ -433,6 +438,7 @@ mod tests {
         assert_eq!(difference(one, other), None);
         assert!(difference(one, "NAME AGE\ndemo-4hk2d 40s\n").is_some());
         assert!(difference("Running\n", "Deleting\n").is_some());
+        assert_eq!(difference("Running\n", "Running\n\n"), None);
         assert!(difference("ahead 3600s, paused\n", "ahead 0s, paused\n").is_some());
         assert_eq!(
             difference("b passed after 0.1s: x\na\n", "a\nb passed after 3.0s: x\n"),

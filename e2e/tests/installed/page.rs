@@ -1,6 +1,6 @@
 //! `nephele page` as a browser has it: it enters with the printed address, and then has a cookie.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::Context;
 use nephele_e2e::{
@@ -20,6 +20,8 @@ const BEFORE: &str = "Page  http://";
 /// A page that is served, and who has entered.
 pub(super) struct Page {
     command: Started,
+    /// The file with what the command prints.
+    printed: PathBuf,
     host: String,
     cookie: String,
 }
@@ -46,11 +48,17 @@ impl Page {
             .find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
         Ok(Self {
             host: host.to_owned(),
+            printed,
             cookie: cookie
                 .with_context(|| format!("no cookie in {answer}"))?
                 .to_owned(),
             command,
         })
+    }
+
+    /// What the command has printed.
+    pub(super) fn printed(&self) -> anyhow::Result<String> {
+        fs::read_to_string(&self.printed).context("failed to read what it prints")
     }
 
     /// Waits until a path has a text, and returns all of it.

@@ -66,6 +66,10 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
         }
         if block.text == LOOK {
             let mut page = Page::open(&shell, LOOK.trim()).await?;
+            let shown = page.printed()?;
+            if let Some(difference) = page::difference(&block, &shown) {
+                anyhow::bail!(difference);
+            }
             let all = page.has("/", "3/3 running").await?;
             let machine = all.split("href=\"/machine/").nth(1).context("no machine")?;
             let machine = machine.split('"').next().unwrap_or_default();
@@ -85,7 +89,7 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
             page.close().await?;
             assert!(is_connected, "the page cleans up before it connects");
             replace_manager(&management).await?;
-            // One of four was terminated.
+            // The checkpoint had three.
             ready_nodes(&shell, &mut terminals, 3).await?;
             terminals.interrupt(CONNECTS).await?;
             is_connected = false;
@@ -114,8 +118,13 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
 /// Plays what other pages do with the cluster of this one. `nephele connect` runs already.
 async fn play_other_pages(shell: &Shell) -> anyhow::Result<()> {
     let mut played = 0;
-    for entry in fs::read_dir(BOOK).context("failed to list the book")? {
-        let file = entry.context("failed to list the book")?.path();
+    let entries = fs::read_dir(BOOK).context("failed to list the book")?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()
+        .context("failed to list the book")?;
+    files.sort();
+    for file in files {
         if file.extension().is_none_or(|extension| extension != "md") {
             continue;
         }
@@ -124,6 +133,7 @@ async fn play_other_pages(shell: &Shell) -> anyhow::Result<()> {
         let mut seen = Vec::new();
         for block in page::blocks_for(&text, THIS_TEST) {
             if block.text == CONNECT {
+                terminals.compare(&block, CONNECTS)?;
                 continue;
             }
             let said = terminals.play(&block).await;
@@ -134,14 +144,15 @@ async fn play_other_pages(shell: &Shell) -> anyhow::Result<()> {
                 seen.push((block, said));
             }
         }
+        terminals.finish().await?;
         page::compare(&text, &seen, &file).with_context(|| format!("{}", file.display()))?;
     }
     assert!(played > 0, "no page has a block with the address of this test");
     Ok(())
 }
 
-/// The policy of the book keeps classes inside their namespace: a Cluster of the class of this page is refused elsewhere, and here it
-/// may change.
+/// The policy of the book keeps classes inside their namespace: a Cluster of the class of this page is refused elsewhere, in both
+/// versions, and one that was there before may change.
 async fn classes_of_other_namespaces_are_refused(shell: &Shell) -> anyhow::Result<()> {
     let text = read(&Path::new(BOOK).join("security.md"))?;
     let policy = text
@@ -151,25 +162,48 @@ async fn classes_of_other_namespaces_are_refused(shell: &Shell) -> anyhow::Resul
         .find(|objects| objects.contains("kind: ValidatingAdmissionPolicy\n"))
         .context("the page has no policy")?;
     fs::write(shell.folder().join("policy.yaml"), policy).context("failed to write the policy")?;
-    shell
-        .run("kubectl apply -f policy.yaml && kubectl create namespace elsewhere")
-        .await?;
-    let create = "kubectl create --dry-run=server -f - <<END
-apiVersion: cluster.x-k8s.io/v1beta1
+    let cluster = |version: &str, name: &str, topology: &str| {
+        format!(
+            "apiVersion: cluster.x-k8s.io/{version}
 kind: Cluster
-metadata: {name: demo, namespace: elsewhere}
-spec: {topology: {class: in-memory, classNamespace: default, version: v1.36.3}}
-END";
-    // The API server hears of the policy later.
-    until("a class of another namespace to be refused", LIMIT, async || {
-        let said = shell.run(create).await.err();
-        let said = said.map_or_else(|| "it was accepted".to_owned(), |error| format!("{error:#}"));
-        let is_refused = said.contains("classRef.namespace has to be the namespace of the Cluster");
-        Ok(Look::when(is_refused, || said))
-    })
-    .await?;
+metadata: {{name: {name}, namespace: elsewhere}}
+spec: {{paused: true, topology: {{{topology}, version: v1.36.3}}}}
+"
+        )
+    };
+    let newer = "classRef: {name: in-memory, namespace: default}";
+    let older = "class: in-memory, classNamespace: default";
+    // A run that failed has left some of it. Cluster API leaves a paused Cluster alone, also its finalizer.
     shell
-        .run("kubectl label cluster demo policy=holds && kubectl delete -f policy.yaml && kubectl delete namespace elsewhere")
+        .run(&format!(
+            "kubectl create namespace elsewhere --dry-run=client -o yaml | kubectl apply -f -
+kubectl delete -f policy.yaml --ignore-not-found
+kubectl apply -f - <<END
+{}END
+kubectl apply -f policy.yaml",
+            cluster("v1beta2", "before", newer)
+        ))
+        .await?;
+    for (version, topology) in [("v1beta2", newer), ("v1beta1", older)] {
+        let object = cluster(version, "after", topology);
+        let create = format!("kubectl create --dry-run=server -f - <<END\n{object}END");
+        // The API server hears of the policy later.
+        until("a class of another namespace to be refused", LIMIT, async || {
+            let said = shell.run(&create).await.err();
+            let said = said.map_or_else(|| "it was accepted".to_owned(), |error| format!("{error:#}"));
+            let is_refused = said.contains("classRef.namespace has to be the namespace of the Cluster");
+            Ok(Look::when(is_refused, || said))
+        })
+        .await?;
+    }
+    shell
+        .run(
+            "kubectl --namespace elsewhere label cluster before policy=holds
+kubectl --namespace elsewhere patch cluster before --type merge --patch '{\"metadata\": {\"finalizers\": null}}'
+kubectl --namespace elsewhere delete cluster before
+kubectl delete -f policy.yaml
+kubectl delete namespace elsewhere",
+        )
         .await
         .map(drop)
 }

@@ -104,6 +104,11 @@ async fn cluster_api_runs_beside_nephele_up_and_ends_when_that_is_killed() -> an
     assert!(said[2].ends_with(", workload clusters: 1"), "{said:?}");
     cluster.available().await?;
     assert_eq!(cluster.workload().await?.nodes().await?.len(), 2);
+    let load = format!("'{program}' load --clusters 1 --workers 0 --kubeconfig up/management.kubeconfig");
+    let said = shell.run(&load).await?;
+    for name in PROCESSES.iter().chain(&["nephele"]) {
+        assert!(said.contains(&format!("\n{name} ")), "{name} is not in {said}");
+    }
     assert_eq!(logs(&folder)?, PROCESSES.map(str::to_owned).into());
     assert_eq!(running(&folder)?.len(), PROCESSES.len());
     // As `kill -9` does.

@@ -23,6 +23,7 @@ const NEEDS_CLUSTER: &str = "[the cluster of Try it](try.md)";
 const UP: &str = "nephele up --folder cloud\n";
 /// The test has set it, with a namespace of the page.
 const KUBECONFIG: &str = "export KUBECONFIG=$PWD/cloud/management.kubeconfig\n";
+
 #[tokio::test]
 async fn pages_show_what_their_commands_print() -> anyhow::Result<()> {
     let up_shell = shell("book")?;
@@ -94,6 +95,7 @@ async fn play(file: &Path, text: &str, cluster: &str, kubeconfig: &Path) -> anyh
             seen.push((block, said));
         }
     }
+    terminals.finish().await?;
     page::compare(text, &seen, file)
 }
 

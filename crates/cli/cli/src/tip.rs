@@ -12,35 +12,43 @@ const END: [&str; 5] = ["delete", "remove", "rm", "end", "stop"];
 
 /// Adds to an error of the command line what was meant, where that is known.
 pub(crate) fn add(error: &mut clap::Error, arguments: &[OsString]) {
-    let is_of_words = matches!(
-        error.kind(),
-        ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument
-    );
     let arguments: Vec<_> = arguments
         .iter()
         .skip(1)
         .map(|argument| argument.to_string_lossy())
         .collect();
     let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
-    if let Some(tip) = of(&arguments).filter(|_| is_of_words) {
-        let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
-        error.insert(ContextKind::Suggested, tips);
-    }
+    let Some(tip) = of(error.kind(), &arguments) else {
+        return;
+    };
+    let mut tips = match error.get(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => tips.clone(),
+        _ => Vec::new(),
+    };
+    tips.push(StyledStr::from(tip));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
 }
 
 /// What these arguments mean, without the program.
-fn of(arguments: &[&str]) -> Option<String> {
+fn of(kind: ErrorKind, arguments: &[&str]) -> Option<String> {
+    match kind {
+        ErrorKind::InvalidSubcommand => command(arguments).map(str::to_owned),
+        ErrorKind::UnknownArgument => version_of_cluster_api(arguments),
+        _ => None,
+    }
+}
+
+/// The command that does what these words mean elsewhere.
+fn command(arguments: &[&str]) -> Option<&'static str> {
     match arguments {
         ["fault", word, ..] if LIST.contains(word) => {
-            Some("`nephele get faults` lists them, and `nephele describe fault NAME` shows one".to_owned())
+            Some("`nephele get faults` lists them, and `nephele describe fault NAME` shows one")
         }
-        ["fault", word, ..] if END.contains(word) => {
-            Some("`nephele fault heal NAME` ends a Fault".to_owned())
-        }
+        ["fault", word, ..] if END.contains(word) => Some("`nephele fault heal NAME` ends a Fault"),
         [word, ..] if LIST.contains(word) => {
-            Some("`nephele get KIND` lists objects, and `nephele describe KIND NAME` shows one".to_owned())
+            Some("`nephele get KIND` lists objects, and `nephele describe KIND NAME` shows one")
         }
-        _ => version_of_cluster_api(arguments),
+        _ => None,
     }
 }
 
@@ -62,23 +70,28 @@ mod tests {
 
     #[test]
     fn what_other_programs_call_it_is_understood() {
-        let tip = |arguments: &str| of(&arguments.split(' ').collect::<Vec<_>>()).unwrap_or_default();
-        for (arguments, expected) in [
+        use ErrorKind::{InvalidSubcommand, InvalidValue, UnknownArgument};
+        let tip =
+            |kind, arguments: &str| of(kind, &arguments.split(' ').collect::<Vec<_>>()).unwrap_or_default();
+        let faults = "`nephele get faults` lists them, and `nephele describe fault NAME` shows one";
+        let objects = "`nephele get KIND` lists objects, and `nephele describe KIND NAME` shows one";
+        let version = "write --cluster-api=v1.14.2";
+        for (kind, arguments, expected) in [
+            (InvalidSubcommand, "fault ls", faults),
             (
-                "fault ls",
-                "`nephele get faults` lists them, and `nephele describe fault NAME` shows one",
+                InvalidSubcommand,
+                "fault rm silent",
+                "`nephele fault heal NAME` ends a Fault",
             ),
-            ("fault rm silent", "`nephele fault heal NAME` ends a Fault"),
-            (
-                "list faults",
-                "`nephele get KIND` lists objects, and `nephele describe KIND NAME` shows one",
-            ),
-            ("up -f a.yaml --cluster-api 1.14.2", "write --cluster-api=v1.14.2"),
-            ("up --cluster-api v1.14.2", "write --cluster-api=v1.14.2"),
-            ("up --cluster-api here", ""),
-            ("fault frob", ""),
+            (InvalidSubcommand, "fault frob", ""),
+            (InvalidSubcommand, "list faults", objects),
+            (UnknownArgument, "get faults --bogus", ""),
+            (UnknownArgument, "up -f a.yaml --cluster-api 1.14.2", version),
+            (UnknownArgument, "up --cluster-api v1.14.2", version),
+            (UnknownArgument, "up --cluster-api here", ""),
+            (InvalidValue, "list faults", ""),
         ] {
-            assert_eq!(tip(arguments), expected, "{arguments}");
+            assert_eq!(tip(kind, arguments), expected, "{arguments}");
         }
     }
 }

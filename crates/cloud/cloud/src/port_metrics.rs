@@ -27,7 +27,7 @@ impl PortMetrics {
         )?;
         let free = IntGauge::new(
             "nephele_workload_ports_free",
-            "Ports for new clusters that no cluster has, also no leaked load balancer.",
+            "Ports for new clusters that neither a cluster nor a leaked load balancer has.",
         )?;
         Ok(Self {
             driver,

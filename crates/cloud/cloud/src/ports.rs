@@ -157,18 +157,17 @@ impl Ports {
         Some(port)
     }
 
-    /// How many ports new clusters may have, and how many of these have neither a listener nor a cluster that was published with them,
-    /// nor are one of the `leaked`, each of which is counted once.
+    /// How many ports there are for new clusters, and how many of these are free: without a listener, not reserved, and not one of
+    /// `leaked`, which has each port once.
     pub(crate) fn count(&self, leaked: impl Iterator<Item = u16>) -> PortCounts {
-        let used = self.taken.iter().chain(self.reserved.keys()).copied();
-        let used: BTreeSet<_> = used
-            .chain(leaked)
-            .filter(|port| self.range.contains(port))
-            .collect();
+        let taken = self.taken.range(self.range.clone()).count();
+        let reserved = self.reserved.range(self.range.clone());
+        let reserved = reserved.filter(|(port, _)| !self.taken.contains(port)).count();
+        let leaked = leaked.filter(|port| self.range.contains(port) && self.is_free(*port));
         let all = self.range.len();
         PortCounts {
             all,
-            free: all.saturating_sub(used.len()),
+            free: all.saturating_sub(taken + reserved + leaked.count()),
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use futures::{StreamExt as _, stream::BoxStream};
 use k8s_openapi::api::core::v1::Secret;
@@ -102,6 +102,9 @@ pub(crate) async fn run(args: DemoArgs, shutdown: CancellationToken) -> anyhow::
         () = shutdown.cancelled() => Ok(()),
     };
     let outcome = match outcome {
+        Ok(()) if shutdown.is_cancelled() && args.once => {
+            Err(anyhow!("interrupted before all clusters were available (--once)"))
+        }
         Ok(()) if shutdown.is_cancelled() => Ok(()),
         Ok(()) => {
             let kubeconfigs = write_kubeconfigs(&folder, &management.client).await?;

@@ -65,7 +65,7 @@ pub(crate) struct ShowArgs {
     /// Only operations that this Fault hit, and its events.
     #[arg(long, value_name = "NAME")]
     fault: Option<String>,
-    /// Only records that are not older, such as 10m.
+    /// Only records of the last DURATION, such as 10m, by the clock of this machine.
     #[arg(long, value_name = "DURATION", value_parser = nephele_go_duration::parse)]
     since: Option<Duration>,
     /// Also print what happens from now on.

@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use attach::webhooks::LocalWebhooks;
 use axum::Router;
 use clap::{Args, builder::NonEmptyStringValueParser};
@@ -77,7 +77,7 @@ pub(crate) struct UpArgs {
     /// Print one line of JSON when all Clusters of the files are available. End when standard input closes.
     #[arg(long)]
     json: bool,
-    /// End when all Clusters of the files are available and, with --save, saved. For a script that prepares clusters.
+    /// End when all Clusters of the files are available and, with --save, saved. For a script that prepares clusters; without a page.
     #[arg(long, conflicts_with = "json")]
     once: bool,
     /// Use the API server of this kubeconfig, on this machine, and install our definitions and webhooks there.
@@ -171,7 +171,7 @@ async fn serve(
             .start(attach, &environment, folder, Timestamp::now());
         managers = tokio::select! {
             started = starting => Some(started?),
-            () = shutdown.cancelled() => return Ok(()),
+            () = shutdown.cancelled() => return interrupted(args.once, false),
             () = closed.cancelled() => return Err(EndedEarly.into()),
         };
     }
@@ -254,6 +254,7 @@ async fn serve_on(
         bring_up(&client, &mut workloads, &wanted, is_played, args.time_limit).await?;
         args.prepared.save(&client, &routes, Timestamp::now()).await?;
         if args.once {
+            is_reported.set(true);
             return report::farewell(started.elapsed(), args.prepared.saved());
         }
         let report = Report::new(folder, &management, workloads.written(&wanted))
@@ -267,7 +268,7 @@ async fn serve_on(
         outcome = work => outcome,
         ended = tasks.ended() => Err(ended),
         ended = ended(cluster_api) => Err(ended),
-        () = shutdown.cancelled() => Ok(()),
+        () = shutdown.cancelled() => interrupted(args.once, is_reported.get()),
         () = closed.cancelled() => match is_reported.get() {
             true => Ok(()),
             // Whoever waits for the report must not take this for success.
@@ -283,7 +284,16 @@ async fn serve_on(
     outcome.and(uninstalled)
 }
 
-/// Serves commands that have the kubeconfig of the API server of others.
+/// What a signal means: a failure where a script waits for clusters that are not there yet.
+fn interrupted(once: bool, is_reported: bool) -> anyhow::Result<()> {
+    ensure!(
+        is_reported || !once,
+        "interrupted before all Clusters were available (--once)"
+    );
+    Ok(())
+}
+
+/// Serves the manager's routes by a socket: the API server is not ours, and does not have them.
 fn add_socket(tasks: &mut Tasks, folder: &Folder, routes: Router, processes: Option<&[Managed]>) {
     let others = processes
         .into_iter()

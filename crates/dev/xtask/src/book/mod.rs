@@ -112,13 +112,13 @@ fn print_numbers() -> anyhow::Result<()> {
     for path in files::below(&paths::repository().join(PAGES), "md")? {
         let of_page = page::counts(&files::read(&path)?);
         pages += usize::from(of_page != Counts::default());
-        all.run += of_page.run;
+        all.tested += of_page.tested;
         all.recorded += of_page.recorded;
         all.marked += of_page.marked;
     }
     println!(
-        "{pages} pages with commands: tests run {} blocks, and the output of {} stands in the page; {} have a mark",
-        all.run, all.recorded, all.marked
+        "{pages} pages with commands: {} blocks have a test, and the output of {} stands in the page; {} have a mark",
+        all.tested, all.recorded, all.marked
     );
     Ok(())
 }

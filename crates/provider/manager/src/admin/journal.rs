@@ -313,6 +313,13 @@ pub(crate) mod tests {
             text(ask(&router, "/journal?after=1").await).await,
             (StatusCode::OK, line(2, "south"))
         );
+        for (since, expected) in [
+            ("00:00:00", line(1, "north") + &line(2, "south")),
+            ("00:00:01", String::new()),
+        ] {
+            let asked = ask(&router, &format!("/journal?since=1970-01-01T{since}Z")).await;
+            assert_eq!(text(asked).await, (StatusCode::OK, expected));
+        }
         let nothing = ask(&router, "/journal?namespace=other&operation=PutCatalog").await;
         assert_eq!(text(nothing).await, (StatusCode::OK, String::new()));
         let (status, message) = text(ask(&router, "/journal?clustr=demo").await).await;

@@ -12,11 +12,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use futures::future::join_all;
 use http::Request;
+use http_body_util::{BodyExt as _, Limited};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::ListParams};
+use kube::{Api, Client, api::ListParams, client::Body};
 use samples::{CONTROLLERS_MAX, History, Sample};
 pub(super) use samples::{ControllerUse, UsePoint};
 use serde::de::DeserializeOwned;
@@ -154,11 +155,12 @@ impl Sampling {
     async fn of_processes(socket: &Path) -> Result<(Self, Option<Account>, Vec<String>), String> {
         let sampling = Self::Processes(manager_socket::client(socket.to_owned()));
         let scraped = sampling.scrape_all().await?;
-        let is_known = scraped.iter().any(|one| failure(one).is_none());
-        match is_known {
-            true => Ok((sampling, None, Vec::new())),
-            false => Err("only Linux tells what the processes beside `nephele up` use".to_owned()),
+        let failures: Vec<_> = scraped.iter().filter_map(failure).collect();
+        if failures.len() == scraped.len() {
+            let first = failures.into_iter().next();
+            return Err(first.unwrap_or_else(|| "there are no processes".to_owned()));
         }
+        Ok((sampling, None, failures.into_iter().map(note).collect()))
     }
 
     /// Reads the metrics of each controller once. The error is the reason why none can be read.
@@ -227,7 +229,6 @@ impl Sampling {
             }
             return Err(failures.first().cloned().unwrap_or_default());
         }
-        let note = |reason| format!("CPU and memory of a controller are not known: {reason}.");
         Ok((sampling, account, failures.into_iter().map(note).collect()))
     }
 
@@ -295,8 +296,16 @@ async fn of_pod(diagnostics: &Diagnostics, target: &Target) -> Result<String, St
 }
 
 async fn text(client: &Client, path: &str) -> anyhow::Result<String> {
-    let request = Request::get(path).body(Vec::new())?;
-    Ok(client.request_text(request).await?)
+    let answer = client.send(Request::get(path).body(Body::empty())?).await?;
+    let (parts, body) = answer.into_parts();
+    ensure!(
+        parts.status.is_success(),
+        "failed to read {path}: {}",
+        parts.status
+    );
+    let body = Limited::new(body, BYTES_MAX).collect().await;
+    let body = body.map_err(|error| anyhow!("failed to read {path}: {error}"))?;
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }
 
 async fn asked<T: DeserializeOwned>(client: &Client, path: &str) -> anyhow::Result<T> {
@@ -309,6 +318,10 @@ async fn within<T>(asked: impl Future<Output = anyhow::Result<T>>) -> Result<T, 
         Ok(result) => result.map_err(|error| nephele_controller::chain(error.as_ref())),
         Err(_) => Err(format!("its metrics did not come within {SCRAPE_MAX:?}")),
     }
+}
+
+fn note(reason: String) -> String {
+    format!("CPU and memory of a controller are not known: {reason}.")
 }
 
 fn failure((name, metrics): &(String, Result<String, String>)) -> Option<String> {
@@ -346,7 +359,8 @@ mod tests {
         let stop = CancellationToken::new();
         let serving = tokio::spawn(manager_socket::serve(listener, routes, stop.clone()));
         let (sampling, account, notes) = Sampling::of_processes(&socket).await.expect("one is known");
-        assert!(account.is_none() && notes.is_empty(), "{notes:?}");
+        let [note] = &notes[..] else { panic!("{notes:?}") };
+        assert!(account.is_none() && note.contains("gone: "), "{note}");
         let scraped = sampling.scrape_all().await.expect("it answers");
         let known: Vec<_> = scraped
             .iter()
