@@ -160,7 +160,11 @@ impl Sampling {
             let first = failures.into_iter().next();
             return Err(first.unwrap_or_else(|| "there are no processes".to_owned()));
         }
-        Ok((sampling, None, failures.into_iter().map(note).collect()))
+        Ok((
+            sampling,
+            None,
+            failures.iter().map(|reason| note(reason)).collect(),
+        ))
     }
 
     /// Reads the metrics of each controller once. The error is the reason why none can be read.
@@ -229,7 +233,11 @@ impl Sampling {
             }
             return Err(failures.first().cloned().unwrap_or_default());
         }
-        Ok((sampling, account, failures.into_iter().map(note).collect()))
+        Ok((
+            sampling,
+            account,
+            failures.iter().map(|reason| note(reason)).collect(),
+        ))
     }
 
     async fn until(self, stop: CancellationToken, clock: Instant) -> Histories {
@@ -320,7 +328,7 @@ async fn within<T>(asked: impl Future<Output = anyhow::Result<T>>) -> Result<T, 
     }
 }
 
-fn note(reason: String) -> String {
+fn note(reason: &str) -> String {
     format!("CPU and memory of a controller are not known: {reason}.")
 }
 
