@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  GET /processes               names of the processes, as JSON
-//!  GET /processes/NAME/metrics  CPU seconds and memory, as a process of Prometheus tells them
+//!  GET /processes/NAME/metrics  CPU seconds and memory, in the format of Prometheus
 //! ```
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};

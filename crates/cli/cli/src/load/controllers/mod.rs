@@ -215,11 +215,7 @@ impl Sampling {
         if let Some(account) = &account {
             diagnostics.set_token(account.token.clone());
         }
-        let sampling = Self::Pods {
-            diagnostics,
-            namespaces,
-        };
-        let scraped = sampling.scrape_all().await?;
+        let scraped = of_pods(&diagnostics, &found).await;
         let mut failures: Vec<_> = scraped.iter().filter_map(failure).collect();
         if failures.len() == scraped.len() {
             if let Some(account) = account {
@@ -233,6 +229,10 @@ impl Sampling {
             }
             return Err(failures.first().cloned().unwrap_or_default());
         }
+        let sampling = Self::Pods {
+            diagnostics,
+            namespaces,
+        };
         Ok((
             sampling,
             account,
@@ -273,8 +273,7 @@ impl Sampling {
                 namespaces,
             } => {
                 let targets = pods(diagnostics.client(), namespaces).await?;
-                let one = async |target: &Target| (target.name.clone(), of_pod(diagnostics, target).await);
-                Ok(join_all(targets.iter().map(one)).await)
+                Ok(of_pods(diagnostics, &targets).await)
             }
             Self::Processes(client) => {
                 let names = within(asked::<Vec<String>>(client, "/processes")).await?;
@@ -287,6 +286,12 @@ impl Sampling {
             }
         }
     }
+}
+
+/// The metrics of pods, or why they cannot be read, by name.
+async fn of_pods(diagnostics: &Diagnostics, targets: &[Target]) -> Vec<(String, Result<String, String>)> {
+    let one = async |target: &Target| (target.name.clone(), of_pod(diagnostics, target).await);
+    join_all(targets.iter().map(one)).await
 }
 
 /// The metrics of a pod.
