@@ -13,7 +13,7 @@ use crate::{
     wait::LIMIT,
 };
 
-/// The file with the variables of the blocks before, in the folder of the shell. Those that a shell sets itself are read-only.
+/// The file with the variables of the blocks before, in the folder of the shell, without those that no shell lets others set.
 const VARIABLES: &str = "variables";
 
 /// What stands in a page for the folder of the shell.

@@ -66,11 +66,10 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
         }
         if block.text == LOOK {
             let mut page = Page::open(&shell, LOOK.trim()).await?;
-            let shown = page.printed()?;
-            if let Some(difference) = page::difference(&block, &shown) {
+            let all = page.has("/", "3/3 running").await?;
+            if let Some(difference) = page::difference(&block, &page.printed()?) {
                 anyhow::bail!(difference);
             }
-            let all = page.has("/", "3/3 running").await?;
             let machine = all.split("href=\"/machine/").nth(1).context("no machine")?;
             let machine = machine.split('"').next().unwrap_or_default();
             // The journal comes from the manager, by a port-forward to its pod.
