@@ -8,7 +8,15 @@
 //! *[A test](…) runs this.*                  below a block that another test plays
 //! ````
 
-use std::{collections::BTreeSet, env, fmt::Write as _, fs, ops::Range, path::Path, sync::LazyLock};
+use std::{
+    collections::BTreeSet,
+    env,
+    fmt::Write as _,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use anyhow::{Context as _, ensure};
 use regex::Regex;
@@ -76,6 +84,28 @@ pub fn blocks_for<'a>(page: &'a str, test: &str) -> Vec<Block<'a>> {
     blocks
 }
 
+/// The pages in a folder of the book and their files, in the order of their names.
+///
+/// # Errors
+///
+/// When the folder or a page cannot be read.
+pub fn pages(folder: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    let mut pages = Vec::new();
+    for entry in entries {
+        let file = entry
+            .with_context(|| format!("failed to list {}", folder.display()))?
+            .path();
+        if file.extension().is_some_and(|extension| extension == "md") {
+            let text =
+                fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+            pages.push((file, text));
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
 /// How a page says that none of its commands is played with those of the other pages.
 const OF_PAGE: [&str; 2] = [
     "*No test runs the commands of this page",
@@ -89,7 +119,9 @@ pub fn is_marked(page: &str) -> bool {
     OF_PAGE.iter().any(|mark| text.contains(mark))
 }
 
-fn in_one_line(page: &str) -> String {
+/// The text of a page without the ends of its lines.
+#[must_use]
+pub fn in_one_line(page: &str) -> String {
     page.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

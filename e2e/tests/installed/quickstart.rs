@@ -50,7 +50,6 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
     let mut terminals = Terminals::new(&shell, NAMESPACE);
     let management = Management::connect().await?;
     let started = Instant::now();
-    let mut is_connected = false;
     let mut looked_at = None;
     let mut seen = Vec::new();
     for block in page::blocks(&page) {
@@ -61,7 +60,6 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
                 "{} s from the program to Nodes\n{nodes}",
                 started.elapsed().as_secs()
             );
-            is_connected = true;
             continue;
         }
         if block.text == LOOK {
@@ -86,12 +84,13 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
                 .take()
                 .context("the page of the book does not look at its cluster")?;
             page.close().await?;
-            assert!(is_connected, "the page cleans up before it connects");
+            terminals
+                .still_runs(CONNECTS)
+                .context("the page cleans up before it connects")?;
             replace_manager(&management).await?;
             // The checkpoint had three.
             ready_nodes(&shell, &mut terminals, 3).await?;
             terminals.interrupt(CONNECTS).await?;
-            is_connected = false;
             assert!(!kubeconfig(&shell).exists(), "its kubeconfigs are left");
             let refused = shell
                 .run("nephele uninstall")
@@ -108,7 +107,10 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
             seen.push((block, said));
         }
     }
-    assert!(!is_connected, "the page does not clean up");
+    assert!(
+        terminals.still_runs(CONNECTS).is_err(),
+        "the page does not clean up"
+    );
     let left = left().await?;
     assert!(!left.lines().any(is_ours), "{left}");
     page::compare(&page, &seen, &file)
@@ -117,17 +119,7 @@ async fn the_quickstart_works_as_written_over_another_pod_and_leaves_nothing() -
 /// Plays what other pages do with the cluster of this one. `nephele connect` runs already.
 async fn play_other_pages(shell: &Shell) -> anyhow::Result<()> {
     let mut played = 0;
-    let entries = fs::read_dir(BOOK).context("failed to list the book")?;
-    let mut files = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<Vec<_>>>()
-        .context("failed to list the book")?;
-    files.sort();
-    for file in files {
-        if file.extension().is_none_or(|extension| extension != "md") {
-            continue;
-        }
-        let text = read(&file)?;
+    for (file, text) in page::pages(Path::new(BOOK))? {
         let mut terminals = Terminals::new(shell, NAMESPACE);
         let mut seen = Vec::new();
         for block in page::blocks_for(&text, THIS_TEST) {

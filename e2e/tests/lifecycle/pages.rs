@@ -53,18 +53,8 @@ async fn pages_show_what_their_commands_print() -> anyhow::Result<()> {
 
 /// The pages with commands to play, and their files.
 fn pages() -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let mut pages = Vec::new();
-    for entry in fs::read_dir(BOOK).context("failed to list the book")? {
-        let file = entry.context("failed to list the book")?.path();
-        if file.extension().is_none_or(|extension| extension != "md") {
-            continue;
-        }
-        let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
-        let has_commands = page::commands(&text).next().is_some();
-        if has_commands && !page::is_marked(&text) {
-            pages.push((file, text));
-        }
-    }
+    let mut pages = page::pages(Path::new(BOOK))?;
+    pages.retain(|(_, text)| page::commands(text).next().is_some() && !page::is_marked(text));
     Ok(pages)
 }
 
@@ -84,7 +74,7 @@ async fn play(file: &Path, text: &str, cluster: &str, kubeconfig: &Path) -> anyh
         true => Ok(None),
         false => terminals.play(block).await,
     };
-    if in_one_line(text).contains(NEEDS_CLUSTER) {
+    if page::in_one_line(text).contains(NEEDS_CLUSTER) {
         for block in page::blocks(cluster) {
             play(&block).await?;
         }
@@ -97,8 +87,4 @@ async fn play(file: &Path, text: &str, cluster: &str, kubeconfig: &Path) -> anyh
     }
     terminals.finish().await?;
     page::compare(text, &seen, file)
-}
-
-fn in_one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
